@@ -96,7 +96,7 @@ ifdef PROGRAM
 	-$(BIN)/python -m tests.parity.citations $(PROGRAM) $(RELEASE)
 	$(BIN)/python -m tests.parity.citations $(PROGRAM) $(RELEASE) --read
 else
-	$(BIN)/python -m schema.release $(RELEASE)
+	$(BIN)/python -m schema.add_release $(RELEASE)
 	$(BIN)/python -m tests.parity.environment $(RELEASE)
 	$(BIN)/python -m tests.parity.census $(RELEASE)
 	-$(BIN)/python -m tests.parity.citations deepspeed $(RELEASE)

@@ -38,7 +38,7 @@ EXPORTS = {
     "Shown": "dsconfig.resolve.effective_values",
     "ResolveError": "dsconfig.resolve.errors",
     "UnknownWorldSizeError": "dsconfig.resolve.errors",
-    "Run": "dsconfig.resolve.run",
+    "Run": "dsconfig.resolve.resolved_run",
     "memory": "dsconfig.resolve.memory",
     "resolve": "dsconfig.resolve.resolve",
     "show": "dsconfig.resolve.effective_values",

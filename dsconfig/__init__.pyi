@@ -37,7 +37,7 @@ from dsconfig.resolve.errors import (
 )
 from dsconfig.resolve.memory import memory as memory
 from dsconfig.resolve.resolve import resolve as resolve
-from dsconfig.resolve.run import Run as Run
+from dsconfig.resolve.resolved_run import Run as Run
 from dsconfig.schema import json_schema as json_schema
 
 __version__: str

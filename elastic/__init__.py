@@ -30,11 +30,11 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
-    from elastic.deepspeed.config import ElasticityConfig as ElasticityConfig
-    from elastic.deepspeed.differences import DIFFERENCES as DIFFERENCES
-    from elastic.deepspeed.semantics import SEMANTICS as SEMANTICS
-    from elastic.deepspeed.semantics import Semantics as Semantics
-    from elastic.deepspeed.semantics import semantics_for as semantics_for
+    from elastic.deepspeed.differences_from_deepspeed import DIFFERENCES as DIFFERENCES
+    from elastic.deepspeed.elasticity_config import ElasticityConfig as ElasticityConfig
+    from elastic.deepspeed.release_behavior import SEMANTICS as SEMANTICS
+    from elastic.deepspeed.release_behavior import Semantics as Semantics
+    from elastic.deepspeed.release_behavior import semantics_for as semantics_for
     from elastic.deepspeed.solver import as_released as as_released
     from elastic.deepspeed.solver import compute_elastic_config as compute_elastic_config
     from elastic.deepspeed.solver import elasticity_enabled as elasticity_enabled
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from elastic.errors import ElasticityConfigError as ElasticityConfigError
     from elastic.errors import ElasticityError as ElasticityError
     from elastic.errors import ElasticityIncompatibleWorldSize as ElasticityIncompatibleWorldSize
-    from elastic.planning.exact import Search as Search
-    from elastic.planning.exact import keeping_batch as keeping_batch
-    from elastic.planning.exact import search as search
+    from elastic.planning.exact_search import Search as Search
+    from elastic.planning.exact_search import keeping_batch as keeping_batch
+    from elastic.planning.exact_search import search as search
     from elastic.planning.plan import Plan as Plan
     from elastic.planning.plan import Row as Row
     from elastic.planning.plan import plan as plan
@@ -97,9 +97,9 @@ __all__ = [
 ]
 
 _EXPORTS = {
-    "deepspeed.config": ("ElasticityConfig",),
-    "deepspeed.differences": ("DIFFERENCES",),
-    "deepspeed.semantics": ("SEMANTICS", "Semantics", "semantics_for"),
+    "deepspeed.elasticity_config": ("ElasticityConfig",),
+    "deepspeed.differences_from_deepspeed": ("DIFFERENCES",),
+    "deepspeed.release_behavior": ("SEMANTICS", "Semantics", "semantics_for"),
     "deepspeed.solver": (
         "get_best_candidates",
         "get_candidate_batch_sizes",
@@ -112,7 +112,7 @@ _EXPORTS = {
         "ensure_immutable_elastic_config",
     ),
     "errors": ("ElasticityConfigError", "ElasticityError", "ElasticityIncompatibleWorldSize"),
-    "planning.exact": ("Search", "keeping_batch", "search"),
+    "planning.exact_search": ("Search", "keeping_batch", "search"),
     "planning.plan": ("Plan", "Row", "plan"),
     "worker.checkpoints": ("Checkpoints", "Saved", "universal", "with_universal"),
     "worker.session": ("NotElasticError", "Session", "current", "is_elastic"),

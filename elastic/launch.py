@@ -1,6 +1,6 @@
 """Start torch's elastic agent with the plan's rendezvous on one node.  Imports torch.
 
-from elastic.agent.job import Job
+from elastic.agent.job_settings import Job
 from elastic.launch import Launch, launch
 
 job = Job(config, elastic.plan(config), min_nodes=1, max_nodes=4, processes=8)
@@ -26,13 +26,13 @@ from torch.distributed.elastic.rendezvous import (
 )
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-from elastic.agent.endpoint import parse_endpoint
 from elastic.agent.errors import AgentError, SettingsError, TrainingFailedError
-from elastic.agent.job import Job
+from elastic.agent.job_settings import Job
 from elastic.agent.rendezvous import PlanRendezvous
-from elastic.agent.settings import RendezvousSettings, read_settings
+from elastic.agent.rendezvous_settings import RendezvousSettings, read_settings
+from elastic.agent.store_endpoint import parse_endpoint
 from elastic.agent.token_store import read_token
-from elastic.agent.torch_releases import set_shutdown_timeout
+from elastic.agent.torch_compat import set_shutdown_timeout
 
 _BACKEND = "dsconfig-launch"
 """Rendezvous backend that takes the job as an object; the backend `dsconfig` of stock torchrun takes a file path."""

@@ -17,9 +17,9 @@ from typing import Any
 import dsconfig.rules
 from dsconfig.core.releases import LATEST, Interval, number
 from dsconfig.document import read_dict
-from dsconfig.evaluation.context import Context, SkipRule, Source
 from dsconfig.evaluation.evaluate import EVENTS
 from dsconfig.evaluation.rule import DECLARED, Declaration
+from dsconfig.evaluation.rule_context import Context, SkipRule, Source
 from dsconfig.job.consumers import LOADERS
 
 _HEAD = '''"""Generated from dsconfig/rules by `make generate`; do not edit."""

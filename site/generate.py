@@ -9,7 +9,17 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from pages import advisories, command_line, consumers, keys, messages, playground, releases, rules, schemas
+from pages import (
+    advisories,
+    command_line,
+    consumers,
+    error_messages,
+    keys,
+    playground,
+    releases,
+    rules,
+    schemas,
+)
 
 DOCS = Path(__file__).resolve().parent / "docs"
 FOLDERS = (
@@ -28,7 +38,7 @@ FOLDERS = (
 GENERATORS: tuple[Callable[[], dict[str, str]], ...] = (
     rules.pages,
     advisories.pages,
-    messages.pages,
+    error_messages.pages,
     keys.pages,
     releases.pages,
     command_line.pages,

@@ -24,7 +24,7 @@ from dsconfig.launch.located_config import locate, why_no_config
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dsconfig.render.terminal import Style
+    from dsconfig.render.terminal_style import Style
 
 
 Verdict: TypeAlias = Literal["ok", "crashes", "rejected"]
@@ -109,7 +109,7 @@ _TONES = {"ok": "good", "crashes": "error", "rejected": "error"}
 
 def table(ranges: Sequence[Stretch], style: Style) -> str:
     """Return a line for each range: the releases, the result and the reason."""
-    from dsconfig.render.terminal import printable, wrapped
+    from dsconfig.render.terminal_style import printable, wrapped
 
     names = [_span(span.releases) for span in ranges]
     width = max(map(len, names))

@@ -16,8 +16,8 @@ from dsconfig.core.wording import in_yaml
 from dsconfig.document import Document
 from dsconfig.document.document import location, location_of
 from dsconfig.document.tree import unknown_paths
-from dsconfig.evaluation.context import Context, Source
 from dsconfig.evaluation.evaluate import Outcome, TextFindings, evaluate
+from dsconfig.evaluation.rule_context import Context, Source
 from dsconfig.job.consumers.consumer_versions import unknown_version
 from dsconfig.job.detect_consumer import Overwrite, Reader
 from dsconfig.job.job import Job
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
     from dsconfig.core.json_types import Json, KeyPath
-    from dsconfig.evaluation.context import Finding
+    from dsconfig.evaluation.rule_context import Finding
     from dsconfig.launch.launched_job import LaunchedJob
 
 

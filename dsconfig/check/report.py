@@ -202,7 +202,7 @@ def _render(report: Report) -> str:
     """Render the diagnostics, the notes and the closing line, linked files included."""
     from dsconfig.render import full
     from dsconfig.render.summary import against, note, overview, summary, working_sizes
-    from dsconfig.render.terminal import Style
+    from dsconfig.render.terminal_style import Style
 
     plain = Style()
     reports = (report, *report.children)

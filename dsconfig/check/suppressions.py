@@ -9,7 +9,7 @@ from dsconfig.core.diagnostic import Diagnostic, Effect, Location
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import UnknownReleaseError, resolve
 from dsconfig.document.document import location, location_of
-from dsconfig.evaluation.context import MAX_FINDINGS
+from dsconfig.evaluation.rule_context import MAX_FINDINGS
 from dsconfig.job.job_facts import DSCONFIG_KEY, EXPECTED_VALUES, is_valid_setting
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms

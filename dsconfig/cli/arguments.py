@@ -308,7 +308,7 @@ class HelpFormatter(argparse.HelpFormatter):
     """Help as wide as the terminal. argparse finds the width through shutil, which imports compression modules."""
 
     def __init__(self, prog: str, **options: Any) -> None:
-        from dsconfig.render.terminal import columns
+        from dsconfig.render.terminal_style import columns
 
         super().__init__(prog, **{"max_help_position": 30, "width": columns() - 2, **options})
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dsconfig.check.report import Report
     from dsconfig.cli.check_files import Checker, Tally
     from dsconfig.cli.fix_files import Fixer
-    from dsconfig.render.terminal import Style
+    from dsconfig.render.terminal_style import Style
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -87,7 +87,7 @@ def _run(args: argparse.Namespace) -> tuple[int, set[str]]:
         if fixer is not None:
             fixer.named_by = checker.named_by
         if args.show_files:
-            from dsconfig.render.terminal import printable
+            from dsconfig.render.terminal_style import printable
 
             sys.stdout.writelines(f"{printable(line)}\n" for line in checker.listed(names))
         elif args.add_ignore:
@@ -151,7 +151,7 @@ def _show(
     args: argparse.Namespace, checker: Checker, names: list[str], reports: list[Report], fixer: Fixer | None
 ) -> None:
     from dsconfig.render import renderer
-    from dsconfig.render.terminal import flowed, style_of
+    from dsconfig.render.terminal_style import flowed, style_of
 
     style = style_of(sys.stdout, args.color)
     for text in renderer(args.output_format)(reports, checker.options.target, style):

@@ -21,7 +21,7 @@ from dsconfig.core.releases import Target
 from dsconfig.document import Document
 from dsconfig.job.detect_consumer import Reader, named_consumer
 from dsconfig.launch.read_passed_config import read_config as read_file
-from dsconfig.render.terminal import Style, columns, printable
+from dsconfig.render.terminal_style import Style, columns, printable
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:

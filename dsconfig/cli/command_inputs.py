@@ -314,7 +314,7 @@ def _pairs(entries: Sequence[str], option: str) -> list[tuple[str, list[str]]]:
 
 def as_toml(options: Options) -> str:
     """Options as TOML that can be pasted into a settings file; comments give the origin."""
-    from dsconfig.render.terminal import printable
+    from dsconfig.render.terminal_style import printable
 
     settings, target = options.settings, options.target
     lines = [

@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     from dsconfig.check.accepting_releases import ALL_RELEASES, compat, table
     from dsconfig.cli.command_inputs import job_from_args
     from dsconfig.core.releases import UnknownReleaseError, resolve
-    from dsconfig.render.terminal import style_of
+    from dsconfig.render.terminal_style import style_of
 
     try:
         target = ALL_RELEASES if args.target is None else resolve(args.target, "argument")

@@ -32,7 +32,7 @@ def print_note(message: str) -> None:
 
 
 def _print_line(kind: str, message: str) -> None:
-    from dsconfig.render.terminal import printable, style_of, wrapped
+    from dsconfig.render.terminal_style import printable, style_of, wrapped
 
     print(wrapped(f"dsconfig: {kind}: {printable(message)}", style_of(sys.stderr), 2), file=sys.stderr)
 

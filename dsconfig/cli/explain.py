@@ -13,7 +13,7 @@ from dsconfig.cli.command_inputs import read, read_stdin
 from dsconfig.cli.errors import CLEAN, FAILED, fail
 from dsconfig.cli.markdown_to_terminal import page
 from dsconfig.core.diagnostic import rule_url
-from dsconfig.render.terminal import Style, style_of, wrapped
+from dsconfig.render.terminal_style import Style, style_of, wrapped
 
 if TYPE_CHECKING:
     from dsconfig.check.report import Report
@@ -113,7 +113,7 @@ def _page(rule: Rule, style: Style) -> str:
 
 def _advisory(word: str, style: Style) -> str | None:
     """Documentation of the advisory with this name."""
-    from dsconfig.rules._advisories import advisories, documentation
+    from dsconfig.rules._advisory_table import advisories, documentation
 
     for each in advisories():
         if each.id == word.lower():
@@ -156,7 +156,7 @@ def _unknown(word: str) -> str:
         fail("no known error message: paste the line that names the exception, and the lines after it")
     from dsconfig.check.rule_selector import catalog
     from dsconfig.core.wording import closest
-    from dsconfig.rules._advisories import advisories
+    from dsconfig.rules._advisory_table import advisories
 
     rules: Mapping[str, str] = catalog()
     paths = _paths()

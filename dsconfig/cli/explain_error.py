@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dsconfig.core.diagnostic import Diagnostic
     from dsconfig.core.json_types import Json
     from dsconfig.core.releases import Target
-    from dsconfig.render.terminal import Style
+    from dsconfig.render.terminal_style import Style
 
 
 class Explanation(NamedTuple):

@@ -13,11 +13,11 @@ from dsconfig.document import read_text
 from dsconfig.document.config_file_names import is_yaml
 from dsconfig.document.pretty_print import pretty_for
 from dsconfig.job.consumers import HUGGING_FACE
-from dsconfig.memory.models.registry import weights_of
+from dsconfig.memory.models.record_model import weights_of
 from dsconfig.memory.verdict import EXCEEDS, FITS, UNKNOWN, NotModelledError
 from dsconfig.resolve.errors import ResolveError
-from dsconfig.resolve.limits import Limits
 from dsconfig.resolve.memory import LENGTH, Options, estimate_request
+from dsconfig.resolve.memory_limits import Limits
 from dsconfig.resolve.model_source import model_of
 from dsconfig.schema import presets
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dsconfig.check.report import Report
     from dsconfig.cli.fix_files import Fixer
     from dsconfig.core.releases import Target
-    from dsconfig.render.terminal import Style
+    from dsconfig.render.terminal_style import Style
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     from dsconfig.cli.check_files import Checker
     from dsconfig.cli.command_inputs import resolve_options
     from dsconfig.cli.fix_files import Fixer
-    from dsconfig.render.terminal import flowed, style_of
+    from dsconfig.render.terminal_style import flowed, style_of
 
     check_stdin_filename(args)
     if "-" in args.paths and len(args.paths) > 1:
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 def _lines(fixer: Fixer, left: list[Report], target: Target, style: Style) -> Iterator[str]:
     """A line for each applied fix, for each remaining problem, and for each note."""
     from dsconfig.render.concise import render
-    from dsconfig.render.terminal import printable
+    from dsconfig.render.terminal_style import printable
 
     yield from fixer.applied()
     yield from render(left, target, style)

@@ -21,7 +21,7 @@ from dsconfig.fix.fix import Checker, FixedText, combine_checks, fix_document
 from dsconfig.fix.verify_fixes import LONG_TEXT, with_verified_fixes
 from dsconfig.launch.read_passed_config import read_config
 from dsconfig.render.summary import count
-from dsconfig.render.terminal import printable
+from dsconfig.render.terminal_style import printable
 
 
 def is_ours(path: str, launch: str) -> bool:

@@ -121,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(text)
         return CLEAN
     from dsconfig.cli.command_inputs import write
-    from dsconfig.render.terminal import printable
+    from dsconfig.render.terminal_style import printable
 
     write(args.file, text.encode())
     print(f"wrote {printable(args.file)} for DeepSpeed {target.releases[-1]}")
@@ -273,7 +273,7 @@ def _write_plan(request: Request, args: argparse.Namespace) -> int:
     from dsconfig.cli.command_inputs import reason, write
     from dsconfig.cli.resolve_helpers import with_option_names
     from dsconfig.memory.verdict import UNKNOWN
-    from dsconfig.render.terminal import flowed, printable, style_of
+    from dsconfig.render.terminal_style import flowed, printable, style_of
 
     to_stdout = args.file == "-"
     stream = sys.stderr if to_stdout else sys.stdout

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dsconfig.render.terminal import Style, wrapped
+from dsconfig.render.terminal_style import Style, wrapped
 
 _CODE = re.compile(r"`[^`\n]+`")
 _LABEL = re.compile(r"[A-Z][a-z]+:")

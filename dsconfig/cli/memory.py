@@ -41,7 +41,7 @@ from dsconfig.cli.resolve_helpers import (
     with_option_names,
 )
 from dsconfig.render.fingerprint import as_json
-from dsconfig.render.terminal import printable
+from dsconfig.render.terminal_style import printable
 
 if TYPE_CHECKING:
     from dsconfig.core.gpu_memory import Gpu
@@ -217,10 +217,10 @@ def run(args: argparse.Namespace) -> int:
 
 def table(args: argparse.Namespace) -> int:
     """Print the memory of each stage and offload for a model without a config."""
-    from dsconfig.render.terminal import style_of
+    from dsconfig.render.terminal_style import style_of
     from dsconfig.resolve import memory_output as render
     from dsconfig.resolve.memory import NODE
-    from dsconfig.resolve.stage_table import stage_table
+    from dsconfig.resolve.zero_stage_table import stage_table
 
     if args.model is None and args.params is None:
         fail(
@@ -341,7 +341,7 @@ def _model(args: argparse.Namespace) -> ModelSource | None:
 
 
 def _write(args: argparse.Namespace, estimate: Estimate) -> int:
-    from dsconfig.render.terminal import style_of
+    from dsconfig.render.terminal_style import style_of
     from dsconfig.resolve import memory_output as render
 
     limits = render.Limits(args.gpu, args.host, args.margin)
@@ -373,7 +373,7 @@ def exit_code(verdicts: Iterable[Verdict | None]) -> int:
 
 def fit(args: argparse.Namespace, document: Document, options: Options) -> int:
     """Find the smallest changes that fit, print them, and write the config with them if asked to."""
-    from dsconfig.render.terminal import style_of
+    from dsconfig.render.terminal_style import style_of
     from dsconfig.resolve import memory_output as render
     from dsconfig.resolve.fit_search import find_fit, fitted_config
 
@@ -430,9 +430,9 @@ def _check_usage(args: argparse.Namespace, document: Document) -> None:
 
 def largest(args: argparse.Namespace, document: Document, options: Options) -> int:
     """Find the largest value of one kind that fits, and print it."""
-    from dsconfig.render.terminal import style_of
+    from dsconfig.render.terminal_style import style_of
     from dsconfig.resolve import memory_output as render
-    from dsconfig.resolve.max_search import largest
+    from dsconfig.resolve.largest_fit import largest
 
     if args.gpu is None:
         fail("--max requires --gpu")

@@ -30,7 +30,7 @@ from dsconfig.core.diagnostic import dotted, truncate_middle
 from dsconfig.core.releases import UnknownReleaseError, resolve
 from dsconfig.fix.migrate import BLOCK_KEY, Migration, migrate
 from dsconfig.job.job import Fact, job_of_reader
-from dsconfig.render.terminal import printable
+from dsconfig.render.terminal_style import printable
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import KeyPath
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from dsconfig.fix.migration_plan import Change, Decision
     from dsconfig.job.detect_consumer import Reader
     from dsconfig.launch.located_config import EditableConfig
-    from dsconfig.render.terminal import Style
+    from dsconfig.render.terminal_style import Style
 
 
 # Given a launch file, the command migrates the config of its job: the file it names, or the embedded config.
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the command."""
     from dsconfig.cli.command_inputs import require_config
     from dsconfig.fix.migrate import in_launch_file
-    from dsconfig.render.terminal import style_of
+    from dsconfig.render.terminal_style import style_of
 
     _check_outputs(args)
     document = read(args.file)
@@ -289,7 +289,7 @@ def report(
     document: Document, migration: Migration, route: Route, elasticity_file: str | None, style: Style
 ) -> str:
     """Changes, and the decisions that are left, in the order in which to make them."""
-    from dsconfig.render.terminal import flowed
+    from dsconfig.render.terminal_style import flowed
 
     return flowed("\n".join(_report_lines(document, migration, route, elasticity_file, style)) + "\n", style)
 

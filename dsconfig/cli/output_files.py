@@ -63,7 +63,7 @@ def check_output_format(document: Document, name: str) -> None:
 
 def unified_diff(name: str, old: str, new: str) -> Iterator[str]:
     """Unified diff of two texts."""
-    from dsconfig.render.diff import unified
+    from dsconfig.render.unified_diff import unified
 
     return unified(old, new, _in_diff(f"a/{name}"), _in_diff(f"b/{name}"))
 
@@ -76,7 +76,7 @@ def print_diff(lines: Iterable[str]) -> None:
     Raises:
         UsageError: a CI service that logs the output would execute a line of it.
     """
-    from dsconfig.render.terminal import visible
+    from dsconfig.render.terminal_style import visible
 
     if sys.stdout.isatty():
         sys.stdout.writelines(map(visible, lines))
@@ -94,7 +94,7 @@ def forbid_ci_commands(text: str, *, anywhere: bool = True) -> None:
     Raises:
         UsageError: a line is a command, and stdout is not a file.
     """
-    from dsconfig.render.terminal import is_agent_command, is_line_command
+    from dsconfig.render.terminal_style import is_agent_command, is_line_command
 
     if _is_file():
         return

@@ -33,13 +33,13 @@ from dsconfig.cli.resolve_helpers import (
 from dsconfig.core.diagnostic import dotted
 from dsconfig.core.releases import NUMBERS
 from dsconfig.render.fingerprint import as_json
-from dsconfig.render.terminal import printable
+from dsconfig.render.terminal_style import printable
 
 if TYPE_CHECKING:
     from typing import TextIO
 
     from dsconfig.core.json_types import JsonObject
-    from dsconfig.resolve.run import Run
+    from dsconfig.resolve.resolved_run import Run
 
 DEGREES = (
     ("tp", "tensor-parallel size"),
@@ -129,8 +129,8 @@ def _json(config: JsonObject, release: str) -> str:
 
 
 def _report(result: Run, stream: TextIO) -> None:
-    from dsconfig.render.terminal import flowed, style_of
-    from dsconfig.resolve.run import run_lines
+    from dsconfig.render.terminal_style import flowed, style_of
+    from dsconfig.resolve.resolved_run import run_lines
 
     style = style_of(stream)
     stream.write(flowed("".join(run_lines(result, style)), style))

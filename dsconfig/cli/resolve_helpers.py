@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 from dsconfig.cli.errors import fail
-from dsconfig.render.terminal import printable
+from dsconfig.render.terminal_style import printable
 
 TYPE_CHECKING = False
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import NoReturn, TextIO
 
     from dsconfig.core.json_types import Json, KeyPath
-    from dsconfig.render.terminal import Style
+    from dsconfig.render.terminal_style import Style
     from dsconfig.resolve.errors import ResolveError, UnknownWorldSizeError
 
 
@@ -41,7 +41,7 @@ def assignment(text: str) -> tuple[str, Json]:
 
 def print_lines(lines: Iterable[str], style: Style, stream: TextIO) -> None:
     """Print lines, wrapped to the width of the terminal."""
-    from dsconfig.render.terminal import flowed
+    from dsconfig.render.terminal_style import flowed
 
     stream.writelines(flowed(line, style) for line in lines)
 
@@ -81,7 +81,7 @@ def _as_options(entries: str) -> str:
 
 def print_resolve_error(error: ResolveError, stream: TextIO, advice: tuple[str, ...] = ()) -> None:
     """Print why a config cannot be resolved, and the hints; `advice` adds those of the command."""
-    from dsconfig.render.terminal import flowed, style_of
+    from dsconfig.render.terminal_style import flowed, style_of
 
     style = style_of(stream)
     lines = [

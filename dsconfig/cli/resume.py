@@ -22,8 +22,8 @@ from dsconfig.cli.errors import CLEAN, PROBLEMS, fail
 from dsconfig.cli.output_files import write_text
 
 if TYPE_CHECKING:
-    from dsconfig.render.terminal import Style
-    from dsconfig.resolve.resume import Resume
+    from dsconfig.render.terminal_style import Style
+    from dsconfig.resolve.checkpoint_resume import Resume
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -44,10 +44,10 @@ def run(args: argparse.Namespace) -> int:
     """Run the command."""
     from dsconfig.cli.command_inputs import job_from_args
     from dsconfig.launch.located_config import locate
-    from dsconfig.render.terminal import style_of
+    from dsconfig.render.terminal_style import style_of
     from dsconfig.resolve.checkpoint_folder import read_checkpoint
+    from dsconfig.resolve.checkpoint_resume import compare_checkpoint
     from dsconfig.resolve.errors import ResolveError
-    from dsconfig.resolve.resume import compare_checkpoint
 
     try:
         checkpoint = read_checkpoint(args.folder)
@@ -86,7 +86,7 @@ _TONES = {"blocked": "error", "unknown": "warning"}
 
 
 def _text(resume: Resume, style: Style) -> Iterator[str]:
-    from dsconfig.render.terminal import printable
+    from dsconfig.render.terminal_style import printable
 
     checkpoint = resume.checkpoint
     ranks = "" if checkpoint.data_parallel is None else f", {checkpoint.data_parallel} data-parallel ranks"

@@ -13,7 +13,7 @@ from dsconfig.render.fingerprint import as_json
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from dsconfig.render.terminal import Style
+    from dsconfig.render.terminal_style import Style
     from dsconfig.rules import Rule
 
 
@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
     from dsconfig.check.rule_selector import UnknownRuleError, catalog, expand
-    from dsconfig.render.terminal import style_of
+    from dsconfig.render.terminal_style import style_of
     from dsconfig.rules import RULES
 
     try:
@@ -55,8 +55,8 @@ def run(args: argparse.Namespace) -> int:
 def _list_advisories(codes: Iterable[str], args: argparse.Namespace) -> None:
     """Print the advisories that these rules report."""
     from dsconfig.core.diagnostic import Effect
-    from dsconfig.render.terminal import style_of, wrapped
-    from dsconfig.rules._advisories import advisories, rule_of
+    from dsconfig.render.terminal_style import style_of, wrapped
+    from dsconfig.rules._advisory_table import advisories, rule_of
 
     selected = set(codes)
     shown = [each for each in advisories() if rule_of(each) in selected]
@@ -77,7 +77,7 @@ def _list_advisories(codes: Iterable[str], args: argparse.Namespace) -> None:
 def lines(rules: Iterable[Rule], style: Style) -> Iterator[str]:
     """A line for each rule: code, effect, name and title."""
     from dsconfig.core.diagnostic import rule_url
-    from dsconfig.render.terminal import wrapped
+    from dsconfig.render.terminal_style import wrapped
 
     for rule in rules:
         code = style.link(style.paint(rule.code, "bold"), rule_url(rule.code))

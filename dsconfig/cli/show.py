@@ -23,7 +23,7 @@ from dsconfig.render.fingerprint import as_json
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dsconfig.render.terminal import Style
+    from dsconfig.render.terminal_style import Style
     from dsconfig.resolve.effective_values import Shown
 
 FORMATS = ("table", "json")
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the command."""
     from dsconfig.cli.command_inputs import job_from_args
     from dsconfig.launch.located_config import locate
-    from dsconfig.render.terminal import style_of
+    from dsconfig.render.terminal_style import style_of
     from dsconfig.resolve.effective_values import effective_in
     from dsconfig.resolve.errors import ResolveError
 
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _table(shown: Shown, style: Style) -> Iterator[str]:
-    from dsconfig.render.terminal import flowed, printable, wrapped
+    from dsconfig.render.terminal_style import flowed, printable, wrapped
 
     cells = [(value.key, json.dumps(json_value(value.value), ensure_ascii=False)) for value in shown.values]
     key, value = (max((len(row[at]) for row in cells), default=0) for at in (0, 1))

@@ -11,8 +11,8 @@ from dsconfig.core.json_types import Json, KeyPath, NamedTuple
 from dsconfig.core.releases import EVERY_RELEASE, NEVER, Interval
 from dsconfig.document import Document, Problem, read_dict
 from dsconfig.document.tree import MAX_PROBLEMS, YAML_TEXT
-from dsconfig.evaluation.context import Context, Finding, RootKind, SkipRule, Source, split_path
 from dsconfig.evaluation.rule import DECLARED, RULES, Rule, Subject
+from dsconfig.evaluation.rule_context import Context, Finding, RootKind, SkipRule, Source, split_path
 from dsconfig.job.consumers import accelerate_launch_file
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms

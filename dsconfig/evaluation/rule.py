@@ -14,7 +14,7 @@ TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from typing import Literal, TypeAlias
 
-    from dsconfig.evaluation.context import Context, Finding
+    from dsconfig.evaluation.rule_context import Context, Finding
 
 
 # Code, name (the function's), effect, releases and the docstring (the rule's page) are declared once, at the

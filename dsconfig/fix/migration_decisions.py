@@ -22,7 +22,7 @@ from dsconfig.core.wording import one_of, quoted
 from dsconfig.document.apply_operations import apply_operations, apply_to_value, is_equal
 from dsconfig.document.document import location_of
 from dsconfig.document.text_edit import EditError
-from dsconfig.evaluation.context import MISSING, Context
+from dsconfig.evaluation.rule_context import MISSING, Context
 from dsconfig.fix.migration_plan import Choice, Decision, Matter, Meaning, Transition, at, only_removes
 from dsconfig.fix.verify_fixes import trial_budget
 from dsconfig.model.key_table import ROOT, child_section, find, is_secret, view

@@ -15,7 +15,7 @@ from dsconfig.core.wording import quoted
 from dsconfig.document import Document
 from dsconfig.document.apply_operations import apply_operations, is_equal
 from dsconfig.evaluation.coercion import Coerced
-from dsconfig.evaluation.context import MISSING, Context, Source
+from dsconfig.evaluation.rule_context import MISSING, Context, Source
 from dsconfig.model.key_table import ROOT, section_keys
 
 if TYPE_CHECKING:

@@ -56,10 +56,10 @@ def _deliver(workspace: Workspace, result: CommandResult) -> JsonObject:
 
 
 def _resolve(snapshot: Snapshot, arguments: list[Json]) -> CommandResult:
-    from dsconfig.render.terminal import Style
+    from dsconfig.render.terminal_style import Style
     from dsconfig.resolve.errors import ResolveError
     from dsconfig.resolve.resolve import resolve
-    from dsconfig.resolve.run import run_lines
+    from dsconfig.resolve.resolved_run import run_lines
 
     size = _size(snapshot, arguments)
     title = f"{_name(snapshot)} at world size {size}"
@@ -79,7 +79,7 @@ def _resolve(snapshot: Snapshot, arguments: list[Json]) -> CommandResult:
 
 def _compat(snapshot: Snapshot, _: list[Json]) -> CommandResult:
     from dsconfig.check.accepting_releases import compat, table
-    from dsconfig.render.terminal import Style
+    from dsconfig.render.terminal_style import Style
 
     report = snapshot.report
     title = f"{_name(snapshot)}: releases"
@@ -91,7 +91,7 @@ def _compat(snapshot: Snapshot, _: list[Json]) -> CommandResult:
 
 
 def _memory(snapshot: Snapshot, arguments: list[Json]) -> CommandResult:
-    from dsconfig.render.terminal import Style
+    from dsconfig.render.terminal_style import Style
     from dsconfig.resolve.errors import ResolveError
     from dsconfig.resolve.memory import memory
     from dsconfig.resolve.memory_output import Limits, text_lines

@@ -10,7 +10,7 @@ from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
 from dsconfig.lsp.cursor import key_of, scope
 from dsconfig.lsp.effective_values import by_key
 from dsconfig.model.key_description import describe
-from dsconfig.render.terminal import printable
+from dsconfig.render.terminal_style import printable
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject, KeyPath

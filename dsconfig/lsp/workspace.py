@@ -261,7 +261,7 @@ class Snapshot:
         fact = self.report.reader.facts.model
         if fact is not None and isinstance(fact.named, str):
             return None if fact.is_outside else fact.named
-        from dsconfig.resolve.launch_overrides import launch_settings
+        from dsconfig.resolve.launch_settings import launch_settings
 
         try:
             return launch_settings(self.text.document, self.report.reader).model

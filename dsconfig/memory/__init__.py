@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from dsconfig.memory.models.architecture import MicroBatch as MicroBatch
     from dsconfig.memory.models.from_hf_config import architecture_of as architecture_of
     from dsconfig.memory.models.model_zoo import preset_of as preset_of
-    from dsconfig.memory.models.registry import weights_of as weights_of
-    from dsconfig.memory.quantized_shapes import QUANTIZER_ALIGNMENT as QUANTIZER_ALIGNMENT
-    from dsconfig.memory.quantized_shapes import behind as behind
-    from dsconfig.memory.quantized_shapes import divided as divided
-    from dsconfig.memory.quantized_shapes import uneven as uneven
-    from dsconfig.memory.quirks import release_borders as release_borders
+    from dsconfig.memory.models.record_model import weights_of as weights_of
+    from dsconfig.memory.release_quirks import release_borders as release_borders
     from dsconfig.memory.training_job import TrainingJob as TrainingJob
     from dsconfig.memory.verdict import HOST_BUILD as HOST_BUILD
     from dsconfig.memory.verdict import SCRIPT_OPTIMIZER as SCRIPT_OPTIMIZER
     from dsconfig.memory.verdict import NotModelledError as NotModelledError
+    from dsconfig.memory.zeropp_shapes import QUANTIZER_ALIGNMENT as QUANTIZER_ALIGNMENT
+    from dsconfig.memory.zeropp_shapes import behind as behind
+    from dsconfig.memory.zeropp_shapes import divided as divided
+    from dsconfig.memory.zeropp_shapes import uneven as uneven
 
 EXPORTS = {
     "Values": "config_values",
@@ -37,12 +37,12 @@ EXPORTS = {
     "MicroBatch": "models.architecture",
     "architecture_of": "models.from_hf_config",
     "preset_of": "models.model_zoo",
-    "weights_of": "models.registry",
-    "QUANTIZER_ALIGNMENT": "quantized_shapes",
-    "behind": "quantized_shapes",
-    "divided": "quantized_shapes",
-    "uneven": "quantized_shapes",
-    "release_borders": "quirks",
+    "weights_of": "models.record_model",
+    "QUANTIZER_ALIGNMENT": "zeropp_shapes",
+    "behind": "zeropp_shapes",
+    "divided": "zeropp_shapes",
+    "uneven": "zeropp_shapes",
+    "release_borders": "release_quirks",
     "TrainingJob": "training_job",
     "HOST_BUILD": "verdict",
     "SCRIPT_OPTIMIZER": "verdict",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from dsconfig.memory.autograd_graph import Segment
 from dsconfig.memory.engines.base import GATHERED
-from dsconfig.memory.engines.zero12 import DeepSpeedZeroOptimizer
-from dsconfig.memory.graph import Segment
+from dsconfig.memory.engines.stage_1_and_2 import DeepSpeedZeroOptimizer
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.memory.advice import Advice, advice_for
 from dsconfig.memory.caching_allocator import Event
-from dsconfig.memory.device import DeviceUsage, overheads_of
+from dsconfig.memory.device_overhead import DeviceUsage, overheads_of
 from dsconfig.memory.engines.base import CONSOLIDATED, PINNED, SAVE, WEIGHTS
 from dsconfig.memory.engines.select_engine import select_engine
 from dsconfig.memory.memory_ledger import SLACK, TERMS, Ledger, LimitExceededError, MemoryPool, with_slack
-from dsconfig.memory.models.generic import APPROXIMATION
-from dsconfig.memory.models.registry import record
-from dsconfig.memory.read_setup import micro_batch_of, setup_of
-from dsconfig.memory.trainers import (
+from dsconfig.memory.models.generic_transformer import APPROXIMATION
+from dsconfig.memory.models.record_model import record
+from dsconfig.memory.setup_from_config import micro_batch_of, setup_of
+from dsconfig.memory.trainer_memory import (
     FROZEN,
     GENERATION,
     NO_EXTRA,
@@ -25,7 +25,7 @@ from dsconfig.memory.trainers import (
     TrainerMemory,
     trainer_memory,
 )
-from dsconfig.memory.unsupported import reject_run
+from dsconfig.memory.unsupported_settings import reject_run
 from dsconfig.memory.verdict import (
     ACTIVATION_TERMS,
     EXCEEDS,
@@ -41,10 +41,10 @@ from dsconfig.memory.verdict import (
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
+    from dsconfig.memory.autograd_graph import Tape
     from dsconfig.memory.config_values import Values
     from dsconfig.memory.engines.base import Engine
-    from dsconfig.memory.engines.setup import Setup
-    from dsconfig.memory.graph import Tape
+    from dsconfig.memory.engines.engine_setup import Setup
     from dsconfig.memory.models.architecture import Architecture, MicroBatch
     from dsconfig.memory.training_job import TrainingJob
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dsconfig.memory.graph import LoraModules, Module, Tape, Tensor, Weight
+from dsconfig.memory.autograd_graph import LoraModules, Module, Tape, Tensor, Weight
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 # Layers as autograd operations. Shapes and saved tensors follow torch and Transformers, not the math.

@@ -8,7 +8,7 @@ from dsconfig.core.json_types import NamedTuple
 
 if TYPE_CHECKING:
     from dsconfig.memory.models.architecture import Architecture, MicroBatch
-    from dsconfig.memory.trainers import Trainer
+    from dsconfig.memory.trainer_memory import Trainer
 
 
 class TrainingJob(NamedTuple):

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import TypeAlias
 
-    from dsconfig.render.protocols import Report, Target
-    from dsconfig.render.terminal import Style
+    from dsconfig.render.report_protocols import Report, Target
+    from dsconfig.render.terminal_style import Style
 
 Renderer: TypeAlias = "Callable[[Iterable[Report], Target, Style], Iterator[str]]"
 

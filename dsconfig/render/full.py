@@ -9,12 +9,12 @@ from dsconfig.core.diagnostic import SEVERITIES, Diagnostic, Location, dotted
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.render.concise import place
 from dsconfig.render.summary import count
-from dsconfig.render.terminal import Style, cells, printable, wrapped
+from dsconfig.render.terminal_style import Style, cells, printable, wrapped
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from dsconfig.core.job_summary import JobSummary
-    from dsconfig.render.protocols import Report, Target
+    from dsconfig.render.report_protocols import Report, Target
 
 
 def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 
 from dsconfig.core.diagnostic import Diagnostic
 from dsconfig.render.fingerprint import relative
-from dsconfig.render.terminal import printable
+from dsconfig.render.terminal_style import printable
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
-    from dsconfig.render.protocols import Report, Target
-    from dsconfig.render.terminal import Style
+    from dsconfig.render.report_protocols import Report, Target
+    from dsconfig.render.terminal_style import Style
 
 _LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
 

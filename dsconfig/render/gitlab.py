@@ -9,8 +9,8 @@ from dsconfig.render.fingerprint import Fingerprints, as_json, escaped_name, rel
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from dsconfig.core.diagnostic import Diagnostic
-    from dsconfig.render.protocols import Report, Target
-    from dsconfig.render.terminal import Style
+    from dsconfig.render.report_protocols import Report, Target
+    from dsconfig.render.terminal_style import Style
 
 _SEVERITIES = {"error": "critical", "warning": "minor", "info": "info"}
 

@@ -13,8 +13,8 @@ from dsconfig.render.fingerprint import as_json
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from dsconfig.core.job_summary import JobSummary
-    from dsconfig.render.protocols import Reader, Report, Target
-    from dsconfig.render.terminal import Style
+    from dsconfig.render.report_protocols import Reader, Report, Target
+    from dsconfig.render.terminal_style import Style
 
 VERSION = 1
 

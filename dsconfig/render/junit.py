@@ -11,12 +11,12 @@ from html import escape
 from dsconfig.core.diagnostic import Diagnostic
 from dsconfig.render.concise import place
 from dsconfig.render.fingerprint import relative
-from dsconfig.render.terminal import printable
+from dsconfig.render.terminal_style import printable
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
-    from dsconfig.render.protocols import Report, Target
-    from dsconfig.render.terminal import Style
+    from dsconfig.render.report_protocols import Report, Target
+    from dsconfig.render.terminal_style import Style
 
 
 def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all

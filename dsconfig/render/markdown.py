@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 from dsconfig.core.diagnostic import SEVERITIES, Diagnostic, Location
 from dsconfig.render.fingerprint import escaped_name, relative
 from dsconfig.render.summary import LONG, against, count
-from dsconfig.render.terminal import printable
+from dsconfig.render.terminal_style import printable
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
-    from dsconfig.render.protocols import Report, Target
-    from dsconfig.render.terminal import Style
+    from dsconfig.render.report_protocols import Report, Target
+    from dsconfig.render.terminal_style import Style
 
 MARK = "<!-- dsconfig -->"
 """First line, by which a workflow finds its earlier comment to update it."""

@@ -12,12 +12,12 @@ from dsconfig.core.diagnostic import Diagnostic, Location, dotted
 from dsconfig.core.version import __version__
 from dsconfig.render.fingerprint import Fingerprints, as_json, relative
 from dsconfig.render.json import reader
-from dsconfig.render.terminal import printable
+from dsconfig.render.terminal_style import printable
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
-    from dsconfig.render.protocols import Report, RulePage, Target
-    from dsconfig.render.terminal import Style
+    from dsconfig.render.report_protocols import Report, RulePage, Target
+    from dsconfig.render.terminal_style import Style
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {"error": "error", "warning": "warning", "info": "note"}

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from dsconfig.core.diagnostic import SEVERITIES
-from dsconfig.render.terminal import printable, wrapped
+from dsconfig.render.terminal_style import printable, wrapped
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
-    from dsconfig.render.protocols import Reader, Target
-    from dsconfig.render.terminal import Style
+    from dsconfig.render.report_protocols import Reader, Target
+    from dsconfig.render.terminal_style import Style
 
 ORIGINS = {
     "argument": "--target",

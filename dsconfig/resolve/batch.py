@@ -33,14 +33,14 @@ from dsconfig.job.detect_consumer import LaunchArguments
 from dsconfig.resolve.errors import ResolveError, UnknownWorldSizeError
 from dsconfig.resolve.input_config import InputConfig, read_input_config
 from dsconfig.resolve.raw_config import RawConfig, fill_raw_config, read_raw_config
-from dsconfig.resolve.run import LaunchWorldSize, Parallel, Runtime
+from dsconfig.resolve.resolved_run import LaunchWorldSize, Parallel, Runtime
 from elastic import constants as c
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.job.job import Job
     from dsconfig.launch.located_config import LocatedConfig
-    from elastic.deepspeed.semantics import Semantics
+    from elastic.deepspeed.release_behavior import Semantics
     from elastic.planning.plan import Plan
 
 
@@ -334,7 +334,7 @@ def apply_elastic_plan(
         ResolveError: there is no elastic plan, or it does not admit this world size.
     """
     from elastic import ElasticityError, plan
-    from elastic.deepspeed.semantics import LATEST
+    from elastic.deepspeed.release_behavior import LATEST
 
     try:
         elastic_plan = plan(config)

@@ -30,7 +30,7 @@ from dsconfig.resolve.input_config import InputConfig, launch_world_size, model_
 from dsconfig.resolve.raw_config import fill_raw_config, read_raw_config, release_context
 from dsconfig.resolve.replaced_values import Origins, Value
 from dsconfig.resolve.resolve import derive_run
-from dsconfig.resolve.run import LaunchWorldSize, Parallel, runtime
+from dsconfig.resolve.resolved_run import LaunchWorldSize, Parallel, runtime
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, Spec

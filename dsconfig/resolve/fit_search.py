@@ -21,7 +21,7 @@ from dsconfig.job.consumers.consumer import consumer_of
 from dsconfig.job.consumers.consumer_versions import split_spec
 from dsconfig.launch.located_config import locate
 from dsconfig.memory.estimates import Estimate, MemoryLimit
-from dsconfig.memory.models.registry import record
+from dsconfig.memory.models.record_model import record
 from dsconfig.memory.verdict import EXCEEDS, FITS, HOST, RANK, UNKNOWN, NotModelledError
 from dsconfig.resolve.config_changes import (
     AppliedChange,
@@ -37,7 +37,7 @@ from dsconfig.resolve.memory import EstimateRequest, Options, estimate_request
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject, KeyPath
     from dsconfig.memory.verdict import UnmodeledSetting, Verdict
-    from dsconfig.resolve.run import Run
+    from dsconfig.resolve.resolved_run import Run
 
 
 # The search.

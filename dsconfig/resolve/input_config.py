@@ -17,7 +17,7 @@ from dsconfig.job.job_facts import NO_FACTS, RunFacts
 from dsconfig.launch.find_jobs import with_version
 from dsconfig.launch.located_config import LocatedConfig
 from dsconfig.resolve.errors import ResolveError
-from dsconfig.resolve.run import LaunchWorldSize
+from dsconfig.resolve.resolved_run import LaunchWorldSize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,7 +12,7 @@ from dsconfig.resolve.batch import UnsizedConfig, unknown_world_size_error
 from dsconfig.resolve.errors import ResolveError, UnfilledError
 from dsconfig.resolve.input_config import launch_world_size
 from dsconfig.resolve.resolve import resolve_job
-from dsconfig.resolve.run import Parallel
+from dsconfig.resolve.resolved_run import Parallel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,15 +23,15 @@ from dsconfig.launch.config_source import read
 from dsconfig.launch.located_config import LocatedConfig, locate
 from dsconfig.memory.config_values import ULYSSES as SEQUENCE
 from dsconfig.memory.config_values import Values
-from dsconfig.memory.engines.setup import Setup
+from dsconfig.memory.engines.engine_setup import Setup
 from dsconfig.memory.estimates import NO_LIMIT, MemoryLimit, estimate
 from dsconfig.memory.estimates import Estimate as Estimate  # noqa: PLC0414  # callers get it here
 from dsconfig.memory.memory_ledger import LimitExceededError
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
-from dsconfig.memory.models.registry import weights_of
-from dsconfig.memory.optimizers import zenflow_section as zenflow
-from dsconfig.memory.read_setup import OFFLOADED, SECTIONS, default_client, micro_batch_of, setup_of
-from dsconfig.memory.trainers import TRAINERS
+from dsconfig.memory.models.record_model import weights_of
+from dsconfig.memory.optimizer_memory import zenflow_section as zenflow
+from dsconfig.memory.setup_from_config import OFFLOADED, SECTIONS, default_client, micro_batch_of, setup_of
+from dsconfig.memory.trainer_memory import TRAINERS
 from dsconfig.memory.training_job import TrainingJob
 from dsconfig.memory.verdict import (
     SCRIPT_OPTIMIZER,
@@ -40,7 +40,7 @@ from dsconfig.memory.verdict import (
 from dsconfig.memory.verdict import Verdict as Verdict  # noqa: PLC0414  # callers get it here
 from dsconfig.resolve.effective_values import effective
 from dsconfig.resolve.input_config import read_input_config
-from dsconfig.resolve.launch_overrides import (
+from dsconfig.resolve.launch_settings import (
     LaunchSettings,
     is_reentrant,
     launch_settings,
@@ -48,7 +48,7 @@ from dsconfig.resolve.launch_overrides import (
     unmodeled_arguments,
     unmodeled_optimizer,
 )
-from dsconfig.resolve.memory_run import (
+from dsconfig.resolve.memory_run_defaults import (
     LONGEST,
     configured_sp_size,
     launched_sp_size,
@@ -58,7 +58,7 @@ from dsconfig.resolve.memory_run import (
 )
 from dsconfig.resolve.model_source import ModelSource, adapter_of, model_of
 from dsconfig.resolve.resolve import resolve_job
-from dsconfig.resolve.run import Run
+from dsconfig.resolve.resolved_run import Run
 from dsconfig.resolve.training_features import (
     LOSSES,
     assumed_inputs,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.memory.verdict import WORST_FIRST
 from dsconfig.render.matplotlib_output import picture
-from dsconfig.resolve.limits import Limits as Limits  # noqa: PLC0414  # callers get it here
+from dsconfig.resolve.memory_limits import Limits as Limits  # noqa: PLC0414  # callers get it here
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from dsconfig.core.gpu_memory import Gpu
     from dsconfig.memory.estimates import Estimate, MemoryUsage
     from dsconfig.memory.verdict import UnmodeledSetting, Verdict
-    from dsconfig.render.terminal import Style
+    from dsconfig.render.terminal_style import Style
     from dsconfig.resolve.fit_search import Fit
-    from dsconfig.resolve.max_search import Largest
-    from dsconfig.resolve.stage_table import Cell, Row
+    from dsconfig.resolve.largest_fit import Largest
+    from dsconfig.resolve.zero_stage_table import Cell, Row
 
 
 # Text and CSV: one line per term, one column per phase.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from dsconfig.job.model_config_json import CONFIG_NAME, find_config_json, read_config_json
-from dsconfig.memory.graph import Adapter
+from dsconfig.memory.autograd_graph import Adapter
 from dsconfig.memory.models.architecture import Architecture
 from dsconfig.memory.models.model_zoo import preset_of, similar_names
 from dsconfig.memory.verdict import RANK, NotModelledError, UnmodeledSetting
@@ -82,8 +82,8 @@ def model_of(source: ModelSource | None, parameters: int | None = None) -> Model
 
 def _of_config(config: Mapping[str, Json], parameters: int | None) -> Model:
     """The model of a `config.json`: with its layers if they are supported, else with its parameters only."""
+    from dsconfig.memory.models.fallback_architecture import generic_architecture, sized_architecture
     from dsconfig.memory.models.from_hf_config import InvalidModelError, architecture_of
-    from dsconfig.memory.models.weight_count import generic_architecture, sized_architecture
 
     try:
         return Model(architecture_of(config), config)
@@ -106,7 +106,7 @@ _RANK = frozenset((RANK,))
 
 
 def _of_count(parameters: int, config: Mapping[str, Json], why: str) -> Model:
-    from dsconfig.memory.models.weight_count import architecture_of_count
+    from dsconfig.memory.models.fallback_architecture import architecture_of_count
 
     ways_out = "`--params N --hidden H --layers L` estimates a Llama-like decoder"
     setting = UnmodeledSetting("activations", f"{why}, so only model states are estimated; {ways_out}", _RANK)

@@ -15,7 +15,7 @@ from dsconfig.core.json_types import copy_json
 from dsconfig.core.releases import NUMBERS, Target
 from dsconfig.document import Document, read_dict
 from dsconfig.document.tree import unknown_paths
-from dsconfig.evaluation.context import Context, Source
+from dsconfig.evaluation.rule_context import Context, Source
 from dsconfig.job import detect_consumer as reader
 from dsconfig.job.consumers.autofill import Assumed, Filling, Message, MissingArgumentsError, fill
 from dsconfig.job.consumers.consumer import consumer_of
@@ -23,7 +23,7 @@ from dsconfig.job.detect_consumer import Reader
 from dsconfig.launch.config_overwrites import overwrite_of, overwrites
 from dsconfig.resolve.errors import ResolveError, UnfilledError
 from dsconfig.resolve.input_config import InputConfig
-from dsconfig.resolve.run import Run, Runtime
+from dsconfig.resolve.resolved_run import Run, Runtime
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject, KeyPath

@@ -12,13 +12,13 @@ from dsconfig.core.diagnostic import Effect
 from dsconfig.core.json_types import at, copy_json
 from dsconfig.core.releases import EVERY_RELEASE, NEVER, Interval, number
 from dsconfig.document import read_dict
-from dsconfig.evaluation.context import Context, SkipRule, Source
 from dsconfig.evaluation.key_walk import Coercion, Rejection
+from dsconfig.evaluation.rule_context import Context, SkipRule, Source
 from dsconfig.job.consumers.consumer import consumer_of
 from dsconfig.launch.config_overwrites import overwrite_of
 from dsconfig.model.key_table import KeyView, SectionView, secrets, type_named
 from dsconfig.resolve.raw_config import report_on
-from dsconfig.resolve.run import Run
+from dsconfig.resolve.resolved_run import Run
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject, KeyPath

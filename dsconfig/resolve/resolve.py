@@ -42,7 +42,7 @@ from dsconfig.resolve.raw_config import (
     reject_raw_config,
     reject_result,
 )
-from dsconfig.resolve.run import Parallel, Run, Runtime, runtime
+from dsconfig.resolve.resolved_run import Parallel, Run, Runtime, runtime
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject

@@ -7,12 +7,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, cast
 
 from dsconfig.launch.training_arguments import parse_value
-from dsconfig.memory.graph import Kernels, Quantization
+from dsconfig.memory.autograd_graph import Kernels, Quantization
 from dsconfig.memory.verdict import ASSUMED_CHECKPOINTING, ASSUMED_LENGTH, NotModelledError
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
-    from dsconfig.memory.graph import Loss
+    from dsconfig.memory.autograd_graph import Loss
     from dsconfig.memory.models.architecture import Architecture, MicroBatch
     from dsconfig.memory.verdict import UnmodeledSetting
 

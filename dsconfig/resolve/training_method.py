@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.launch.training_arguments import parse_value
-from dsconfig.memory.trainers import TRAINERS, Trainer
+from dsconfig.memory.trainer_memory import TRAINERS, Trainer
 from dsconfig.memory.verdict import RANK, UnmodeledSetting
 
 if TYPE_CHECKING:

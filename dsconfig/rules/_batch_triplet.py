@@ -10,7 +10,7 @@ from dsconfig.core import batch_triplet
 from dsconfig.core.batch_triplet import STEPS, Failure, Impossible, UnevenError, derive
 from dsconfig.core.batch_triplet import data_parallel_size as triplet_size
 from dsconfig.core.json_types import Json, NamedTuple
-from dsconfig.evaluation.context import MISSING, Context, SkipRule
+from dsconfig.evaluation.rule_context import MISSING, Context, SkipRule
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def data_parallel_size(ctx: Context) -> float | None:
 def supported_world_sizes(context: Context) -> tuple[int, ...] | None:
     """Return the world sizes that the triplet supports; None if it supports all, or that is unknown."""
     if context.is_elastic:
-        from dsconfig.rules.elasticity.elastic_run import planned_gpu_counts
+        from dsconfig.rules.elasticity.elastic_run_plan import planned_gpu_counts
 
         return planned_gpu_counts(context)
     parallelism = context.facts.parallelism

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from dsconfig.core.json_types import JsonObject, NamedTuple
-from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.model.key_table import KeyView, TypeInfo, type_named, types_of, view
 from dsconfig.model.torch_classes import OPTIMIZERS, SCHEDULERS
 from dsconfig.rules._effective_values import uses_cpu_optimizer

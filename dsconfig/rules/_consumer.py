@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsconfig.evaluation.context import Context
+from dsconfig.evaluation.rule_context import Context
 from dsconfig.job.consumers import consumer_versions
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms

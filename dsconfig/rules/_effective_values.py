@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dsconfig.core.json_types import Json, JsonObject
 from dsconfig.core.wording import compact
-from dsconfig.evaluation.context import Context, SkipRule
-from dsconfig.rules._numbers import is_integer
+from dsconfig.evaluation.rule_context import Context, SkipRule
+from dsconfig.rules._json_numbers import is_integer
 
 # The effective ZeRO stage and its location.
 

@@ -8,8 +8,8 @@ from functools import cache
 from dsconfig.core.diagnostic import EffectName, Fix, Move, Operation, Remove, Rename, Set, dotted
 from dsconfig.core.json_types import Json, JsonObject, KeyPath
 from dsconfig.core.wording import one_of, quoted
-from dsconfig.evaluation.context import MISSING, Context, Finding, SkipRule
 from dsconfig.evaluation.key_walk import Walk
+from dsconfig.evaluation.rule_context import MISSING, Context, Finding, SkipRule
 from dsconfig.model.key_table import ROOT, child_section, find, is_secret, view
 from dsconfig.rules._suggest_section import format_key
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from dsconfig.core.file_access import OUTSIDE
 from dsconfig.core.json_types import Json, NamedTuple
-from dsconfig.evaluation.context import Context, SkipRule
+from dsconfig.evaluation.rule_context import Context, SkipRule
 from dsconfig.job.job_facts import Model as Named
 from dsconfig.job.model_config_json import CONFIG_NAME, find_config_json, read_config_json
 

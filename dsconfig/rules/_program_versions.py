@@ -5,7 +5,7 @@ from __future__ import annotations
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import installed_version
 from dsconfig.core.version_ranges import VersionRange, parse_range
-from dsconfig.evaluation.context import Context
+from dsconfig.evaluation.rule_context import Context
 
 
 class ProgramVersions(NamedTuple):

@@ -7,7 +7,7 @@ from functools import cache
 from dsconfig.core.diagnostic import dotted
 from dsconfig.core.json_types import KeyPath, NamedTuple
 from dsconfig.core.releases import EVERY_RELEASE, Interval
-from dsconfig.evaluation.context import Context
+from dsconfig.evaluation.rule_context import Context
 from dsconfig.model.key_table import ROOT, KeyInfo, child_section, keys, section_keys, types_of
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.core.diagnostic import Fix, Set
-from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding
 
 _CONFIGURE = "runtime/activation_checkpointing/checkpointing.py:configure"
 _SECTION = "activation_checkpointing"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.core.diagnostic import EffectName
-from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._advisories import findings, last_affected
+from dsconfig.evaluation.rule_context import Context, Finding
+from dsconfig.rules._advisory_table import findings, last_affected
 
 _SOURCE = "dsconfig/rules/advisories.json, which names the source of each entry"
 

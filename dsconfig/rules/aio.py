@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.core.wording import quoted
-from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._effective_values import OPTIMIZER, PARAM, device, stage
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._numbers import is_number
+from dsconfig.rules._json_numbers import is_number
 
 
 def _in_use(ctx: Context) -> bool:

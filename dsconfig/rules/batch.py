@@ -9,12 +9,12 @@ from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN, Triplet, nearest_mu
 from dsconfig.core.diagnostic import Fix, Remove, Set
 from dsconfig.core.json_types import Json
 from dsconfig.core.wording import described, quoted
-from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import MISSING, Context, Finding
 from dsconfig.rules._batch_triplet import derivation_failure, divisors, format_number, working_sizes
 from dsconfig.rules._effective_values import device_mesh, size_of
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._numbers import division, parse_integer
+from dsconfig.rules._json_numbers import division, parse_integer
 
 # Missing and invalid batch keys.
 

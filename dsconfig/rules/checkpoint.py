@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.core.wording import kind, one_of, quoted
-from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._fixes import removal
 
 # Enum values.

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.wording import compact, one_of, quoted
-from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
 from dsconfig.rules._effective_values import (
     ZERO,
     bf16_optimizer,

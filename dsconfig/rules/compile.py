@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dsconfig.core.diagnostic import Fix, Remove
 from dsconfig.core.json_types import Json, JsonObject
 from dsconfig.core.wording import one_of, quoted
-from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
 from dsconfig.rules._effective_values import OPTIMIZER, PARAM, describe_stage, related_stage, stage
 from dsconfig.rules._fixes import removal
 

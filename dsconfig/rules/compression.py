@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from dsconfig.core.json_types import Json
 from dsconfig.core.wording import described, kind, one_of, quoted
-from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import MISSING, Context, Finding
 from dsconfig.rules._effective_values import related_dtype, training_dtype
 
 # Groups and shared parameters of the techniques.

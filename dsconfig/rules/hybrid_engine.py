@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from dsconfig.core.version_ranges import parse_range
 from dsconfig.core.wording import one_of
-from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._batch_triplet import divisors
+from dsconfig.rules._json_numbers import division
 from dsconfig.rules._model_facts import has_model, model
-from dsconfig.rules._numbers import division
 from dsconfig.rules._program_versions import program_versions
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.core.wording import quoted
-from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding
 
 
 @rule("DSC924", effect="wasteful", since="0.14.3", source="monitor/comet.py:EventsLogScheduler.needs_logging")

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from dsconfig.core.diagnostic import Fix, Remove, Set
 from dsconfig.core.wording import compact, described, quoted
-from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
 from dsconfig.rules._effective_values import stage, stage_path
 
 _ENGINE = "runtime/pipe/engine.py:PipelineEngine.__init__"

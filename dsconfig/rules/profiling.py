@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.core.wording import described, quoted
-from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import MISSING, Context, Finding
 
 # Timers and other diagnostic switches.
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.core.wording import one_of, quoted
-from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._fixes import removal
 
 _MODES: dict[str, tuple[str, ...]] = {

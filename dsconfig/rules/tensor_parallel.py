@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from dsconfig.core.diagnostic import Fix, Remove, Set
 from dsconfig.core.wording import one_of, quoted
-from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._batch_triplet import divisors
 from dsconfig.rules._effective_values import (
     AUTOTP,
@@ -21,7 +21,7 @@ from dsconfig.rules._effective_values import (
     training_dtype,
 )
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._numbers import division
+from dsconfig.rules._json_numbers import division
 from dsconfig.rules._suggest_section import format_key
 
 # `autotp_size`: valid values, the world size, and the ZeRO stage.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from elastic.agent.state import State
+from elastic.agent.job_state import State
 
 # Escaping of text from other machines.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from elastic.agent.state import Member, Phase, State
+from elastic.agent.job_state import Member, Phase, State
 from elastic.worker.lease import now
 
 # A node watches the next few members in the order of joining, as on a ring. So every member is watched, and removing

@@ -17,12 +17,12 @@ from __future__ import annotations
 import threading
 from functools import partial
 
-from elastic.agent import transitions
+from elastic.agent import state_transitions
 from elastic.agent.errors import AgentError, HostError, StoreLostError
 from elastic.agent.failure_detector import Evidence, FailureDetector, Silence, watched_by
+from elastic.agent.job_state import State
+from elastic.agent.rendezvous_settings import RendezvousSettings
 from elastic.agent.resize_policy import ResizePolicy
-from elastic.agent.settings import RendezvousSettings
-from elastic.agent.state import State
 from elastic.agent.state_store import CROWD, Poll, StateStore
 from elastic.worker.lease import Lease, now
 
@@ -146,7 +146,7 @@ class Heartbeat:
         if state.member(self._node) is None or self._node in state.expelled or decision.over:
             lease.revoke()
         elif self._node in state.suspects:
-            self.state = self._store.update(partial(transitions.clear_suspicion, node=self._node))
+            self.state = self._store.update(partial(state_transitions.clear_suspicion, node=self._node))
         else:
             self.lapsed = self.lapsed or not lease.valid
             lease.renew(self._sent_at + self._settings.lease_duration)
@@ -162,10 +162,10 @@ class Heartbeat:
         for evidence in all_evidence:
             since = self._marked.get(evidence)
             if since is None:
-                self._store.update(partial(transitions.mark, evidence=evidence))
+                self._store.update(partial(state_transitions.mark, evidence=evidence))
                 self._store.alarm(evidence.node)
             elif now() - since >= self._grace(evidence):
-                self._store.update(partial(transitions.remove_marked, evidence=evidence))
+                self._store.update(partial(state_transitions.remove_marked, evidence=evidence))
             marked[evidence] = now() if since is None else since
         self._marked = marked
 

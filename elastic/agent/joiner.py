@@ -7,13 +7,13 @@ import socket
 import time
 from functools import partial
 
-from elastic.agent import transitions
+from elastic.agent import state_transitions
 from elastic.agent.drain import Drain
 from elastic.agent.errors import LATE, Drained, JobSucceeded, RefusedError, TooFewNodesError, raise_if_failed
 from elastic.agent.heartbeat import Heartbeat
-from elastic.agent.job import LocalNode
-from elastic.agent.requests import Acknowledgment, Arrival, agree
-from elastic.agent.state import Cause, Outcome, State
+from elastic.agent.job_settings import LocalNode
+from elastic.agent.job_state import Cause, Outcome, State
+from elastic.agent.join_requests import Acknowledgment, Arrival, agree
 from elastic.agent.state_store import CROWD, StateStore
 from elastic.worker.lease import Lease, lease_path
 
@@ -82,7 +82,7 @@ class Joiner:
             current = self._heartbeat.state  # the heartbeat decides whether to renew the lease
             if current is None or current.revision < state.revision:
                 continue
-            if transitions.is_over(current, state.round) or current.member(self._node.name) is None:
+            if state_transitions.is_over(current, state.round) or current.member(self._node.name) is None:
                 return False
         self._heartbeat.begin_round()
         return True
@@ -157,14 +157,14 @@ class GroupFormation:
             self._store.update(partial(self._propose, arrived=arrived))
         except RefusedError as error:
             outcome = Outcome("refused", str(error))
-            self._store.update(partial(transitions.close, node=self._node.name, outcome=outcome))
+            self._store.update(partial(state_transitions.close, node=self._node.name, outcome=outcome))
 
     def _propose(self, state: State, arrived: list[str]) -> State:
         members = [member.node for member in state.members]
         if state.phase != "forming" or members != arrived or state.outcome:
             return state
         size = self._job.size(len(arrived))
-        return state if size is None else transitions.propose(state, size, self._job.max_restarts)
+        return state if size is None else state_transitions.propose(state, size, self._job.max_restarts)
 
     def _awaits_more(self, state: State, arrived: int) -> bool:
         """Whether more nodes may join: none above the maximum, and none after the loss of a running group."""

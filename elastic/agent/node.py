@@ -12,19 +12,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from elastic.agent import transitions
+from elastic.agent import state_transitions
+from elastic.agent.bounded_store_calls import Store
 from elastic.agent.drain import Drain
 from elastic.agent.errors import AgentError
 from elastic.agent.event_log import EventLog
 from elastic.agent.heartbeat import Heartbeat
-from elastic.agent.job import LocalNode
+from elastic.agent.job_settings import LocalNode
+from elastic.agent.job_state import State
 from elastic.agent.joiner import Joiner
 from elastic.agent.rank_assignment import RankAssignment, assign_rank, worker_environment
 from elastic.agent.resize_policy import ResizePolicy
 from elastic.agent.round_monitor import RoundMonitor
-from elastic.agent.state import State
 from elastic.agent.state_store import StateStore
-from elastic.agent.store_calls import Store
 from elastic.agent.worker_server import WorkerRequests, WorkerServer
 
 EVENTS = "events.jsonl"
@@ -118,10 +118,10 @@ class Node:
         round_, name = self.monitor.round, self.local.name
         if round_ is None:
             return
-        state = self.store.update(partial(transitions.finish, node=name, round_=round_))
-        while not (state.outcome or transitions.is_over(state, round_) or self.drain.requested):
-            if transitions.all_finished(state, round_):
-                state = self.store.update(partial(transitions.succeed, node=name, round_=round_))
+        state = self.store.update(partial(state_transitions.finish, node=name, round_=round_))
+        while not (state.outcome or state_transitions.is_over(state, round_) or self.drain.requested):
+            if state_transitions.all_finished(state, round_):
+                state = self.store.update(partial(state_transitions.succeed, node=name, round_=round_))
             else:
                 time.sleep(self.local.settings.poll_interval / 2)
                 self.heartbeat.raise_if_lost()
@@ -130,7 +130,7 @@ class Node:
     def fail(self, text: str) -> None:
         """Fail the job, if this node trains in the current round."""
         if (round_ := self.monitor.round) is not None:
-            self.store.update(partial(transitions.fail, node=self.local.name, round_=round_, text=text))
+            self.store.update(partial(state_transitions.fail, node=self.local.name, round_=round_, text=text))
 
     def leave(self, text: str = "left", *, wait_for_others: float = 0.0) -> None:
         """Leave the job; the other nodes need not wait for a heartbeat timeout.  Never raises."""
@@ -150,7 +150,7 @@ class Node:
         _clear(self.local.folder)
 
     def _remove_from_job(self, text: str, wait_for_others: float) -> None:
-        self.store.update(partial(transitions.remove, node=self.local.name, cause="change", text=text))
+        self.store.update(partial(state_transitions.remove, node=self.local.name, cause="change", text=text))
         deadline = time.monotonic() + wait_for_others
         while self.store.read().members and time.monotonic() < deadline:
             time.sleep(self.local.settings.poll_interval)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elastic.agent.errors import RefusedError
-from elastic.agent.job import LocalNode
-from elastic.agent.state import State
+from elastic.agent.job_settings import LocalNode
+from elastic.agent.job_state import State
 from elastic.atomic_write import atomic_write
 from elastic.planning.plan import Row
 from elastic.worker.checkpoint_name import CheckpointError, check_name

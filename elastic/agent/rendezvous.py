@@ -20,14 +20,14 @@ from torch.distributed.elastic.rendezvous import RendezvousHandler, RendezvousIn
 from torch.distributed.elastic.rendezvous.api import RendezvousStoreInfo
 
 from elastic.agent.drain import Drain
-from elastic.agent.endpoint import Endpoint, exposure_warning, local_address
 from elastic.agent.errors import AgentError, Drained, HostError, JobSucceeded, SettingsError, printable
-from elastic.agent.job import Job, LocalNode
+from elastic.agent.job_settings import Job, LocalNode
 from elastic.agent.node import Node
+from elastic.agent.open_store import connect_store, host_if_local
+from elastic.agent.rendezvous_settings import RendezvousSettings
 from elastic.agent.secret_variables import withhold
-from elastic.agent.settings import RendezvousSettings
-from elastic.agent.store import connect_store, host_if_local
-from elastic.agent.torch_releases import assume_identical_workers, successful_exit
+from elastic.agent.store_endpoint import Endpoint, exposure_warning, local_address
+from elastic.agent.torch_compat import assume_identical_workers, successful_exit
 
 # Only the documented interface is used, because DeepSpeed's agent broke when it overrode private methods.
 # Sources: torch distributed/elastic/rendezvous/api.py:RendezvousHandler;

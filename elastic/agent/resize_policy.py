@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from elastic.agent import transitions
+from elastic.agent import state_transitions
 from elastic.agent.errors import RefusedError
-from elastic.agent.job import Job
-from elastic.agent.settings import RendezvousSettings
-from elastic.agent.state import State
+from elastic.agent.job_settings import Job
+from elastic.agent.job_state import State
+from elastic.agent.rendezvous_settings import RendezvousSettings
 from elastic.worker.lease import now
 
 LONGEST_SETTLING = 0.5
@@ -62,7 +62,7 @@ class ResizePolicy:
         round_ = self._round
         if round_ == 0 or state.round < round_ or state.outcome:
             self.decision = Decision(round_)
-        elif transitions.is_over(state, round_) or state.member(self._node) is None:
+        elif state_transitions.is_over(state, round_) or state.member(self._node) is None:
             self.decision = Decision(round_, over=True)
         else:
             self.decision = self._while_it_runs(state)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 
-from elastic.agent import transitions
+from elastic.agent import state_transitions
 from elastic.agent.drain import Drain
 from elastic.agent.errors import Drained, raise_if_failed
 from elastic.agent.event_log import EventLog
 from elastic.agent.heartbeat import Heartbeat
-from elastic.agent.job import LocalNode
+from elastic.agent.job_settings import LocalNode
+from elastic.agent.job_state import Cause
 from elastic.agent.resize_policy import ResizePolicy
 from elastic.agent.stall_watch import StallWatch
-from elastic.agent.state import Cause
 from elastic.agent.state_store import StateStore
 
 
@@ -89,4 +89,4 @@ class RoundMonitor:
         if not self._leave_requested:
             self._leave_requested = True
             self._log.write("asked-to-leave")
-            self._store.update(partial(transitions.ask_to_leave, node=self._node.name))
+            self._store.update(partial(state_transitions.ask_to_leave, node=self._node.name))

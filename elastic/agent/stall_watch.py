@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 
 from elastic.agent.event_log import EventLog
-from elastic.agent.job import LocalNode
+from elastic.agent.job_settings import LocalNode
 from elastic.worker.lease import now
 from elastic.worker.progress import SHOW_STACKS, Step, progress_path, read_progress
 

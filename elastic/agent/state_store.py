@@ -10,10 +10,10 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, TypeVar
 
+from elastic.agent.bounded_store_calls import BoundedCaller, Store
 from elastic.agent.errors import SettingsError, StoreLostError
-from elastic.agent.requests import Request, decode_all, encode_all
-from elastic.agent.state import State, decode
-from elastic.agent.store_calls import BoundedCaller, Store
+from elastic.agent.job_state import State, decode
+from elastic.agent.join_requests import Request, decode_all, encode_all
 
 # Works with any store that has the methods of `Store`: torch's, or a dict in a test. Besides the state, the store has
 # the nodes' heartbeats and a *hint*: the revision of the state, or an earlier one. The hint is small, so a job of

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from elastic import constants as c
 from elastic.constants import MINIMUM_DEEPSPEED_VERSION
-from elastic.deepspeed import heuristic
-from elastic.deepspeed.config import ElasticityConfig
-from elastic.deepspeed.differences import Result, no_world_sizes, reject_unusable
-from elastic.deepspeed.heuristic import Answer, solve_v02
-from elastic.deepspeed.semantics import LATEST, Semantics
+from elastic.deepspeed import batch_heuristics
+from elastic.deepspeed.batch_heuristics import Answer, solve_v02
+from elastic.deepspeed.differences_from_deepspeed import Result, no_world_sizes, reject_unusable
+from elastic.deepspeed.elasticity_config import ElasticityConfig
+from elastic.deepspeed.release_behavior import LATEST, Semantics
 from elastic.divisors import world_sizes
 from elastic.errors import (
     ElasticityConfigError,
@@ -100,7 +100,7 @@ def _checked_config(ds_config: Mapping[str, Json], semantics: Semantics) -> Elas
 
 
 def _solve_v01(config: ElasticityConfig, semantics: Semantics) -> Answer:
-    batch, sizes = heuristic.compatible_v01(
+    batch, sizes = batch_heuristics.compatible_v01(
         config.micro_batches,
         config.max_acceptable_batch_size,
         config.min_gpus,
@@ -146,7 +146,7 @@ def _with_micro_batch(answer: Answer, world_size: int) -> Answer:
 
 
 def _chosen_micro_batch(answer: Answer, world_size: int) -> Answer:
-    micro = heuristic.largest_micro_batch(answer.batch_size, world_size, answer.config.micro_batches)
+    micro = batch_heuristics.largest_micro_batch(answer.batch_size, world_size, answer.config.micro_batches)
     if micro is None:
         raise AssertionError(
             f"no micro batch of {answer.config.micro_batches} divides {answer.batch_size} // {world_size}"
@@ -214,7 +214,9 @@ def get_candidate_batch_sizes(
     base_list: Sequence[int], max_acceptable_batch_size: int, *, semantics: Semantics = LATEST
 ) -> list[int]:
     """Each base scaled by a highly composite number up to the cap; see `heuristic.candidates`."""
-    return heuristic.candidates(base_list, max_acceptable_batch_size, keeps_to_cap=semantics.keeps_to_cap)
+    return batch_heuristics.candidates(
+        base_list, max_acceptable_batch_size, keeps_to_cap=semantics.keeps_to_cap
+    )
 
 
 def get_valid_gpus(
@@ -226,7 +228,7 @@ def get_valid_gpus(
     """
     if batch_size < 1:
         return []
-    heuristic.require_solvable([batch_size], micro_batches, max_valid_gpus)
+    batch_heuristics.require_solvable([batch_size], micro_batches, max_valid_gpus)
     return world_sizes(batch_size, micro_batches, min_valid_gpus, max_valid_gpus)
 
 
@@ -238,7 +240,7 @@ def get_best_candidates(
     prefer_larger: bool,
 ) -> tuple[int, list[int]]:
     """Candidate with the most world sizes; raises `ElasticityConfigError` if DeepSpeed's list is empty."""
-    batch, sizes = heuristic.best_candidate(
+    batch, sizes = batch_heuristics.best_candidate(
         candidate_batch_sizes, micro_batches, min_gpus, max_gpus, prefer_larger
     )
     if not sizes:
@@ -263,7 +265,7 @@ def get_compatible_gpus_v01(
     Raises `ValueError` (before 0.5.8 `AssertionError`) if a micro batch exceeds the cap, and `ElasticityConfigError` if
     there is no world size.
     """
-    batch, sizes = heuristic.compatible_v01(
+    batch, sizes = batch_heuristics.compatible_v01(
         micro_batches, max_acceptable_batch_size, min_gpus, max_gpus, prefer_larger, semantics
     )
     if not sizes:

@@ -8,13 +8,13 @@ from copy import deepcopy
 from dataclasses import dataclass
 
 from elastic import constants as c
-from elastic.deepspeed.config import ElasticityConfig
-from elastic.deepspeed.differences import no_world_sizes
-from elastic.deepspeed.heuristic import compatible_v01, compatible_v02
-from elastic.deepspeed.semantics import LATEST, Semantics
+from elastic.deepspeed.batch_heuristics import compatible_v01, compatible_v02
+from elastic.deepspeed.differences_from_deepspeed import no_world_sizes
+from elastic.deepspeed.elasticity_config import ElasticityConfig
+from elastic.deepspeed.release_behavior import LATEST, Semantics
 from elastic.errors import ElasticityConfigError, ElasticityIncompatibleWorldSize, NoWorldSizesError
 from elastic.json_types import Json
-from elastic.planning.block import Block, read_block
+from elastic.planning.elasticity_block import Block, read_block
 
 # The batch is the heuristic's, so a job planned here runs as with DeepSpeed 0.19.7. Only `Plan.apply` replaces the
 # `elasticity` block of a config by the batch triplet.

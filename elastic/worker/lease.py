@@ -1,9 +1,9 @@
 """Lease of the workers of a round: an expiry time on this host's clock, in a file with two flags.
 
 The agent renews it after each heartbeat that the store has accepted. A worker checks it in each step, and its watchdog
-(`elastic.worker.watchdog`) makes the kernel kill the worker when it expires. It expires before the other nodes may form
-a group without this one, so that a frozen or disconnected node never trains at the same time as its successors. The
-flags: the agent wants a checkpoint; the agent is about to end the workers.
+(`elastic.worker.lease_watchdog`) makes the kernel kill the worker when it expires. It expires before the other nodes
+may form a group without this one, so that a frozen or disconnected node never trains at the same time as its
+successors. The flags: the agent wants a checkpoint; the agent is about to end the workers.
 """
 
 from __future__ import annotations

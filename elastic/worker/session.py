@@ -26,7 +26,7 @@ from elastic.json_types import Json
 from elastic.worker.agent_client import AgentClient
 from elastic.worker.checkpoint_name import check_name
 from elastic.worker.lease import Lease, lease_path
-from elastic.worker.process import die, die_with_agent, start_watchdog
+from elastic.worker.process_termination import die, die_with_agent, start_watchdog
 from elastic.worker.progress import Progress, progress_path
 
 _WATCH = 0.1

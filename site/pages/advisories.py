@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dsconfig.rules import RULES
-from dsconfig.rules._advisories import Advisory, advisories, documentation, rule_of
+from dsconfig.rules._advisory_table import Advisory, advisories, documentation, rule_of
 from pages import markdown
 
 _HEADINGS = {

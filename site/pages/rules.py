@@ -9,7 +9,7 @@ from itertools import groupby
 
 from dsconfig.cli.markdown_to_terminal import dedented
 from dsconfig.fix.fix import FixResult, fix
-from dsconfig.render.diff import unified
+from dsconfig.render.unified_diff import unified
 from dsconfig.rules import RULES, Rule
 from dsconfig.rules._former_names import former_names
 from pages import deepspeed_messages, key_entries, markdown

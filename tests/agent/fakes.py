@@ -6,9 +6,9 @@ import threading
 from typing import Any
 
 import elastic
-from elastic.agent import transitions
-from elastic.agent.job import Job
-from elastic.agent.state import State
+from elastic.agent import state_transitions
+from elastic.agent.job_settings import Job
+from elastic.agent.job_state import State
 from tests.agent.cluster import POWERS
 
 
@@ -49,13 +49,13 @@ def job_of(policy: Any = "standby", nodes: tuple[int, int] = (1, 4), processes: 
 def with_members(*names: str) -> State:
     state = State(1)
     for name in names:
-        state = transitions.arrive(state, name, "host", 1)
+        state = state_transitions.arrive(state, name, "host", 1)
     return state
 
 
 def running(*names: str, size: int | None = None) -> State:
-    state = transitions.propose(with_members(*names), size or len(names), 3)
+    state = state_transitions.propose(with_members(*names), size or len(names), 3)
     for name in state.group:
-        state = transitions.acknowledge(state, name)
+        state = state_transitions.acknowledge(state, name)
     assert state.phase == "running"
     return state

@@ -8,11 +8,11 @@ import time
 
 import elastic
 from dsconfig.cli.handoff.elastic_job import read_config
-from elastic.agent.endpoint import parse_endpoint
-from elastic.agent.job import Job, LocalNode
+from elastic.agent.job_settings import Job, LocalNode
 from elastic.agent.node import Node
-from elastic.agent.settings import RendezvousSettings
-from elastic.agent.store import connect_store
+from elastic.agent.open_store import connect_store
+from elastic.agent.rendezvous_settings import RendezvousSettings
+from elastic.agent.store_endpoint import parse_endpoint
 
 endpoint, path = parse_endpoint(sys.argv[1]), sys.argv[2]
 config, settings = read_config(path), RendezvousSettings(last_call_timeout=60)

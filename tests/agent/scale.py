@@ -23,11 +23,11 @@ from typing import Any, TypeVar
 from unittest.mock import patch
 
 from elastic.agent.heartbeat import Heartbeat
-from elastic.agent.job import Job, LocalNode
+from elastic.agent.job_settings import Job, LocalNode
+from elastic.agent.job_state import State
 from elastic.agent.node import Node
+from elastic.agent.rendezvous_settings import RendezvousSettings
 from elastic.agent.resize_policy import ResizePolicy
-from elastic.agent.settings import RendezvousSettings
-from elastic.agent.state import State
 from elastic.planning.plan import Row
 from tests.agent.fakes import DictStore, job_of
 from tests.agent.simulated_time import World
@@ -225,7 +225,7 @@ def simulated(nodes: int) -> Iterator[Simulation]:
             ):
                 if hasattr(__import__(f"elastic.{module}", fromlist=["_"]), name):
                     put(f"elastic.{module}.{name}", value)
-        put("elastic.agent.state.State.encode", encode)
+        put("elastic.agent.job_state.State.encode", encode)
         put("elastic.agent.state_store.decode", lambda raw: simulation.states[raw.decode()])
         put("elastic.agent.state_store.BoundedCaller", DirectCaller)
         put("elastic.agent.node.ResizePolicy", partial(ResizePolicy, clock=simulation.world.now))

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from elastic.agent.state import State, decode
+from elastic.agent.job_state import State, decode
 from tests.agent.fakes import DictStore
 
 

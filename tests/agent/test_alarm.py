@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from elastic.agent import transitions
+from elastic.agent import state_transitions
 from elastic.agent.failure_detector import Silence
 from elastic.agent.heartbeat import Heartbeat
+from elastic.agent.rendezvous_settings import RendezvousSettings
 from elastic.agent.resize_policy import ResizePolicy
-from elastic.agent.settings import RendezvousSettings
 from elastic.agent.state_store import StateStore
 from elastic.worker.lease import Lease
 from tests.agent.fakes import DictStore, job_of
@@ -31,7 +31,7 @@ def test_an_alarm_is_heard_in_a_large_job_without_any_hint(
     ours, theirs = (StateStore(store, "job", name) for name in ("a", "b"))
     theirs.create()
     for node in ("a", "b"):
-        theirs.update(partial(transitions.arrive, node=node, host="h", port=1))
+        theirs.update(partial(state_transitions.arrive, node=node, host="h", port=1))
     theirs.send_heartbeat(1)
     heartbeat = Heartbeat(ours, "a", SETTINGS, ResizePolicy(job_of(), "a", SETTINGS))
     lease = Lease(str(tmp_path / "lease"), create=True)
@@ -40,7 +40,7 @@ def test_an_alarm_is_heard_in_a_large_job_without_any_hint(
     heartbeat._tick()
     assert lease.remaining() == SETTINGS.lease_duration
     monkeypatch.setattr(StateStore, "hint", lambda *_: None)
-    theirs.update(partial(transitions.mark, evidence=Silence("a", 0, 1)))
+    theirs.update(partial(state_transitions.mark, evidence=Silence("a", 0, 1)))
     if alarmed:
         theirs.alarm("a")
     clock += 1

@@ -174,7 +174,7 @@ def test_a_node_that_hosts_an_open_store_says_so_and_hides_its_secrets(tmp_path:
     (tmp_path / "train.py").write_text(
         "import os, json, elastic, pathlib, time\n"
         "elastic.current()\n"
-        "keepers = [p for p in pathlib.Path('/proc').glob('[0-9]*/cmdline') if b'watchdog.py' in p.read_bytes()"
+        "keepers = [p for p in pathlib.Path('/proc').glob('[0-9]*/cmdline') if b'lease_watchdog.py' in p.read_bytes()"
         " and int((p.parent / 'stat').read_text().rpartition(')')[2].split()[1]) == os.getpid()]\n"
         "assert keepers\n"
         "seen = json.dumps(dict(os.environ)) + ''.join((p.parent / 'environ').read_text() for p in keepers)\n"

@@ -14,9 +14,9 @@ import pytest
 
 from elastic import Checkpoints, universal, with_universal
 from elastic.agent.errors import RefusedError
-from elastic.agent.job import LocalNode
+from elastic.agent.job_settings import LocalNode
 from elastic.agent.rank_assignment import assign_rank, worker_environment
-from elastic.agent.settings import RendezvousSettings
+from elastic.agent.rendezvous_settings import RendezvousSettings
 from elastic.worker import session
 from elastic.worker.checkpoint_name import CheckpointError, DamagedCommitError
 from elastic.worker.checkpoints import KEPT_COMMITS, Saved

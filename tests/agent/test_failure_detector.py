@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from elastic.agent import transitions
+from elastic.agent import state_transitions
 from elastic.agent.failure_detector import WATCHED, Delay, FailureDetector, Silence, watched_by
 from elastic.worker.lease import Lease, lease_path, now
 from tests.agent.fakes import running, with_members
@@ -38,7 +38,7 @@ def test_own_freeze_says_nothing_of_others() -> None:
 def test_the_late_are_those_for_whom_a_round_waits() -> None:
     now = 0.0
     detector = FailureDetector(longest_step=0.5, clock=lambda: now)
-    state = transitions.arrive(running("a", "b"), "a", "host", 5)
+    state = state_transitions.arrive(running("a", "b"), "a", "host", 5)
     for _ in range(5):
         detector.observe(state, watched_by(state, "a"), {"b": 7})
         now += 0.25
@@ -50,34 +50,34 @@ def test_the_late_are_those_for_whom_a_round_waits() -> None:
 def test_old_evidence_neither_marks_nor_removes() -> None:
     """Two observers that were frozen between looking and writing, and a node that has shown itself since."""
     old, fresh = Silence("b", 1, 4, 0), Silence("b", 1, 4, 1)
-    state = transitions.mark(running("a", "b"), old)
+    state = state_transitions.mark(running("a", "b"), old)
     assert state.suspects == ("b",)
-    state = transitions.clear_suspicion(state, "b")
-    assert transitions.clear_suspicion(state, "b") is state, "not marked"
-    assert transitions.mark(state, old) is state
-    again = transitions.mark(state, fresh)
+    state = state_transitions.clear_suspicion(state, "b")
+    assert state_transitions.clear_suspicion(state, "b") is state, "not marked"
+    assert state_transitions.mark(state, old) is state
+    again = state_transitions.mark(state, fresh)
     assert again.suspects == ("b",)
-    assert transitions.remove_marked(again, old) is again
-    gone = transitions.remove_marked(again, fresh)
+    assert state_transitions.remove_marked(again, old) is again
+    gone = state_transitions.remove_marked(again, fresh)
     assert gone.member("b") is None
-    assert transitions.remove_marked(state, fresh) is state, "not marked"
-    back = transitions.arrive(gone, "b", "host", 1)
-    assert transitions.mark(back, fresh) is back, "of its former membership"
+    assert state_transitions.remove_marked(state, fresh) is state, "not marked"
+    back = state_transitions.arrive(gone, "b", "host", 1)
+    assert state_transitions.mark(back, fresh) is back, "of its former membership"
 
 
 def test_who_comes_late_but_comes_stays() -> None:
-    state = transitions.arrive(running("a", "b"), "a", "host", 2)
+    state = state_transitions.arrive(running("a", "b"), "a", "host", 2)
     delay = Delay("b", "forming", 1)
-    late = transitions.mark(state, delay)
-    assert transitions.remove_marked(late, delay).member("b") is None
-    came = transitions.arrive(late, "b", "host", 2)
+    late = state_transitions.mark(state, delay)
+    assert state_transitions.remove_marked(late, delay).member("b") is None
+    came = state_transitions.arrive(late, "b", "host", 2)
     assert came.expelled == ()
-    assert transitions.mark(came, delay) is came
-    assert transitions.remove_marked(came, delay) is came
-    proposed = transitions.mark(transitions.propose(came, 2, 3), Delay("b", "proposed", 2))
+    assert state_transitions.mark(came, delay) is came
+    assert state_transitions.remove_marked(came, delay) is came
+    proposed = state_transitions.mark(state_transitions.propose(came, 2, 3), Delay("b", "proposed", 2))
     assert proposed.expelled == ("b",)
-    assert transitions.remove_marked(proposed, delay) is proposed, "of another round"
-    assert transitions.acknowledge(proposed, "b").expelled == ()
+    assert state_transitions.remove_marked(proposed, delay) is proposed, "of another round"
+    assert state_transitions.acknowledge(proposed, "b").expelled == ()
 
 
 def test_an_ended_lease_can_be_asked_and_is_not_renewed(tmp_path: Path) -> None:

@@ -15,13 +15,13 @@ from typing import Any, NoReturn, cast
 
 import pytest
 
-from elastic.agent import transitions
+from elastic.agent import state_transitions
 from elastic.agent.event_log import EventLog
 from elastic.agent.heartbeat import Heartbeat
-from elastic.agent.job import LocalNode
+from elastic.agent.job_settings import LocalNode
+from elastic.agent.job_state import State
+from elastic.agent.rendezvous_settings import RendezvousSettings
 from elastic.agent.resize_policy import ResizePolicy
-from elastic.agent.settings import RendezvousSettings
-from elastic.agent.state import State
 from elastic.agent.state_store import StateStore
 from elastic.agent.worker_server import WorkerRequests
 from elastic.worker.lease import Lease, lease_path, now
@@ -146,9 +146,9 @@ class Host:
 
 
 def _without_n0(state: State) -> State:
-    state = transitions.arrive(transitions.remove(state, "n0", "lost", "lost"), "n1", "host", 1)
-    state = transitions.propose(state, 1, 3)
-    return transitions.acknowledge(state, "n1")
+    state = state_transitions.arrive(state_transitions.remove(state, "n0", "lost", "lost"), "n1", "host", 1)
+    state = state_transitions.propose(state, 1, 3)
+    return state_transitions.acknowledge(state, "n1")
 
 
 @pytest.fixture
@@ -191,7 +191,7 @@ def test_without_the_kernel_only_what_was_checked_before_is_done(hosts: Any) -> 
 
 WORKER = """
 import os, sys, time
-from elastic.worker.process import start_watchdog
+from elastic.worker.process_termination import start_watchdog
 os.setpgid(0, 0)
 if os.fork() == 0:
     time.sleep(60)
@@ -213,8 +213,8 @@ def start(folder: str) -> tuple[subprocess.Popen[bytes], int]:
     """A worker with a child of its own, and its keeper."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     worker = subprocess.Popen([sys.executable, "-c", WORKER, lease_path(folder, 1)], env=environment)
-    wait_until(lambda: "watchdog.py" in _children(worker.pid).values(), 10, "it has a keeper")
-    keeper = next(pid for pid, name in _children(worker.pid).items() if name == "watchdog.py")
+    wait_until(lambda: "lease_watchdog.py" in _children(worker.pid).values(), 10, "it has a keeper")
+    keeper = next(pid for pid, name in _children(worker.pid).items() if name == "lease_watchdog.py")
     wait_until(lambda: "State:\tS" in Path(f"/proc/{keeper}/status").read_text(), 10, "the keeper waits")
     return worker, keeper
 

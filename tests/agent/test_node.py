@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from elastic.agent.errors import Drained, JobSucceeded, RefusedError, TooFewNodesError, TrainingFailedError
-from elastic.agent.job import LocalNode
+from elastic.agent.job_settings import LocalNode
+from elastic.agent.job_state import State
 from elastic.agent.node import Node
 from elastic.agent.rank_assignment import RankAssignment
-from elastic.agent.settings import RendezvousSettings
-from elastic.agent.state import State
+from elastic.agent.rendezvous_settings import RendezvousSettings
 from elastic.worker.lease import Lease, lease_path
 from tests.agent.fakes import DictStore, job_of
 

@@ -16,16 +16,16 @@ from typing import Any
 
 import pytest
 
-from elastic.agent import transitions
+from elastic.agent import state_transitions
 from elastic.agent.drain import Drain
 from elastic.agent.errors import Drained, StoreLostError
 from elastic.agent.event_log import EventLog
 from elastic.agent.heartbeat import Heartbeat
-from elastic.agent.job import LocalNode
+from elastic.agent.job_settings import LocalNode
+from elastic.agent.job_state import State, decode
 from elastic.agent.node import Node
+from elastic.agent.rendezvous_settings import RendezvousSettings
 from elastic.agent.resize_policy import ResizePolicy
-from elastic.agent.settings import RendezvousSettings
-from elastic.agent.state import State, decode
 from elastic.agent.state_store import StateStore
 from elastic.worker.lease import Lease
 from tests.agent.fakes import job_of
@@ -76,7 +76,7 @@ class LoneHeartbeat:
 
     def _join(self, state: State) -> State:
         """At once in a group of all members that runs: how groups form is not what is tested here."""
-        state = transitions.arrive(state, self.name, "host", 1)
+        state = state_transitions.arrive(state, self.name, "host", 1)
         group = tuple(member.node for member in state.members)
         return replace(state, phase="running", group=group, round=state.round + 1)
 
@@ -216,7 +216,7 @@ class Story:
         if event == "fail":
             host.fails = True
         elif event == "commit" and host.training:
-            self.data["dsconfig/job/state"] = transitions.commit(
+            self.data["dsconfig/job/state"] = state_transitions.commit(
                 replace(self.state, revision=self.state.revision + 1), host.local.name, host.training, "c"
             ).encode()
         elif event == "kill" and len(live) > 1:
@@ -229,7 +229,15 @@ class Story:
 def test_all_train_or_stand_by_in_the_end(seed: int, tmp_path: Path, monkeypatch: Any) -> None:
     story = Story(seed, tmp_path)
     call_large(seed, story.world, monkeypatch)
-    names = ["heartbeat", "state_store", "node", "joiner", "worker_server", "transitions", "failure_detector"]
+    names = [
+        "heartbeat",
+        "state_store",
+        "node",
+        "joiner",
+        "worker_server",
+        "state_transitions",
+        "failure_detector",
+    ]
     story.world.patch(monkeypatch, ["worker.lease", *(f"agent.{name}" for name in names)])
     monkeypatch.setattr("elastic.agent.node.ResizePolicy", partial(ResizePolicy, clock=story.world.now))
     monkeypatch.setattr("elastic.agent.node.WorkerServer", _NoServer)

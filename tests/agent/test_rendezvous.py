@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from torch.distributed.elastic.utils.store import barrier
 
+from elastic.agent.bounded_store_calls import Store
 from elastic.agent.drain import Drain
-from elastic.agent.endpoint import is_local, parse_endpoint
 from elastic.agent.errors import SettingsError
+from elastic.agent.job_state import State
+from elastic.agent.open_store import connect_store, host_store
 from elastic.agent.rendezvous import PlanRendezvous
-from elastic.agent.settings import RendezvousSettings
-from elastic.agent.state import State
+from elastic.agent.rendezvous_settings import RendezvousSettings
 from elastic.agent.state_store import StateStore
-from elastic.agent.store import connect_store, host_store
-from elastic.agent.store_calls import Store
+from elastic.agent.store_endpoint import is_local, parse_endpoint
 from tests.agent.fakes import job_of
 from tests.ports import free_port
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from elastic.agent.event_log import EventLog
-from elastic.agent.job import LocalNode
-from elastic.agent.settings import RendezvousSettings
+from elastic.agent.job_settings import LocalNode
+from elastic.agent.rendezvous_settings import RendezvousSettings
 from elastic.agent.stall_watch import StallWatch
 from elastic.worker.progress import _FORMAT, progress_path
 from tests.agent.cluster import ROOT, wait_until

@@ -8,9 +8,9 @@ from functools import partial
 
 import pytest
 
-from elastic.agent import transitions
+from elastic.agent import state_transitions
 from elastic.agent.errors import StoreLostError, TrainingFailedError, raise_if_failed
-from elastic.agent.state import Event, Outcome, State, decode
+from elastic.agent.job_state import Event, Outcome, State, decode
 from elastic.agent.state_store import StateStore
 from tests.agent.fakes import DictStore, job_of, running
 
@@ -23,8 +23,8 @@ def test_a_lost_compare_and_set_is_tried_again() -> None:
 
     def late(state: State) -> State:
         if state.next_join_order == 0:
-            two.update(partial(transitions.arrive, node="two", host="h", port=2))
-        return transitions.arrive(state, "one", "h", 1)
+            two.update(partial(state_transitions.arrive, node="two", host="h", port=2))
+        return state_transitions.arrive(state, "one", "h", 1)
 
     assert [member.node for member in one.update(late).members] == ["two", "one"]
     assert one.read().revision == 2
@@ -42,7 +42,7 @@ def test_a_lost_store_is_one_line() -> None:
 def test_status_is_readable() -> None:
     from dsconfig.cli.elastic.status import lines
 
-    state = transitions.commit(running("a", "b", "c", size=2), "a", 1, "step-5")
+    state = state_transitions.commit(running("a", "b", "c", size=2), "a", 1, "step-5")
     output = "\n".join(lines(replace(state, contract=job_of().contract())))
     for part in (
         "round        1",

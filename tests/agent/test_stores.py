@@ -17,12 +17,12 @@ from types import SimpleNamespace
 import pytest
 
 from elastic.agent import etcd_store, secret_variables, token_store
-from elastic.agent.endpoint import Endpoint, parse_endpoint
+from elastic.agent.bounded_store_calls import Store
 from elastic.agent.errors import SettingsError, StoreLostError
 from elastic.agent.etcd_store import EtcdStore
-from elastic.agent.settings import RendezvousSettings
-from elastic.agent.store import connect_store, host_store
-from elastic.agent.store_calls import Store
+from elastic.agent.open_store import connect_store, host_store
+from elastic.agent.rendezvous_settings import RendezvousSettings
+from elastic.agent.store_endpoint import Endpoint, parse_endpoint
 from elastic.agent.token_store import MAX_UNPROVEN, TokenStore, read_token
 from tests.agent.etcd import Etcd
 

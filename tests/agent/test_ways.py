@@ -23,7 +23,7 @@ with open(os.path.join(sys.argv[1], os.environ["RANK"] + ".json"), "w") as file:
 LAUNCH = """
 import sys
 import elastic
-from elastic.agent.job import Job
+from elastic.agent.job_settings import Job
 from elastic.launch import Launch, launch
 
 config = {{"elasticity": {block}}}

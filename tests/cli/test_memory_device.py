@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dsconfig.memory.caching_allocator import MIB, Event
-from dsconfig.memory.device import DeviceUsage, Overhead
+from dsconfig.memory.device_overhead import DeviceUsage, Overhead
 from tests.cli.conftest import Runs
 from tests.cli.estimates import config_of, estimate
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from dsconfig.memory.models.architecture import MicroBatch
+from dsconfig.memory.models.fallback_architecture import architecture_of_count, sized_architecture
 from dsconfig.memory.models.model_zoo import CONFIGS, preset
-from dsconfig.memory.models.registry import record
-from dsconfig.memory.models.weight_count import architecture_of_count, sized_architecture
+from dsconfig.memory.models.record_model import record
 from tests.cli.conftest import Runs
 from tests.cli.estimates import config_of, estimate
 

@@ -228,7 +228,7 @@ def test_machines_get_the_findings_as_others(run: Runs) -> None:
 def test_without_a_model_nothing_of_it_is_loaded(spawn: Spawns) -> None:
     result = spawn("check", "a.json", "--target", "0.19.8", PYTHONPROFILEIMPORTTIME="1")
     loaded = {line.rpartition("|")[2].strip() for line in result.err.splitlines()}
-    assert "dsconfig.evaluation.context" in loaded
+    assert "dsconfig.evaluation.rule_context" in loaded
     heavy = ("dsconfig.memory", "dsconfig.job.model_config_json", "dsconfig.rules._model_facts")
     assert [name for name in loaded if name.startswith(heavy)] == []
     asks: dict[str, set[object]] = {}

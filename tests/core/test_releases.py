@@ -12,7 +12,7 @@ import pytest
 from dsconfig.core import releases
 from dsconfig.core.releases import EVERY_RELEASE, NEVER, NUMBERS, Interval
 from dsconfig.document import read_dict
-from dsconfig.evaluation.context import Context, Source
+from dsconfig.evaluation.rule_context import Context, Source
 
 SPAN = Interval(NUMBERS["0.9.0"], NUMBERS["0.14.5"])
 

@@ -12,7 +12,7 @@ from dsconfig.core.json_types import Json, KeyPath
 from dsconfig.core.releases import NUMBERS, resolve
 from dsconfig.document import Document, read_text
 from dsconfig.document.apply_operations import apply_operations
-from dsconfig.evaluation.context import MISSING, Context, Source
+from dsconfig.evaluation.rule_context import MISSING, Context, Source
 from dsconfig.fix.migrate import Migration
 from dsconfig.fix.migration_decisions import _is_equivalent, _is_json_value
 from dsconfig.fix.migration_plan import BATCH_KEYS, Choice, Decision, Meaning, at

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dsconfig import ResolveError, check, resolve
-from dsconfig.resolve.run import Run
+from dsconfig.resolve.resolved_run import Run
 
 AUTO = {
     "train_micro_batch_size_per_gpu": "auto",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsconfig.memory.engines.setup import Setup
+from dsconfig.memory.engines.engine_setup import Setup
 from tests.memory.tiny import at_rest, run, tiny_setup, two_layers
 
 OFFLOAD = {"zero_optimization__offload_optimizer__device": "cpu"}

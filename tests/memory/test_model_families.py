@@ -11,7 +11,7 @@ import pytest
 
 import dsconfig
 from dsconfig.memory.models.architecture import MicroBatch
-from dsconfig.memory.models.registry import record
+from dsconfig.memory.models.record_model import record
 from dsconfig.resolve.model_source import model_of
 from tests.memory.model_configs import APPROXIMATE, CONFIGS
 

@@ -8,8 +8,8 @@ from dsconfig import NotModelledError
 from dsconfig.memory.models.architecture import MicroBatch
 from dsconfig.memory.models.from_hf_config import architecture_of
 from dsconfig.memory.models.model_zoo import decoder_of_size, preset
-from dsconfig.memory.models.registry import record
-from dsconfig.memory.optimizers import CLIENTS
+from dsconfig.memory.models.record_model import record
+from dsconfig.memory.optimizer_memory import CLIENTS
 
 LLAMA = {
     "model_type": "llama",

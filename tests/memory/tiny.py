@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from dsconfig.memory.autograd_graph import Tape
 from dsconfig.memory.config_values import Values
 from dsconfig.memory.engines.base import Engine
+from dsconfig.memory.engines.engine_setup import Setup
 from dsconfig.memory.engines.select_engine import select_engine
-from dsconfig.memory.engines.setup import Setup
-from dsconfig.memory.graph import Tape
 from dsconfig.memory.memory_ledger import Ledger
 from dsconfig.memory.models.architecture import MicroBatch
-from dsconfig.memory.read_setup import setup_of
+from dsconfig.memory.setup_from_config import setup_of
 from dsconfig.memory.training_job import TrainingJob
 
 FIRST, SECOND = 8, 12

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from dsconfig.memory.quirks import rows
+from dsconfig.memory.release_quirks import rows
 from tests.parity import environment
 from tests.parity.generators import bases, keyspace
 from tests.parity.generators.keyspace import Slot, Spec, arms
@@ -184,7 +184,7 @@ def source_words(release: str) -> frozenset[str]:
 def changed_engines(release: str, before: str) -> Iterator[str]:
     """Symbols that memory estimates follow and that a release changed, with the quirks read in them.
 
-    Each may need a row in `dsconfig/memory/quirks.py`; engines of both releases say so
+    Each may need a row in `dsconfig/memory/release_quirks.py`; engines of both releases say so
     (`python -m tests.parity.memory --release RELEASE`).
     """
     names: dict[str, list[str]] = {}

@@ -26,7 +26,7 @@ from dsconfig.core.releases import LATEST, NEVER, NUMBERS, RELEASES
 from dsconfig.model.key_description import source_of
 from dsconfig.model.key_table import keys
 from dsconfig.rules import RULES
-from dsconfig.rules._advisories import advisories
+from dsconfig.rules._advisory_table import advisories
 from tests.parity import environment
 from tests.source import ROOT
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import elastic
-from elastic.deepspeed.differences import overflows
+from elastic.deepspeed.differences_from_deepspeed import overflows
 from elastic.errors import NoWorldSizesError
 from tests.parity import environment
 from tests.parity.generators.elastic_blocks import Case, for_release, generated_cases

@@ -34,7 +34,7 @@ def main() -> int:
     except environment.BuildError as error:
         print(f"parity: {error}", file=sys.stderr)
         return 2
-    held = done("schema.release", release) and done("tests.parity.environment", release)
+    held = done("schema.add_release", release) and done("tests.parity.environment", release)
     held &= done("tests.parity.census", release, "--check")
     held &= done("tests.parity.filling", str(FILLED), python=str(loading.python(loading.LIBRARIES)))
     held &= done("tests.parity.citations")

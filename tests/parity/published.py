@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from dsconfig.core.gpu_memory import parse_gpu
 from dsconfig.launch.config_source import read
-from dsconfig.resolve.limits import Limits
 from dsconfig.resolve.memory import Options, estimate_request
+from dsconfig.resolve.memory_limits import Limits
 
 DATA = Path(__file__).parent.parent / "memory" / "published.jsonl"
 GUIDE = Path(__file__).parent.parent.parent / "site" / "docs" / "guides" / "memory.md"

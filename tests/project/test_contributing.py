@@ -14,7 +14,7 @@ import pytest
 
 from dsconfig.core.releases import LATEST
 from dsconfig.rules import RULES
-from schema.release import added
+from schema.add_release import added
 from tests.readme import blocks
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -130,7 +130,7 @@ RELEASES = "dsconfig/core/releases.py"
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
     """A repository with one new key, section, rule and release, and no other edits."""
     copy = Copy(tmp_path_factory.mktemp("repository"))
-    copy.run("schema.release", NEWEST)
+    copy.run("schema.add_release", NEWEST)
     assert copy.by_hand() == {RELEASES}, "`make census` adds the release"
     removed = 'dump_state: Annotated[bool, Key(since="0.1.0"'
     copy.edit(ENGINE, removed, f'{removed}, until="{LATEST}"')

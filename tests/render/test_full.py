@@ -8,7 +8,7 @@ import pytest
 
 from dsconfig.core.diagnostic import Diagnostic, Effect, Fix, Related, Remove
 from dsconfig.render.full import render, spans
-from dsconfig.render.terminal import Style
+from dsconfig.render.terminal_style import Style
 
 from .samples import Report, Source, Target, found, place
 

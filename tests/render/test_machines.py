@@ -23,7 +23,7 @@ from dsconfig.core.diagnostic import (
 )
 from dsconfig.render import FORMATS, renderer
 from dsconfig.render.summary import against, statistics, summary
-from dsconfig.render.terminal import Style
+from dsconfig.render.terminal_style import Style
 
 from .samples import Reader, Report, Source, Target, found, location
 

@@ -18,7 +18,7 @@ from dsconfig.core.releases import resolve
 from dsconfig.document import read_text
 from dsconfig.fix.fix import fix_document
 from dsconfig.render import renderer
-from dsconfig.render.terminal import Style
+from dsconfig.render.terminal_style import Style
 
 from . import samples
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dsconfig.cli.elastic.plan import numbers, sizes_of_nodes, with_gpus_per_node
 from dsconfig.cli.handoff.plan_table import tabulate
-from elastic.deepspeed.semantics import LATEST
+from elastic.deepspeed.release_behavior import LATEST
 
 CONFIG: dict[str, Any] = {
     "elasticity": {

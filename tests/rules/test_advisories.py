@@ -11,7 +11,7 @@ import pytest
 from dsconfig import check, compat
 from dsconfig.core.releases import RELEASES, number
 from dsconfig.core.version_ranges import VersionRange, parse_range, version_numbers
-from dsconfig.rules._advisories import Advisory, advisories, affecting
+from dsconfig.rules._advisory_table import Advisory, advisories, affecting
 
 ALL = advisories()
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dsconfig.check.report import Report
     from dsconfig.cli.doctor.examine_machine import Item, Needs
     from dsconfig.cli.doctor.machine import Machine
-    from dsconfig.render.terminal import Style
+    from dsconfig.render.terminal_style import Style
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the command."""
     from dsconfig.cli.doctor import machine
     from dsconfig.cli.doctor.examine_machine import NO_NEEDS, examine
-    from dsconfig.render.terminal import style_of
+    from dsconfig.render.terminal_style import style_of
 
     examined = machine.Machine()
     report = _report(args, examined) if args.file else None
@@ -104,7 +104,7 @@ _TONES = {"ok": "good", "info": "info", "unknown": "dim", "warning": "warning", 
 
 def lines(items: Sequence[Item], style: Style) -> Iterator[str]:
     """Yield the items as text, under a heading for each topic."""
-    from dsconfig.render.terminal import printable, wrapped
+    from dsconfig.render.terminal_style import printable, wrapped
 
     topic = None
     for each in items:

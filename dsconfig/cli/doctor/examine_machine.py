@@ -13,7 +13,7 @@ from dsconfig.core.json_types import Json, JsonObject, NamedTuple, at
 from dsconfig.core.version_ranges import version_numbers
 from dsconfig.core.wording import one_of
 from dsconfig.launch.hostfile import read_hostfile
-from dsconfig.rules._advisories import affecting
+from dsconfig.rules._advisory_table import affecting
 
 if TYPE_CHECKING:
     from dsconfig.cli.doctor.machine import Machine

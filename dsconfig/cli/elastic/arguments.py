@@ -44,7 +44,7 @@ def nodes(text: str) -> tuple[int, int]:
 
 def with_torch(module: str) -> ModuleType:
     """Import a module that needs torch; the run ends if torch is missing or too old."""
-    from elastic.agent.torch_releases import OLDEST, release
+    from elastic.agent.torch_compat import OLDEST, release
 
     installed = _version("torch")
     if installed and release(installed) < OLDEST:
@@ -69,14 +69,14 @@ def _version(package: str) -> str | None:
 
 def state_store_of(args: argparse.Namespace, writer: str) -> StateStore:
     """State store of the job that the options name; the run ends if there is none."""
-    from elastic.agent.endpoint import parse_endpoint
-    from elastic.agent.settings import RendezvousSettings
+    from elastic.agent.rendezvous_settings import RendezvousSettings
     from elastic.agent.state_store import StateStore
+    from elastic.agent.store_endpoint import parse_endpoint
     from elastic.agent.token_store import read_token
 
     if args.rdzv_endpoint is None:
         fail("--rdzv-endpoint HOST:PORT is required: the address of the job's store")
-    store = with_torch("elastic.agent.store")
+    store = with_torch("elastic.agent.open_store")
     endpoint = parse_endpoint(args.rdzv_endpoint, token=read_token(args.token))
     connected = store.connect_store(endpoint, RendezvousSettings(), PATIENCE)
     job = StateStore(connected, args.rdzv_id, writer)

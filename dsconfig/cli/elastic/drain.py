@@ -8,7 +8,7 @@ from functools import partial
 from dsconfig.cli.arguments import set_exit_codes
 from dsconfig.cli.elastic.arguments import add_job, guarded, state_store_of
 from dsconfig.cli.errors import CLEAN, fail
-from dsconfig.render.terminal import printable
+from dsconfig.render.terminal_style import printable
 from elastic.agent.errors import EXIT_CODES
 
 
@@ -27,12 +27,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _drain(args: argparse.Namespace) -> None:
-    from elastic.agent import transitions
+    from elastic.agent import state_transitions
 
     job = state_store_of(args, "drain")
     present = [member.node for member in job.read().members]
     if unknown := [node for node in args.nodes if node not in present]:
         fail(f"not a member of the job: {', '.join(unknown)}; expected one of {', '.join(present) or '-'}")
     for node in args.nodes or present:
-        job.update(partial(transitions.ask_to_leave, node=node))
+        job.update(partial(state_transitions.ask_to_leave, node=node))
         print(printable(f"dsconfig: {node} was asked to leave"))

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 def _write(args: argparse.Namespace) -> None:
     from dsconfig.cli.handoff.elastic_job import plan_for, read_config
     from dsconfig.cli.handoff.manifests import WRITERS, Request, nodes_of
-    from elastic.agent.job import Job
+    from elastic.agent.job_settings import Job
 
     if not _NAME.fullmatch(args.name):
         fail(f"--name {args.name}: expected lower case letters, digits and `-`, at most 52 characters")

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from dsconfig.cli.handoff.plan_table import PlannedSize, Table
     from dsconfig.core.json_types import Json, JsonObject
-    from dsconfig.render.terminal import Style
-    from elastic.deepspeed.semantics import Semantics
+    from dsconfig.render.terminal_style import Style
+    from elastic.deepspeed.release_behavior import Semantics
     from elastic.planning.plan import Plan
 
 
@@ -63,7 +63,7 @@ def sizes(text: str) -> list[int]:
 def run(args: argparse.Namespace) -> int:
     """Run the command; exit with 1 if there is no plan."""
     from dsconfig.cli.handoff.elastic_job import missing_block_hint
-    from dsconfig.render.terminal import flowed, style_of
+    from dsconfig.render.terminal_style import flowed, style_of
     from elastic import ElasticityError
 
     suffix, config = plot_suffix(args.plot), _config(args.file)
@@ -101,7 +101,7 @@ def _config(name: str) -> JsonObject:
 
 def _semantics(target: str | None) -> Semantics:
     from dsconfig.core.releases import UnknownReleaseError, resolve
-    from elastic.deepspeed.semantics import LATEST, semantics_for
+    from elastic.deepspeed.release_behavior import LATEST, semantics_for
 
     if target is None:
         return LATEST
@@ -297,7 +297,7 @@ def sizes_of_nodes(config: Mapping[str, Json], nodes: Iterable[int]) -> list[int
         ElasticityError: the block is not strictly valid.
         ValueError: the GPUs of a node are not a multiple of the model-parallel size.
     """
-    from elastic.planning.block import read_block
+    from elastic.planning.elasticity_block import read_block
 
     block = read_block(config)
     ranks, left = divmod(block.num_gpus_per_node, block.model_parallel_size)

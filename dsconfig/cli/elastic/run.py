@@ -15,8 +15,8 @@ from dsconfig.cli.errors import fail
 from elastic.agent.errors import EXIT_CODES
 
 if TYPE_CHECKING:
-    from elastic.agent.job import Job
-    from elastic.agent.settings import RendezvousSettings
+    from elastic.agent.job_settings import Job
+    from elastic.agent.rendezvous_settings import RendezvousSettings
 
 
 # Exit codes: `elastic.agent.errors.EXIT_CODES`.
@@ -111,8 +111,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> None:
-    from elastic.agent.endpoint import parse_endpoint
-    from elastic.agent.settings import read_settings
+    from elastic.agent.rendezvous_settings import read_settings
+    from elastic.agent.store_endpoint import parse_endpoint
     from elastic.agent.token_store import read_token
 
     job, settings = _job(args), read_settings(_pairs(args.rdzv_conf))
@@ -149,7 +149,7 @@ def _run(args: argparse.Namespace) -> None:
 
 def _job(args: argparse.Namespace) -> Job:
     from dsconfig.cli.handoff.elastic_job import plan_for, read_config
-    from elastic.agent.job import Job
+    from elastic.agent.job_settings import Job
 
     least, most = nodes(args.nnodes)
     config = read_config(args.file)
@@ -160,7 +160,7 @@ def _job(args: argparse.Namespace) -> Job:
 def _pairs(text: str) -> dict[str, str]:
     from dataclasses import fields
 
-    from elastic.agent.settings import RendezvousSettings
+    from elastic.agent.rendezvous_settings import RendezvousSettings
 
     pairs = [part.partition("=") for part in text.split(",") if part.strip()]
     names = [field.name for field in fields(RendezvousSettings)]

@@ -12,11 +12,11 @@ from dsconfig.cli.arguments import set_exit_codes
 from dsconfig.cli.elastic.arguments import add_job, guarded, state_store_of
 from dsconfig.cli.errors import CLEAN
 from dsconfig.render.fingerprint import as_json
-from dsconfig.render.terminal import printable
+from dsconfig.render.terminal_style import printable
 from elastic.agent.errors import EXIT_CODES
 
 if TYPE_CHECKING:
-    from elastic.agent.state import State
+    from elastic.agent.job_state import State
 
 _PUBLISHED = {
     "acknowledged": "acked",

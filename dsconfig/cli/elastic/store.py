@@ -16,7 +16,7 @@ from dsconfig.cli.errors import CLEAN
 from elastic.agent.errors import EXIT_CODES
 
 if TYPE_CHECKING:
-    from elastic.agent.state import Outcome
+    from elastic.agent.job_state import Outcome
     from elastic.agent.state_store import StateStore
 
 
@@ -40,10 +40,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _serve(listen: str, secret: str | None, run_id: str | None, linger: float) -> None:
-    from elastic.agent.endpoint import exposure_warning, parse_endpoint
     from elastic.agent.errors import SUCCEEDED, RefusedError, TrainingFailedError
-    from elastic.agent.settings import RendezvousSettings
+    from elastic.agent.rendezvous_settings import RendezvousSettings
     from elastic.agent.state_store import StateStore
+    from elastic.agent.store_endpoint import exposure_warning, parse_endpoint
     from elastic.agent.token_store import read_token
 
     codes = {"succeeded": SUCCEEDED, "failed": TrainingFailedError.code, "refused": RefusedError.code}
@@ -54,7 +54,7 @@ def _serve(listen: str, secret: str | None, run_id: str | None, linger: float) -
     # torch's server logs a warning with a C++ stack for each invalid line that it receives.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     try:
-        store = with_torch("elastic.agent.store")
+        store = with_torch("elastic.agent.open_store")
         server = store.host_store(endpoint, RendezvousSettings())
     except BaseException:
         signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)

@@ -10,7 +10,7 @@ from elastic.planning.plan import Plan, plan
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
-    from elastic.deepspeed.semantics import Semantics
+    from elastic.deepspeed.release_behavior import Semantics
     from elastic.planning.plan import Row
 
 
@@ -67,7 +67,7 @@ def tabulate(
     heuristic = plan(config, semantics=semantics)
     optimum = None
     if exact:
-        from elastic.planning.exact import search
+        from elastic.planning.exact_search import search
 
         optimum = search(config, world_sizes, semantics=semantics).exact
     if world_sizes is None:

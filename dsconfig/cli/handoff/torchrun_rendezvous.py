@@ -14,14 +14,14 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from dsconfig.cli.handoff.elastic_job import plan_for, read_config
-from dsconfig.render.terminal import printable
+from dsconfig.render.terminal_style import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torch.distributed.elastic.rendezvous import RendezvousHandler, RendezvousParameters
 
-    from elastic.agent.job import Job
+    from elastic.agent.job_settings import Job
 
 
 def creator() -> Callable[[RendezvousParameters], RendezvousHandler]:
@@ -44,7 +44,7 @@ def create(params: RendezvousParameters) -> RendezvousHandler:
 
 def _job(params: RendezvousParameters) -> Job:
     from elastic.agent.errors import SettingsError
-    from elastic.agent.job import Job
+    from elastic.agent.job_settings import Job
 
     def setting(key: str, default: str | None = None) -> Any:
         return params.get(key, os.environ.get(f"DSCONFIG_RDZV_{key.upper()}", default))

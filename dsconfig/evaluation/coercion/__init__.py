@@ -7,7 +7,7 @@ accepts values that pydantic 2 rejects, and the reverse. Other sections are read
 
 from __future__ import annotations
 
-from dsconfig.evaluation.coercion.result import Coerced, Rejected, Verdict, Why
+from dsconfig.evaluation.coercion.coercion_result import Coerced, Rejected, Verdict, Why
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -24,5 +24,5 @@ def read(spec: Spec, value: Json, dialect: str) -> Verdict:
     elif dialect == "pydantic1":
         from dsconfig.evaluation.coercion.pydantic1 import read as convert
     else:
-        from dsconfig.evaluation.coercion.result import read_unchecked as convert
+        from dsconfig.evaluation.coercion.coercion_result import read_unchecked as convert
     return convert(spec, value)

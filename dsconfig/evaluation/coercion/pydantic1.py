@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsconfig.evaluation.coercion.result import (
+from dsconfig.evaluation.coercion.coercion_result import (
     Coerced,
     Read,
     Rejected,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dsconfig.memory.engines.passes import Pass
-from dsconfig.memory.engines.setup import Setup
-from dsconfig.memory.graph import Module, Tape, Weight
+from dsconfig.memory.autograd_graph import Module, Tape, Weight
+from dsconfig.memory.engines.engine_setup import Setup
+from dsconfig.memory.engines.forward_backward import Pass
 from dsconfig.memory.memory_ledger import Ledger
 
 WEIGHTS, MASTER, STATES = "parameters", "master weights", "optimizer states"

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Sequence
 from math import prod
 from typing import NamedTuple
 
-from dsconfig.memory.engines.setup import Setup, Stage3Settings
-from dsconfig.memory.graph import Weight
+from dsconfig.memory.autograd_graph import Weight
+from dsconfig.memory.engines.engine_setup import Setup, Stage3Settings
 
 # Partitions of stages 1 and 2: the flattened weights of a group, split evenly over ranks.
 

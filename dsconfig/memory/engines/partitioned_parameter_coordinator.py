@@ -8,12 +8,19 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
 from itertools import accumulate
 
+from dsconfig.memory.autograd_graph import (
+    Module,
+    Tape,
+    Weight,
+    module_visits,
+    modules_never_left,
+    recomputed_modules,
+)
 from dsconfig.memory.engines.base import GATHERED
-from dsconfig.memory.engines.setup import Setup
-from dsconfig.memory.graph import Module, Tape, Weight, module_visits, modules_never_left, recomputed_modules
+from dsconfig.memory.engines.engine_setup import Setup
 from dsconfig.memory.memory_ledger import Ledger
-from dsconfig.memory.quantized_shapes import padded_shard_numel
-from dsconfig.memory.unsupported import reject_uneven_gather, stops
+from dsconfig.memory.unsupported_settings import reject_uneven_gather, stops
+from dsconfig.memory.zeropp_shapes import padded_shard_numel
 
 RECEIVE = "receive buffers"
 SECONDARY = "secondary partition"

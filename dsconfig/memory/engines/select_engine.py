@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dsconfig.memory.engines.setup import Setup
+from dsconfig.memory.engines.engine_setup import Setup
 
 if TYPE_CHECKING:
+    from dsconfig.memory.autograd_graph import Tape
     from dsconfig.memory.engines.base import Engine, Feature
-    from dsconfig.memory.graph import Tape
     from dsconfig.memory.memory_ledger import Ledger
 
 
@@ -27,18 +27,18 @@ def select_engine(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
 
 def _engine_class(setup: Setup) -> type[Engine]:
     if setup.stage == 3:
-        from dsconfig.memory.engines.zero3 import DeepSpeedZeroOptimizerStage3
+        from dsconfig.memory.engines.stage3 import DeepSpeedZeroOptimizerStage3
 
         return DeepSpeedZeroOptimizerStage3
     if setup.uses_bf16_optimizer:
-        from dsconfig.memory.engines.bf16 import BF16Optimizer
+        from dsconfig.memory.engines.bf16_optimizer import BF16Optimizer
 
         return BF16Optimizer
     if setup.is_unsharded:
-        from dsconfig.memory.engines.zero0 import FP16Optimizer
+        from dsconfig.memory.engines.stage0 import FP16Optimizer
 
         return FP16Optimizer
-    from dsconfig.memory.engines.zero12 import DeepSpeedZeroOptimizer
+    from dsconfig.memory.engines.stage_1_and_2 import DeepSpeedZeroOptimizer
 
     return DeepSpeedZeroOptimizer
 
@@ -56,7 +56,7 @@ def _feature_classes(setup: Setup) -> Iterator[type[Feature]]:
 
         yield AutoEP
     if setup.quantized_gradients:
-        from dsconfig.memory.features.zeropp import QuantizedGradients
+        from dsconfig.memory.features.quantized_gradients import QuantizedGradients
 
         yield QuantizedGradients
     if setup.optimizer.muon_method:

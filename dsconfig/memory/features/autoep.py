@@ -9,8 +9,8 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
+from dsconfig.memory.autograd_graph import ModelCollective, Module, Tape, Tensor
 from dsconfig.memory.engines.base import BUILT, Feature
-from dsconfig.memory.graph import ModelCollective, Module, Tape, Tensor
 from dsconfig.memory.layers import cast, saved_inputs
 
 if TYPE_CHECKING:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dsconfig.memory.autograd_graph import ROW_PARALLEL, ModelCollective
 from dsconfig.memory.engines.base import BUILT, GATHERED, STATES, WEIGHTS, Feature
-from dsconfig.memory.graph import ROW_PARALLEL, ModelCollective
 
 if TYPE_CHECKING:
-    from dsconfig.memory.engines.zero3 import DeepSpeedZeroOptimizerStage3
-    from dsconfig.memory.graph import Module, TensorParallel
+    from dsconfig.memory.autograd_graph import Module, TensorParallel
+    from dsconfig.memory.engines.stage3 import DeepSpeedZeroOptimizerStage3
     from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 
+from dsconfig.memory.autograd_graph import Weight
 from dsconfig.memory.engines.base import BUCKET, GRADIENTS, TEMPORARY, Feature
-from dsconfig.memory.engines.bf16 import BF16Optimizer
+from dsconfig.memory.engines.bf16_optimizer import BF16Optimizer
+from dsconfig.memory.engines.engine_setup import Setup
 from dsconfig.memory.engines.param_groups import Partition, is_muon, muon_halves, muon_update_peak
-from dsconfig.memory.engines.setup import Setup
-from dsconfig.memory.engines.zero0 import FP16Optimizer
-from dsconfig.memory.engines.zero3 import DeepSpeedZeroOptimizerStage3
-from dsconfig.memory.engines.zero12 import COMPACT, DeepSpeedZeroOptimizer
-from dsconfig.memory.graph import Weight
+from dsconfig.memory.engines.stage0 import FP16Optimizer
+from dsconfig.memory.engines.stage3 import DeepSpeedZeroOptimizerStage3
+from dsconfig.memory.engines.stage_1_and_2 import COMPACT, DeepSpeedZeroOptimizer
 from dsconfig.memory.memory_ledger import Ledger
 
 # Stage 0.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dsconfig.memory.autograd_graph import Weight
 from dsconfig.memory.engines.base import STATES, TEMPORARY, WEIGHTS, Feature, pinned_padding
-from dsconfig.memory.engines.zero3 import DeepSpeedZeroOptimizerStage3
-from dsconfig.memory.graph import Weight
-from dsconfig.memory.unsupported import stops
+from dsconfig.memory.engines.stage3 import DeepSpeedZeroOptimizerStage3
+from dsconfig.memory.unsupported_settings import stops
 
 SWAP_BUFFERS, UNALIGNED_GRADS = "NVMe swap buffers", "gradients waiting for NVMe"
 

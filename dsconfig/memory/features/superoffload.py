@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dsconfig.memory.engines.base import TEMPORARY, Feature, pinned_padding
-from dsconfig.memory.engines.zero3 import DeepSpeedZeroOptimizerStage3
+from dsconfig.memory.engines.stage3 import DeepSpeedZeroOptimizerStage3
 
 WORKER_GRADS = "SuperOffload gradient buffer"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.memory.graph import ModelCollective, Tape, Tensor
+from dsconfig.memory.autograd_graph import ModelCollective, Tape, Tensor
 from dsconfig.memory.layers import Heads, attention
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from dsconfig.memory.autograd_graph import Weight
 from dsconfig.memory.engines.base import GRADIENTS, MASTER, TEMPORARY, Feature, pinned_padding
+from dsconfig.memory.engines.engine_setup import Setup, ZenFlowSettings
 from dsconfig.memory.engines.param_groups import Partition
-from dsconfig.memory.engines.setup import Setup, ZenFlowSettings
-from dsconfig.memory.engines.zero3 import PERSISTENT, DeepSpeedZeroOptimizerStage3
-from dsconfig.memory.engines.zero12 import OFFLOADED, DeepSpeedZeroOptimizer
-from dsconfig.memory.graph import Weight
+from dsconfig.memory.engines.stage3 import PERSISTENT, DeepSpeedZeroOptimizerStage3
+from dsconfig.memory.engines.stage_1_and_2 import OFFLOADED, DeepSpeedZeroOptimizer
 from dsconfig.memory.memory_ledger import Ledger
 
 # Column selection at stages 1 and 2 (`zenflow_stage_1_and_2.py`).

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from dsconfig.memory.graph import Adapter, Kernels, Quantization, Tape, TensorParallel
+from dsconfig.memory.autograd_graph import Adapter, Kernels, Quantization, Tape, TensorParallel
 
 # Sizes of a model, and of a micro batch.
 

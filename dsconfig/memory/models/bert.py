@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack, nullcontext
 
-from dsconfig.memory.graph import Module, Tape, Tensor
+from dsconfig.memory.autograd_graph import Module, Tape, Tensor
 from dsconfig.memory.layers import (
     LOGITS,
     Heads,

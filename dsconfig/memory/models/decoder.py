@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dsconfig.memory.autograd_graph import Module, Tape, Tensor
 from dsconfig.memory.features.autoep import autoep_block, dispatch
 from dsconfig.memory.features.ulysses import ulysses_attention
-from dsconfig.memory.graph import Module, Tape, Tensor
 from dsconfig.memory.layers import (
     AttentionMasks,
     Heads,

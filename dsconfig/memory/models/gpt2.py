@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsconfig.memory.graph import Tape, Tensor
+from dsconfig.memory.autograd_graph import Tape, Tensor
 from dsconfig.memory.layers import (
     Heads,
     add,

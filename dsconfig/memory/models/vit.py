@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsconfig.memory.graph import Module, Tape, Tensor
+from dsconfig.memory.autograd_graph import Module, Tape, Tensor
 from dsconfig.memory.layers import Heads, activation, add, attention, dropout, layer_norm, linear
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
 

@@ -9,8 +9,8 @@ from dsconfig.core.diagnostic import Fix, Rename, Set
 from dsconfig.core.did_you_mean import Lexicon, best_match, lexicon
 from dsconfig.core.json_types import Json, JsonObject
 from dsconfig.core.wording import described, one_of, quoted
-from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.job.consumers.accelerate_launch_file import (
     BLOCK,
     BLOCK_KEYS,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.core.json_types import KeyPath
-from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
 from dsconfig.job.consumers.accelerate_launch_file import BLOCK
 from dsconfig.launch.launched_job import LaunchedJob
 from dsconfig.launch.launcher_checks import Kind, problems_in

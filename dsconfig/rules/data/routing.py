@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.core.json_types import JsonObject
 from dsconfig.core.wording import one_of, quoted
-from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._suggest_section import format_key
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dsconfig.core.diagnostic import EffectName
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
 from dsconfig.core.wording import described, kind, one_of, quoted
-from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._suggest_section import format_key
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms

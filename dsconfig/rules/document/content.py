@@ -9,8 +9,8 @@ from dsconfig.core.file_access import MAX_SIZE
 from dsconfig.core.wording import kind, one_of
 from dsconfig.document import MAX_DEPTH, MAX_VALUES
 from dsconfig.document.reader import wide_encoding
-from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules.document.syntax import LIMITS, SOURCE, describe_problem, is_binary, problems
 
 # Files that are not configs, or exceed the limits.

@@ -15,8 +15,8 @@ from dsconfig.document.apply_operations import editor
 from dsconfig.document.reader import json_string
 from dsconfig.document.text_edit import EditError
 from dsconfig.document.tree import YAML_TEXT
-from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._suggest_section import format_key
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms

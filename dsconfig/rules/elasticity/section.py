@@ -11,10 +11,10 @@ from dsconfig.core.diagnostic import Fix, Remove
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
 from dsconfig.core.releases import number
 from dsconfig.core.wording import described, one_of, quoted
-from dsconfig.evaluation.context import MISSING, Context, Finding, SkipRule
 from dsconfig.evaluation.rule import Absent, Condition, Counts, Is, rule
+from dsconfig.evaluation.rule_context import MISSING, Context, Finding, SkipRule
 from dsconfig.rules._batch_triplet import data_parallel_size
-from elastic.deepspeed.semantics import SEMANTICS, Semantics
+from elastic.deepspeed.release_behavior import SEMANTICS, Semantics
 
 # The section and the solver of the release.
 
@@ -263,8 +263,8 @@ class Solver(NamedTuple):
 
     def sizes(self) -> list[int]:
         """Return the world sizes that the release lists. Version 0.2 reads them as ranks and as GPUs in turn."""
-        from elastic.deepspeed.config import ElasticityConfig
-        from elastic.deepspeed.heuristic import compatible_v02
+        from elastic.deepspeed.batch_heuristics import compatible_v02
+        from elastic.deepspeed.elasticity_config import ElasticityConfig
         from elastic.errors import NoWorldSizesError
 
         if ranks_per_node(self.block, self.semantics) is None:

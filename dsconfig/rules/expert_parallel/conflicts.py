@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.core.wording import quoted
-from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._effective_values import OPTIMIZER, PARAM, stage, stage_path
 from dsconfig.rules._model_facts import DENSE, has_model, model
 from dsconfig.rules.expert_parallel.section import (

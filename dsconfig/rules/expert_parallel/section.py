@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from dsconfig.core.json_types import Json
 from dsconfig.core.wording import expected, kind, one_of, quoted
-from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
 from dsconfig.rules._batch_triplet import divisors
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._numbers import division
+from dsconfig.rules._json_numbers import division
 from dsconfig.rules._suggest_section import format_key
 
 # The `expert_parallel` section.

@@ -9,14 +9,14 @@ from dsconfig.core.diagnostic import Fix, Set, dotted
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple, Spec
 from dsconfig.core.releases import NEVER, NUMBERS, name
 from dsconfig.core.wording import expected, one_of, quoted
-from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.key_walk import KnownKey
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.model.key_table import ROOT, KeyInfo, KeyView, SectionView, child_section, section_keys
 from dsconfig.rules._effective_values import ZERO, bf16_optimizer, stage
 from dsconfig.rules._fixes import removal, removal_with_value
 from dsconfig.rules._suggest_section import format_key
-from dsconfig.rules.keys.unknown import (
+from dsconfig.rules.keys.unknown_keys import (
     Future,
     Removed,
     Unknown,

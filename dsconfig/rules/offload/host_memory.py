@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from dsconfig.core.json_types import Json
 from dsconfig.core.releases import name
-from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
 from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.rules._effective_values import OPTIMIZER, PARAM, device, device_path, offload_keys, stage
+from dsconfig.rules._json_numbers import rounded_up
 from dsconfig.rules._model_facts import has_model, largest, model, shape
-from dsconfig.rules._numbers import rounded_up
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.core.diagnostic import Fix, Set
-from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import Condition, Is, Needed, rule
+from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._effective_values import OPTIMIZER, PARAM, device, device_path, related_stage, stage
 from dsconfig.rules._fixes import differs_from_default, without_effect
 

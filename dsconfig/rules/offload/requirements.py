@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.wording import one_of, quoted
-from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import Absent, Condition, Counts, Is, Less, Needed, rule
+from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._built_class import names_a_class, supported_types
 from dsconfig.rules._effective_values import (
     OPTIMIZER,

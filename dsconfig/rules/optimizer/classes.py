@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.core.wording import compact, one_of, quoted
-from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._built_class import (
     ADAM,
     BuiltClass,

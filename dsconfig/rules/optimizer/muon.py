@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.core.wording import quoted
-from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._built_class import known_type, params, written_type
 from dsconfig.rules._effective_values import OPTIMIZER, device, related_stage_key, zero_stage
 

@@ -9,8 +9,8 @@ from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.core.json_types import Json
 from dsconfig.core.releases import name
 from dsconfig.core.wording import described, one_of, quoted
-from dsconfig.evaluation.context import MISSING, Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import MISSING, Context, Finding, SkipRule
 from dsconfig.model.key_table import TypeInfo, section_keys, type_named
 from dsconfig.model.torch_classes import OPTIMIZERS
 from dsconfig.rules._built_class import (
@@ -24,7 +24,7 @@ from dsconfig.rules._built_class import (
 )
 from dsconfig.rules._effective_values import related_offload
 from dsconfig.rules._fixes import removal, removal_with_value, renamed
-from dsconfig.rules._numbers import is_number
+from dsconfig.rules._json_numbers import is_number
 
 # A section without `type`, or with `params` set to null.
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dsconfig.core.diagnostic import Fix, Remove, Set
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.wording import quoted
-from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import Absent, Condition, Is, rule
+from dsconfig.evaluation.rule_context import MISSING, Context, Finding
 from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.rules._consumer import consumer_label
 from dsconfig.rules._effective_values import (

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dsconfig.core.diagnostic import Fix, Remove
 from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.core.wording import compact, kind, quoted
-from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import MISSING, Context, Finding
 from dsconfig.rules._effective_values import stage
 from dsconfig.rules._fixes import removal, without_effect
-from dsconfig.rules._numbers import is_number
+from dsconfig.rules._json_numbers import is_number
 
 # Loss scale values that fp16 rejects.
 

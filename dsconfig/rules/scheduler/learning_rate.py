@@ -8,10 +8,10 @@ from math import inf, isqrt
 from dsconfig.core.diagnostic import Fix, Remove, Set
 from dsconfig.core.json_types import Json
 from dsconfig.core.wording import kind, one_of, quoted
-from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._built_class import BuiltClass, optimizer, params, scheduler, written_type
-from dsconfig.rules._numbers import as_number, is_number, parse_integer
+from dsconfig.rules._json_numbers import as_number, is_number, parse_integer
 
 # Which learning rate is used: the optimizer's or the schedule's.
 

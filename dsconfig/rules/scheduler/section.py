@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.core.releases import name
 from dsconfig.core.wording import one_of, quoted
-from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.model.key_table import section_keys, type_named, types_of
 from dsconfig.model.torch_classes import OF_OBJECTS, SCHEDULERS
 from dsconfig.rules._built_class import (

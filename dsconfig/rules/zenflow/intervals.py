@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.core.wording import quoted
-from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._effective_values import OPTIMIZER, device, dtype_of, related_dtype, stage, training_dtype
 from dsconfig.rules._fixes import removal
 from dsconfig.rules.zenflow.requirements import ZENFLOW, uses_zenflow

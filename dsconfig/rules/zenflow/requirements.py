@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.core.wording import one_of, quoted
-from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import MISSING, Context, Finding
 from dsconfig.rules._effective_values import OPTIMIZER, ZERO, device, related_stage, stage
 from dsconfig.rules._fixes import removal
 

@@ -8,8 +8,8 @@ from dsconfig.core.diagnostic import Fix, Operation, Remove, Set
 from dsconfig.core.json_types import JsonObject
 from dsconfig.core.wording import expected, quoted
 from dsconfig.evaluation.coercion import Rejected, read
-from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import Absent, Condition, Written, rule
+from dsconfig.evaluation.rule_context import MISSING, Context, Finding
 from dsconfig.rules._effective_values import ZERO, stage
 from dsconfig.rules._fixes import removal
 

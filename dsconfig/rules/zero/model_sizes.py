@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.core.diagnostic import EffectName, Fix, Set
-from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
 from dsconfig.launch import repository
 from dsconfig.rules._effective_values import (
     STAGE,
@@ -19,6 +19,7 @@ from dsconfig.rules._effective_values import (
     stage,
     training_dtype,
 )
+from dsconfig.rules._json_numbers import rounded, rounded_up
 from dsconfig.rules._model_facts import (
     BLOCKS,
     FUSED,
@@ -32,7 +33,6 @@ from dsconfig.rules._model_facts import (
     string_list,
     transformers_version,
 )
-from dsconfig.rules._numbers import rounded, rounded_up
 
 # Buckets and limits of the ZeRO stages compared with a known model.
 

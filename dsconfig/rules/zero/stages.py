@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.core.wording import compact, one_of, quoted
-from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import Absent, Condition, Counts, Is, Needed, NotEmpty, rule
+from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.model.key_table import ZERO_STAGES
 from dsconfig.rules._consumer import consumer_label
@@ -23,7 +23,7 @@ from dsconfig.rules._effective_values import (
     zero_section,
 )
 from dsconfig.rules._fixes import differs_from_default, removal, renamed, without_effect
-from dsconfig.rules._numbers import rounded
+from dsconfig.rules._json_numbers import rounded
 
 # The stage itself: absent, without fp16, or too low to load a checkpoint.
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.core.wording import one_of, quoted
-from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._batch_triplet import divisors
 from dsconfig.rules._effective_values import (
     ZERO,
@@ -18,8 +18,8 @@ from dsconfig.rules._effective_values import (
     training_dtype,
 )
 from dsconfig.rules._fixes import removal
+from dsconfig.rules._json_numbers import division
 from dsconfig.rules._model_facts import has_model, model, weights
-from dsconfig.rules._numbers import division
 
 # ZeRO++: secondary partitions and quantized gradients.
 

@@ -1,4 +1,4 @@
-// The batch planner, with the heuristic of elastic/deepspeed/heuristic.py. A test compares the two.
+// The batch planner, with the heuristic of elastic/deepspeed/batch_heuristics.py. A test compares the two.
 
 /** The highly composite numbers up to a limit: each has more divisors than any smaller number. */
 function highlyComposite(limit) {

@@ -12,7 +12,7 @@ from dsconfig.check.report import Report
 from dsconfig.core.diagnostic import Diagnostic
 from dsconfig.core.json_types import KeyPath
 from dsconfig.core.releases import NUMBERS
-from dsconfig.evaluation.context import Context, Source
+from dsconfig.evaluation.rule_context import Context, Source
 from dsconfig.rules import RULES
 from tests.fuzz.advice.places import Scene, at, default, named, place, spec, written
 from tests.fuzz.advice.sentences import (

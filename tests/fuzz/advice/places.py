@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from dsconfig.core.diagnostic import Diagnostic
 from dsconfig.core.json_types import KeyPath
-from dsconfig.evaluation.context import Context
+from dsconfig.evaluation.rule_context import Context
 from dsconfig.model.key_table import section_keys, types_of
 from dsconfig.rules._suggest_section import is_read, paths_of
 from tests.parity.generators.keyspace import Spec

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from dsconfig.memory.autograd_graph import Adapter
 from dsconfig.memory.config_values import Values
 from dsconfig.memory.engines.base import SAVE, Engine
+from dsconfig.memory.engines.engine_setup import OptimizerCost
 from dsconfig.memory.engines.param_groups import GRAM
-from dsconfig.memory.engines.setup import OptimizerCost
 from dsconfig.memory.estimates import PHASES, bound, simulate
-from dsconfig.memory.graph import Adapter
 from dsconfig.memory.memory_ledger import Ledger
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
 from dsconfig.memory.models.from_hf_config import architecture_of
-from dsconfig.memory.models.registry import record
-from dsconfig.memory.optimizers import ADAM, FOREACH, FUSED, SINGLE, zenflow_section
-from dsconfig.memory.read_setup import SECTIONS, setup_of
+from dsconfig.memory.models.record_model import record
+from dsconfig.memory.optimizer_memory import ADAM, FOREACH, FUSED, SINGLE, zenflow_section
+from dsconfig.memory.setup_from_config import SECTIONS, setup_of
 from dsconfig.memory.training_job import TrainingJob
 from dsconfig.resolve.effective_values import effective
 

@@ -1,0 +1,150 @@
+"""GPU memory besides the tensors of a run: CUDA context, NCCL buffers, workspaces and cached segments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from dsconfig.memory.caching_allocator import Event, reserve
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dsconfig.core.json_types import JsonObject
+    from dsconfig.memory.caching_allocator import Reservation
+    from dsconfig.memory.engines.engine_setup import Setup
+    from dsconfig.memory.models.architecture import Architecture, MicroBatch
+
+MIB = 1 << 20
+GIB = 1 << 30
+
+# NCCL: one receive buffer for each protocol, channel and connection (nccl src/include/device.h, src/init.cc).
+
+LL_BUFFER = 8 * 512 * 8 * 16
+"""`NCCL_LL_LINES_PER_THREAD` · `NCCL_LL_MAX_NTHREADS` · `NCCL_STEPS` · size of a line."""
+LL128_BUFFER = 120 * 640 * 8 * 8
+"""`NCCL_LL128_ELEMS_PER_THREAD` · `NCCL_LL128_MAX_NTHREADS` · `NCCL_STEPS` · 8."""
+SIMPLE_BUFFER = 1 << 22
+"""`DEFAULT_BUFFSIZE`, or `NCCL_BUFFSIZE`."""
+CONNECTION = LL_BUFFER + LL128_BUFFER + SIMPLE_BUFFER
+CHANNELS = (2, 24)
+"""Channels of a communicator: few over PCIe, up to 24 over NVLink."""
+CONNECTIONS = (1, 3)
+"""Connections of a channel: a ring has one, a tree up to two more."""
+COMMUNICATORS = (1, 3)
+"""Communicators of the data-parallel ranks: that of all ranks, DeepSpeed's own group of the same ranks
+(utils/groups.py, `_clone_world_group`), and one that a library creates. NVIDIA/nccl#864 reports 1.6 GB for the first.
+"""
+
+# The CUDA context with the code of the kernels in use. torch loads kernels lazily since CUDA 11.7.
+
+CONTEXT = (350 * MIB, 800 * MIB)
+"""`nvidia-smi` minus the memory that torch reserves, in single-GPU runs."""
+CUBLAS = (9 * MIB, 64 * MIB)
+"""Workspaces of cuBLAS and cuBLASLt: 8 MiB before Hopper, 32 MiB each since (ATen/cuda/CublasHandlePool.cpp)."""
+
+
+class Overhead(NamedTuple):
+    """Memory that no tensor of the run accounts for, in bytes."""
+
+    name: str
+    low: int
+    high: int
+    text: str
+
+    def to_dict(self) -> JsonObject:
+        """The overhead as JSON."""
+        return {"name": self.name, "low": self.low, "high": self.high, "text": self.text}
+
+
+def overheads_of(setup: Setup, arch: Architecture, batch: MicroBatch) -> tuple[Overhead, ...]:
+    """Memory besides tensors and cached segments."""
+    terms = [Overhead("CUDA context", *CONTEXT, "the context and the code of loaded kernels")]
+    ranks = setup.dp_world_size * setup.tp_size
+    if ranks > 1:
+        groups = sum(size > 1 for size in (setup.tp_size, setup.sp_size, setup.ep_size, setup.hpz_size))
+        low, high = (
+            communicators * channels * connections * CONNECTION
+            for communicators, channels, connections in zip(COMMUNICATORS, CHANNELS, CONNECTIONS, strict=True)
+        )
+        high += groups * CHANNELS[1] * CONNECTION
+        number = f"{COMMUNICATORS[0]} to {COMMUNICATORS[1] + groups} communicators"
+        terms.append(Overhead("NCCL buffers", low, high, number))
+    workspace = CUBLAS[1] + attention_workspace(arch, batch)
+    terms.append(Overhead("workspaces", CUBLAS[0], workspace, "cuBLAS, and attention in the backward pass"))
+    return tuple(terms)
+
+
+def attention_workspace(arch: Architecture, batch: MicroBatch) -> int:
+    """Bytes that flash attention allocates for one layer in the backward pass.
+
+    The gradient of the queries is accumulated in fp32, and those of keys and values are expanded to all query
+    heads (flash_api.cpp, `mha_bwd`).
+    """
+    if batch.attn_implementation == "eager" or not arch.num_heads or arch.family in ("sized", "plain"):
+        return 0
+    head_dim = arch.head_dim or arch.hidden_size // arch.num_heads
+    numel = batch.micro_batch_size * batch.sequence_length * arch.num_heads * head_dim // batch.sp_size
+    return 4 * numel + (4 * numel if arch.num_kv_heads < arch.num_heads else 0)
+
+
+@dataclass(frozen=True)
+class DeviceUsage:
+    """Expected memory of a process in `nvidia-smi`."""
+
+    allocated: int
+    """Allocated bytes at the peak."""
+    bound: int
+    """Upper bound of the allocated bytes."""
+    overheads: tuple[Overhead, ...]
+    at_rest: Sequence[Event]
+    step: Sequence[Event]
+
+    @cached_property
+    def unlimited(self) -> Reservation:
+        """Memory that torch reserves if nothing limits it."""
+        result = reserve(self.at_rest, self.step)
+        assert result is not None
+        return result
+
+    @cached_property
+    def expandable(self) -> Reservation:
+        """The same with `expandable_segments`."""
+        result = reserve(self.at_rest, self.step, expandable=True)
+        assert result is not None
+        return result
+
+    @property
+    def overhead(self) -> tuple[int, int]:
+        """Lowest and highest sum of the overheads."""
+        return sum(term.low for term in self.overheads), sum(term.high for term in self.overheads)
+
+    @property
+    def low(self) -> int:
+        """Lowest expected usage: the allocated bytes, without any cached ones."""
+        return self.allocated + self.overhead[0]
+
+    def high(self, capacity: int | None = None) -> int:
+        """Highest expected usage; torch releases cached segments before it exceeds the capacity."""
+        reserved = max(self.bound, self.unlimited.reserved)
+        if capacity is None:
+            return reserved + self.overhead[1]
+        return max(self.bound + self.overhead[1], min(reserved + self.overhead[1], capacity))
+
+    def survives(self, capacity: int, *, expandable: bool = False) -> bool:
+        """Whether torch finds memory for every block within this capacity, despite fragmentation."""
+        spare = self.bound - self.allocated
+        room = capacity - self.overhead[1] - spare
+        return room > 0 and reserve(self.at_rest, self.step, room, expandable=expandable) is not None
+
+    def to_dict(self) -> JsonObject:
+        """The usage as JSON."""
+        return {
+            "low": self.low,
+            "high": self.high(),
+            "allocated": self.allocated,
+            "reserved": self.unlimited.reserved,
+            "reserved_expandable": self.expandable.reserved,
+            "overheads": [term.to_dict() for term in self.overheads],
+        }

@@ -1,0 +1,330 @@
+"""Forward and backward pass of a recorded model: lifetimes of activations and of their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from dsconfig.memory.autograd_graph import (
+    DropReferences,
+    EnterModule,
+    LeaveModule,
+    Operation,
+    Segment,
+    Step,
+    Tape,
+    Tensor,
+    Weight,
+    recomputing_module,
+)
+from dsconfig.memory.memory_ledger import Ledger
+
+FLOWING = "activation gradients"
+OFFLOADED_INPUTS = "offloaded activations"
+COPIES = "autocast weight copies"
+
+
+class Hooks(Protocol):
+    """Hooks of an engine that a pass calls."""
+
+    gathers: bool
+
+    def set_recomputing_module(self, number: int | None) -> None:
+        """Start (with a module) or end (None) a recomputation."""
+
+    def enter_module(self, number: int, forward: bool) -> None:
+        """Prepare a module's forward or backward."""
+
+    def leave_module(self, number: int, forward: bool) -> None:
+        """Finish a module's forward or backward."""
+
+    def hold_view(self, weight: Weight) -> None:
+        """Note a view of a weight saved in the graph."""
+
+    def release_view(self, weight: Weight) -> None:
+        """Note that a saved view is freed."""
+
+    def receive_gradient(self, weight: Weight, count: int) -> None:
+        """Take over a complete gradient, a block of `count` bytes."""
+
+
+def tensors_released_by(step: Step) -> tuple[Tensor, ...]:
+    """Tensors that lose a reference after a step."""
+    if isinstance(step, Operation):
+        return step.inputs
+    return step.tensors if isinstance(step, DropReferences) else ()
+
+
+class GradientBuffer:
+    """Gradient of an activation, with its number of owners."""
+
+    __slots__ = ("bytes", "owners")
+
+    def __init__(self, count: int) -> None:
+        self.bytes, self.owners = count, 1
+
+
+class Pass:
+    """Forward and backward pass of one micro batch."""
+
+    def __init__(self, tape: Tape, ledger: Ledger, hooks: Hooks, grad_itemsize: int) -> None:
+        self.tape, self.ledger, self.hooks = tape, ledger, hooks
+        self.grad_itemsize = grad_itemsize
+        self.grads: dict[Tensor, GradientBuffer] = {}
+        self.tied_grads: dict[Weight, list[int]] = {}
+        self.autocast_copies: dict[Weight, int] = {}
+        self.last_recomputed: Operation | None = None
+        """The operation at which a recomputation stops: the last one that saves something."""
+
+    # ------------------------------------------------------------ forward
+    def forward(self) -> None:
+        """Run from the batch to the loss."""
+        self._forward(self.tape.steps, saving=True)
+        self._clear_autocast_cache()
+
+    def _clear_autocast_cache(self) -> None:
+        """Clear autocast's cache; copies saved in the graph stay."""
+        for weight in [weight for weight in self.autocast_copies if weight.requires_grad]:
+            self._drop_copy(weight)
+
+    def _forward(self, steps: Sequence[Step], *, saving: bool) -> None:
+        for step in steps:
+            if isinstance(step, Operation):
+                self._compute(step, saving)
+            elif isinstance(step, EnterModule):
+                self.hooks.enter_module(step.module.number, True)
+            elif isinstance(step, LeaveModule):
+                self.hooks.leave_module(step.module.number, True)
+            elif isinstance(step, DropReferences):
+                for tensor in step.tensors:
+                    self._release_tensor(tensor)
+            else:
+                step.source.refcount += 1
+                self._forward(step.steps, saving=False)
+                if step.is_offloaded:
+                    self.ledger.allocate(OFFLOADED_INPUTS, step.source.bytes, host=True)
+                    self._release_tensor(step.source)
+
+    def _compute(self, operation: Operation, saving: bool) -> None:
+        output, casts = operation.output, self.tape.autocast and operation.weights
+        if casts:
+            self._cast_weights(operation, output, saving)
+        # The last recomputed operation only saves its inputs.
+        computes = operation is not self.last_recomputed or output in operation.saved
+        output.refcount = output.reader_count if computes else 0
+        if computes:
+            self.ledger.allocate(output.label, output.bytes)
+            if operation.temporary:
+                self.ledger.allocate_briefly("temporaries", operation.temporary)
+            if casts:
+                self._cast_briefly(operation)
+        if saving and output.requires_grad:
+            for tensor in operation.saved:
+                tensor.refcount += 1
+            if operation.weights:
+                self._for_each_view(operation, self.hooks.hold_view)
+        for tensor in operation.inputs:
+            self._release_tensor(tensor)
+        if computes and not output.refcount:
+            self.ledger.free(output.label, output.bytes)
+
+    def _release_tensor(self, tensor: Tensor) -> None:
+        tensor.refcount -= 1
+        if not tensor.refcount:
+            self.ledger.free(tensor.label, tensor.bytes)
+
+    def _cast_weights(self, operation: Operation, output: Tensor, saving: bool) -> None:
+        """Take a copy of each autocast weight: one reference for the cache, one for the graph."""
+        for weight in operation.weights if operation.inputs else ():
+            if weight.is_autocast and not self._uses_stage3_linear(weight):
+                if weight not in self.autocast_copies:
+                    self.ledger.allocate(COPIES, 2 * weight.numel)
+                    self.autocast_copies[weight] = 1
+                if saving and output.requires_grad:
+                    self.autocast_copies[weight] += 1
+                if not weight.requires_grad:  # torch caches only leaves that require grad
+                    self._drop_copy(weight)
+
+    def _cast_briefly(self, operation: Operation) -> None:
+        """Cast the weight of stage 3's own linear (or its gradient) without keeping the copy."""
+        if operation.inputs:
+            numels = [
+                weight.numel
+                for weight in operation.weights
+                if weight.is_autocast and self._uses_stage3_linear(weight)
+            ]
+            self.ledger.allocate_briefly(COPIES, 2 * sum(numels))
+
+    def _drop_copy(self, weight: Weight) -> None:
+        if weight in self.autocast_copies:
+            self.autocast_copies[weight] -= 1
+            if not self.autocast_copies[weight]:
+                del self.autocast_copies[weight]
+                self.ledger.free(COPIES, 2 * weight.numel)
+
+    # ------------------------------------------------------------ backward
+    def backward(self) -> None:
+        """Run from the loss to the gradients of the parameters."""
+        last = next(step for step in reversed(self.tape.steps) if isinstance(step, Operation))
+        self.grads[last.output] = GradientBuffer(0)
+        self._backward(self.tape.steps)
+        self.grads.clear()
+
+    def _backward(self, steps: Sequence[Step]) -> None:
+        for step in reversed(steps):
+            if isinstance(step, Operation):
+                self._differentiate(step)
+            elif isinstance(step, LeaveModule):
+                if step.requires_grad:
+                    self.hooks.enter_module(step.module.number, False)
+            elif isinstance(step, EnterModule):
+                if step.requires_grad and step.module.inputs_require_grad:
+                    self.hooks.leave_module(step.module.number, False)
+            elif isinstance(step, Segment):
+                self._recompute_segment(step)
+
+    def _recompute_segment(self, segment: Segment) -> None:
+        """Run the backward of a segment, recomputing its forward when a saved tensor is missing."""
+        recomputed, rest = segment.split()
+        self._backward(rest)
+        if segment.is_offloaded:
+            self._restore(segment.source)
+        segment.source.refcount += sum(tensors_released_by(step).count(segment.source) for step in recomputed)
+        self.hooks.set_recomputing_module(recomputing_module(rest))
+        self.last_recomputed = next(
+            (step for step in reversed(recomputed) if isinstance(step, Operation)), None
+        )
+        self._forward(recomputed, saving=True)
+        self._stop_recomputing(recomputed, rest)
+        self.last_recomputed = None
+        self.hooks.set_recomputing_module(None)
+        self._clear_autocast_cache()
+        self._backward(recomputed)
+        self._release_tensor(segment.source)
+
+    def _restore(self, source: Tensor) -> None:
+        """Copy the input of an offloaded segment back to the device."""
+        if not source.refcount:
+            self.ledger.allocate(source.label, source.bytes)
+        source.refcount += 1
+        self.ledger.free(OFFLOADED_INPUTS, source.bytes, host=True)
+
+    def _stop_recomputing(self, recomputed: Sequence[Step], rest: Sequence[Step]) -> None:
+        """Free tensors that only later steps of the segment would have read."""
+        operations = [step for step in recomputed if isinstance(step, Operation)]
+        outputs = {
+            step.output
+            for step in operations
+            if step is not self.last_recomputed or step.output in step.saved
+        }
+        for step in rest:
+            for tensor in tensors_released_by(step):
+                if tensor in outputs:
+                    self._release_tensor(tensor)
+
+    def _differentiate(self, operation: Operation) -> None:
+        output, ledger = operation.output, self.ledger
+        grad = self.grads.pop(output, None)
+        if not output.requires_grad:
+            return
+        inputs = [tensor for tensor in operation.inputs if tensor.requires_grad]
+        if operation.shares_grad and grad is not None:
+            for tensor in inputs:
+                grad.owners += 1
+                self._add_grad(tensor, grad)
+            self._release_grad(grad)
+        else:
+            for tensor in inputs:
+                ledger.allocate(FLOWING, tensor.bytes)
+            sizes = self._gradients_of(operation) if operation.weights else {}
+            if operation.backward_temporary:
+                ledger.allocate_briefly("temporaries", operation.backward_temporary)
+            if grad is not None:
+                self._release_grad(grad)
+            self._release_saved(operation)
+            for tensor in inputs:
+                self._add_grad(tensor, GradientBuffer(tensor.bytes))
+            for weight, size in sizes.items():
+                self._accumulate(weight, size)
+            return
+        self._release_saved(operation)
+
+    def _gradients_of(self, operation: Operation) -> dict[Weight, int]:
+        """Allocate the weight gradients of an operation; bytes by weight, in order of arrival."""
+        weights = self._arrival_order([weight for weight in operation.weights if weight.requires_grad])
+        sizes = {
+            weight: weight.numel * (4 if weight.stays_fp32 else self.grad_itemsize) for weight in weights
+        }
+        self.ledger.allocate("gradients", sum(sizes.values()))
+        if self.tape.autocast:
+            self._cast_briefly(operation)
+        return sizes
+
+    def _arrival_order(self, weights: list[Weight]) -> list[Weight]:
+        """Order in which autograd delivers the gradients of a weight and its bias.
+
+        For `nn.Linear`, which multiplies by a transposed view, the bias comes first. For autocast copies and
+        stage 3's own linear the weight comes first, for `Conv1D` the bias, its first argument.
+        """
+        if len(weights) != 2 or not weights[0].is_autocast or len(weights[0].shape) != 2:
+            return weights
+        through_view = weights[0].saves_view and not (
+            self.tape.autocast or self._uses_stage3_linear(weights[0])
+        )
+        return weights[::-1] if through_view or not weights[0].is_linear else weights
+
+    def _release_saved(self, operation: Operation) -> None:
+        for tensor in operation.saved:
+            self._release_tensor(tensor)
+        if operation.weights:
+            self._for_each_view(operation, self.hooks.release_view)
+        for weight in operation.weights if self.autocast_copies else ():
+            self._drop_copy(weight)
+
+    def _for_each_view(self, operation: Operation, hook: Callable[[Weight], None]) -> None:
+        """Call a hook for the weight if the input's gradient needs a view of it."""
+        if not any(tensor.requires_grad for tensor in operation.inputs):
+            return
+        for weight in operation.weights[:1]:
+            copied = self.tape.autocast and weight.is_autocast
+            if weight.saves_view and not copied and not self._uses_stage3_linear(weight):
+                hook(weight)
+
+    def _uses_stage3_linear(self, weight: Weight) -> bool:
+        """Whether stage 3's own linear multiplies by the weight, and saves the weight itself."""
+        return weight.is_linear and self.tape.saves_linear_inputs
+
+    def _release_grad(self, grad: GradientBuffer) -> None:
+        grad.owners -= 1
+        if not grad.owners:
+            self.ledger.free(FLOWING, grad.bytes)
+
+    def _add_grad(self, tensor: Tensor, grad: GradientBuffer) -> None:
+        """Add an incoming gradient: in place if one of the two tensors has a single owner."""
+        existing = self.grads.get(tensor)
+        if existing is None:
+            self.grads[tensor] = grad
+        elif existing.owners == 1:
+            self._release_grad(grad)
+        elif grad.owners == 1:
+            self.grads[tensor] = grad
+            self._release_grad(existing)
+        else:
+            self.grads[tensor] = GradientBuffer(grad.bytes)
+            self.ledger.allocate(FLOWING, grad.bytes)
+            self._release_grad(grad)
+            self._release_grad(existing)
+
+    def _accumulate(self, weight: Weight, count: int) -> None:
+        """Collect the gradients of a tied weight; their sum needs another block if the first one is a view."""
+        if weight.use_count == 1:
+            self.hooks.receive_gradient(weight, count)
+            return
+        parts = self.tied_grads.setdefault(weight, [])
+        parts.append(count)
+        if len(parts) == weight.use_count:
+            adds_in_place = self.tape.autocast or self.tape.saves_linear_inputs
+            self.ledger.allocate("gradients", 0 if adds_in_place else count)
+            for part in self.tied_grads.pop(weight)[adds_in_place:]:
+                self.ledger.free("gradients", part)
+            self.hooks.receive_gradient(weight, count)

@@ -1,0 +1,37 @@
+"""ZeRO++: quantized gradients of stage 3, int4 within a node, then between nodes."""
+
+from __future__ import annotations
+
+from dsconfig.memory.autograd_graph import Weight
+from dsconfig.memory.engines.base import FLATTENED, GRADIENTS, Feature
+from dsconfig.memory.engines.stage3 import DeepSpeedZeroOptimizerStage3
+from dsconfig.memory.zeropp_shapes import sent_as_int4
+
+
+class QuantizedGradients(Feature):
+    """Quantized gradient reduction of stage 3 (`zero_quantized_gradients`)."""
+
+    engine: DeepSpeedZeroOptimizerStage3
+
+    def reduce(self, weights: list[Weight], comm_itemsize: int) -> bool:
+        """Reduce a bucket gradient by gradient, as int4 (`all_to_all_quant_reduce`); within one node as usual."""
+        setup, ledger, engine = self.setup, self.ledger, self.engine
+        if not engine.ranks_of(weights[0]) > setup.gpus_per_node > 0:
+            return False
+        ranks, result_bytes = setup.dp_world_size, 0
+        for weight in weights:
+            count, shard = weight.numel, engine.shard(weight)
+            if not sent_as_int4(weight.shape, ranks):
+                engine.count_collective("reduce_scatter", shard * ranks, comm_itemsize)
+                ledger.allocate_briefly(FLATTENED, comm_itemsize * shard * ranks if count % ranks else 0)
+            else:
+                nodes = ranks // setup.gpus_per_node
+                engine.count_collective("all_to_all", count // 2, 1, setup.gpus_per_node)
+                engine.count_collective("all_to_all", count // 2 // setup.gpus_per_node, 1, nodes)
+                ledger.allocate_briefly(FLATTENED, count)
+            ledger.allocate(FLATTENED, setup.grad_accum_itemsize * shard)
+            result_bytes += setup.grad_accum_itemsize * shard
+            if weight in engine.unbucketed_grads:
+                ledger.free(GRADIENTS, engine.unbucketed_grads.pop(weight))
+        ledger.free(FLATTENED, result_bytes)
+        return True

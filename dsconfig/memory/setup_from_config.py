@@ -1,0 +1,235 @@
+"""Conversion of a config's effective values to an engine's `Setup`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsconfig.memory.config_values import ZERO, Values
+from dsconfig.memory.engines.engine_setup import NvmeOffload, OptimizerCost, Setup, Stage3Settings
+from dsconfig.memory.models.architecture import DECODER_VARIANTS
+from dsconfig.memory.optimizer_memory import (
+    DEFAULT_CLIENT,
+    DEFAULT_CPU_CLIENT,
+    cost_from_config,
+    cost_of_client,
+    zenflow_settings,
+)
+from dsconfig.memory.release_quirks import Quirks
+from dsconfig.memory.unsupported_settings import reject_config
+
+if TYPE_CHECKING:
+    from dsconfig.memory.models.architecture import MicroBatch
+    from dsconfig.memory.training_job import TrainingJob
+
+SECTIONS = (
+    "train_micro_batch_size_per_gpu",
+    "gradient_accumulation_steps",
+    "optimizer",
+    "zero_optimization",
+    "bf16",
+    "fp16",
+    "torch_autocast",
+    "data_types",
+    "communication_data_type",
+    "seq_parallel_communication_data_type",
+    "tensor_parallel",
+    "sequence_parallel_size",
+    "compile",
+    "expert_parallel",
+    "hybrid_engine",
+    "aio",
+    "prescale_gradients",
+    "gradient_predivide_factor",
+)
+"""Sections and keys of a config that the estimate reads."""
+MODULES = tuple(
+    f"transformers.models.{kind}.modeling_{kind}."
+    for kind, style in DECODER_VARIANTS.items()
+    if style.moe_block
+)
+"""Module paths of the MoE block classes that can be leaf modules."""
+OFFLOADED = ("cpu", "nvme")
+"""Offload devices."""
+
+
+def default_client(values: Values) -> str | None:
+    """The client optimizer to assume; None if the config has an `optimizer` section."""
+    if values.text("optimizer.type"):
+        return None
+    return (
+        DEFAULT_CPU_CLIENT if values.text(f"{ZERO}offload_optimizer.device") in OFFLOADED else DEFAULT_CLIENT
+    )
+
+
+def setup_of(values: Values, job: TrainingJob) -> Setup:
+    """The engine settings of rank 0.
+
+    Raises:
+        NotModelledError: the config has a setting without an estimate.
+    """
+    quirks, client = Quirks(job.release), job.optimizer or default_client(values)
+    reject_config(values, quirks, job.world_size, client, job.zero_init)
+    setup = _setup(values, job.world_size, client, job.zero_init, quirks)
+    return setup._replace(
+        gpus_per_node=job.gpus_per_node, use_reentrant=job.use_reentrant, gpu_limit=job.gpu_limit
+    )
+
+
+def micro_batch_of(setup: Setup, job: TrainingJob) -> MicroBatch:
+    """The micro batch of a job, with the dtypes and the parallelism of a setup."""
+    batch = job.micro_batch
+    return batch._replace(
+        itemsize=setup.itemsize,
+        autocast=setup.autocast,
+        saves_linear_inputs=setup.memory_efficient_linear,
+        adapter=batch.adapter and batch.adapter._replace(stays_fp32=setup.keeps_fp32_adapters),
+        tensor_parallel=setup.tensor_parallel,
+        sp_size=setup.sp_size,
+        ep_size=setup.ep_size,
+        expert_imbalance=min(batch.expert_imbalance, max(1, setup.ep_size)),  # all tokens of all ranks
+    )
+
+
+def _setup(values: Values, world: int, client: str | None, zero_init: bool, quirks: Quirks) -> Setup:
+    """Fill each field of the setup from its key."""
+    half_dtype, stage = values.half_dtype, values.stage
+    itemsize = 2 if half_dtype else 4
+    offloads_optimizer = stage > 0 and values.text(f"{ZERO}offload_optimizer.device") in OFFLOADED
+    return Setup(
+        stage=stage,
+        dp_world_size=max(1, world // values.tp_size),
+        gradient_accumulation_steps=max(1, values.count(_accumulation_key(values), 1)),
+        itemsize=itemsize,
+        half_dtype=half_dtype,
+        autocast=values.flag("torch_autocast.enabled"),
+        master_itemsize=2
+        if half_dtype and values.flag(f"{half_dtype}.{half_dtype}_master_weights_and_grads")
+        else 4,
+        grad_accum_itemsize=_grad_accum_itemsize(values, itemsize, stage, half_dtype, quirks),
+        comm_itemsize=_comm_itemsize(values, itemsize),
+        comm_dtype_is_other_half=_comm_dtype_is_other_half(values, half_dtype),
+        optimizer=_optimizer(values, client, offloads_optimizer, quirks.muon_has_its_own_adam),
+        checks_overflow=half_dtype == "fp16",
+        offloads_optimizer=offloads_optimizer,
+        offloads_params=stage == 3 and values.text(f"{ZERO}offload_param.device") in OFFLOADED,
+        offload_ratio=_offload_ratio(values),
+        leaf_classes=_leaf_classes(values),
+        nvme=_nvme_offload(values, quirks) if stage == 3 else NvmeOffload(),
+        hpz_size=min(world, values.count(f"{ZERO}zero_hpz_partition_size", 1)) if stage == 3 else 1,
+        zero_init=zero_init,
+        reduce_bucket_size=values.count(f"{ZERO}reduce_bucket_size"),
+        stage3=Stage3Settings(*(values.count(ZERO + key) for key in STAGE3_KEYS)),
+        overlap_comm=values.flag(f"{ZERO}overlap_comm"),
+        contiguous_gradients=values.flag(f"{ZERO}contiguous_gradients") or (offloads_optimizer and stage < 3),
+        reduce_scatter=values.flag(f"{ZERO}reduce_scatter"),
+        gradient_postscale=_gradient_postscale(values),
+        multi_rank_allreduce=values.values.get(f"{ZERO}use_multi_rank_bucket_allreduce", True) is not False,
+        round_robin_gradients=values.flag(f"{ZERO}round_robin_gradients"),
+        compute_grad_norm=values.values.get(f"{ZERO}compute_grad_norm", True) is not False,
+        quirks=quirks,
+        quantized_weights=stage == 3 and values.flag(f"{ZERO}zero_quantized_weights"),
+        quantized_gradients=stage == 3 and values.flag(f"{ZERO}zero_quantized_gradients"),
+        tp_size=values.tp_size,
+        sp_size=values.sp_size,
+        super_offload=stage == 3 and values.flag(f"{ZERO}offload_optimizer.super_offload"),
+        zenflow=zenflow_settings(values.values) if values.has_zenflow else None,
+        pins_optimizer=values.flag(f"{ZERO}offload_optimizer.pin_memory"),
+        pins_params=values.flag(f"{ZERO}offload_param.pin_memory"),
+        ep_size=values.ep_size,
+        gathers_on_save=stage == 3 and values.flag(f"{ZERO}stage3_gather_16bit_weights_on_model_save"),
+        memory_efficient_linear=stage == 3
+        and (zero_init or quirks.linear_is_replaced_without_zero_init)
+        and _uses_memory_efficient_linear(values),
+    )
+
+
+def _accumulation_key(values: Values) -> str:
+    """The key that sets the micro batches of a step; ZenFlow has its own (`configure_zenflow`)."""
+    return f"{ZERO}zenflow.update_interval" if values.has_zenflow else "gradient_accumulation_steps"
+
+
+STAGE3_KEYS = (
+    "sub_group_size",
+    "stage3_prefetch_bucket_size",
+    "stage3_max_live_parameters",
+    "stage3_max_reuse_distance",
+    "stage3_param_persistence_threshold",
+    "stage3_model_persistence_threshold",
+)
+"""Keys below `zero_optimization` of the fields of `Stage3Settings`."""
+
+
+def _grad_accum_itemsize(values: Values, itemsize: int, stage: int, half: str | None, quirks: Quirks) -> int:
+    """Bytes of an accumulated gradient (`engine.get_data_types`)."""
+    if stage == 2 and quirks.stage2_ignores_grad_accum_dtype:
+        return itemsize
+    defaults_to_fp32 = not stage and half == "bf16" and quirks.bf16_accumulates_in_fp32_at_stage0
+    return values.itemsize("data_types.grad_accum_dtype", 4 if defaults_to_fp32 else itemsize)
+
+
+def _comm_itemsize(values: Values, itemsize: int) -> int:
+    """Bytes of a communicated gradient; sequence parallelism has its own key, with fp32 as default."""
+    key = "communication_data_type"
+    if values.sp_size > 1 and values.values.get(f"seq_parallel_{key}", "fp32") is not None:
+        return values.itemsize(f"seq_parallel_{key}", 4)
+    return itemsize if values.sp_size > 1 else values.itemsize(key, itemsize)
+
+
+def _comm_dtype_is_other_half(values: Values, half: str | None) -> bool:
+    """Whether gradients are communicated in the other half-precision dtype."""
+    dtype = str(values.values.get("communication_data_type")).lower().removeprefix("torch.")
+    others = {"bf16": ("fp16", "float16", "half"), "fp16": ("bf16", "bfloat16")}
+    return half is not None and values.sp_size == 1 and dtype in others[half]
+
+
+def _nvme_offload(values: Values, quirks: Quirks) -> NvmeOffload:
+    """NVMe settings."""
+    optimizer, parameters = (
+        values.text(f"{ZERO}{section}.device") == "nvme" for section in ("offload_optimizer", "offload_param")
+    )
+    threads = "aio.thread_count" if quirks.aio_alignment_follows_thread_count else "aio.intra_op_parallelism"
+    return NvmeOffload(
+        values.count(f"{ZERO}offload_optimizer.buffer_count", 4) if optimizer else 0,
+        values.count(f"{ZERO}offload_param.buffer_size", 10**8) if parameters else 0,
+        values.count(f"{ZERO}offload_param.buffer_count", 5) if parameters else 0,
+        values.count(f"{ZERO}offload_param.max_in_cpu", 10**9),
+        max(1 << 20, values.count("aio.block_size", 1 << 20)),
+        any(values.flag(f"{ZERO}offload_optimizer.pipeline_{direction}") for direction in ("read", "write")),
+        1024 * max(1, values.count(threads, 1)),
+    )
+
+
+def _uses_memory_efficient_linear(values: Values) -> bool:
+    return values.values.get(f"{ZERO}memory_efficient_linear", True) is not False
+
+
+def _offload_ratio(values: Values) -> float:
+    value = values.values.get(f"{ZERO}offload_optimizer.ratio", 1.0)
+    return float(value) if isinstance(value, (int, float)) else 1.0
+
+
+def _leaf_classes(values: Values) -> tuple[str, ...]:
+    """Class names of `leaf_module`; DeepSpeed matches bare or full names (utils/z3_leaf_module.py)."""
+    classes = values.values.get(f"{ZERO}leaf_module.classes")
+    # utils/z3_leaf_module.py compares the class name, and the name with its module path.
+    names = [str(name) for name in classes] if isinstance(classes, list) else []
+    return tuple(
+        next((name[len(module) :] for module in MODULES if name.startswith(module)), name) for name in names
+    )
+
+
+def _optimizer(values: Values, client: str | None, offloads: bool, muon_late: bool) -> OptimizerCost:
+    kind = values.text("optimizer.type")
+    if client is not None or kind is None:
+        return cost_of_client(client or DEFAULT_CLIENT, offloads)
+    start = "optimizer.params."
+    params = {key.removeprefix(start): value for key, value in values.values.items() if key.startswith(start)}
+    rule = cost_from_config(kind, params, offloads)
+    # Muon's own Adam allocates several tensors of the size of the updated one.
+    has_own_adam = rule.muon_method and muon_late
+    return rule._replace(temporary_bytes=0, largest_tensor_bytes=16) if has_own_adam else rule
+
+
+def _gradient_postscale(values: Values) -> float | None:
+    factor: float = values.values.get("gradient_predivide_factor", 1.0)
+    return None if values.flag("prescale_gradients") else factor

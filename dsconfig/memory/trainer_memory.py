@@ -1,0 +1,103 @@
+"""Models, sequences and generation that a training method adds to plain fine-tuning."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from dsconfig.memory.models.architecture import Architecture, MicroBatch
+from dsconfig.memory.models.record_model import weights_of
+
+if TYPE_CHECKING:
+    from dsconfig.memory.engines.engine_setup import Setup
+
+FROZEN, VALUE, VLLM, GENERATION = "frozen models", "value model", "vLLM", "generation"
+
+
+class Trainer(NamedTuple):
+    """A training method, by the name of TRL's trainer."""
+
+    sequences_per_sample: int = 1
+    """Sequences of one sample that go through the model together: a chosen and a rejected answer make two."""
+    has_reference: bool = False
+    """Whether a frozen copy of the model stays loaded, unless only adapters are trained."""
+    needs_frozen: str = ""
+    """A frozen model that only the user can name: `reward` or `teacher`."""
+    has_value_model: bool = False
+    """Whether a second model of the same size is trained (TRL's `PolicyAndValueWrapper`)."""
+    generates: bool = False
+    """Whether answers are generated during training."""
+
+
+TRAINERS = {
+    "sft": Trainer(),
+    "dpo": Trainer(2, has_reference=True),
+    "kto": Trainer(has_reference=True),
+    "orpo": Trainer(2),
+    "cpo": Trainer(2),
+    "simpo": Trainer(2),
+    "reward": Trainer(2),
+    "ppo": Trainer(2, has_reference=True, needs_frozen="reward", has_value_model=True, generates=True),
+    "grpo": Trainer(has_reference=True, generates=True),
+    "rloo": Trainer(has_reference=True, generates=True),
+    "online_dpo": Trainer(2, has_reference=True, needs_frozen="reward", generates=True),
+    "gkd": Trainer(needs_frozen="teacher", generates=True),
+}
+"""Sources: trl/trainer/*_trainer.py and trl/experimental; LLaMA-Factory train/*/workflow.py."""
+
+
+class TrainerMemory(NamedTuple):
+    """Bytes that a training method adds on a rank."""
+
+    frozen: int = 0
+    """Bytes of frozen models, for the whole run."""
+    gathered: int = 0
+    """Bytes that the forward pass of a frozen model gathers at stage 3, next to the activations of the trained one."""
+    vllm: int = 0
+    """Bytes that vLLM reserves on the same GPU, for the whole run."""
+    generation: int = 0
+    """Bytes of gathered weights and of the key/value cache while answers are generated."""
+    has_value_model: bool = False
+
+
+NO_EXTRA = TrainerMemory()
+
+
+def trainer_memory(
+    setup: Setup,
+    arch: Architecture,
+    batch: MicroBatch,
+    trainer: Trainer,
+    frozen: tuple[Architecture, ...],
+    vllm_bytes: int | None,
+) -> TrainerMemory:
+    """Bytes that a training method adds.
+
+    `frozen`: models besides the reference model. `vllm_bytes`: bytes that vLLM reserves next to training; None: the
+    model generates itself.
+    """
+    models = [*frozen, *([arch] if trainer.has_reference and batch.adapter is None else [])]
+    sizes = [setup.itemsize * numel_of(model) for model in models]
+    gathered = 0
+    if setup.stage == 3:  # frozen models are partitioned as well (`prepare_deepspeed`)
+        largest = max(sizes, default=0)
+        gathered = min(largest, setup.itemsize * setup.stage3.max_live_parameters)
+        sizes = [-(-size // setup.dp_world_size) for size in sizes]
+    generation = 0
+    if trainer.generates and vllm_bytes is None:
+        generation = _generation_bytes(setup, arch, batch)
+    return TrainerMemory(
+        sum(sizes), gathered, vllm_bytes or 0, generation, trainer.has_value_model and batch.adapter is None
+    )
+
+
+def numel_of(arch: Architecture) -> int:
+    """Parameters of a model."""
+    return sum(weight.numel for weight in weights_of(arch, 2, False).weights)
+
+
+def _generation_bytes(setup: Setup, arch: Architecture, batch: MicroBatch) -> int:
+    """Key/value cache of all answers of a step, and at stage 3 the gathered model (`ds3_gather_for_generation`)."""
+    head_dim = arch.head_dim or arch.hidden_size // max(1, arch.num_heads)
+    tokens = batch.micro_batch_size * setup.gradient_accumulation_steps * batch.sequence_length
+    cache = 2 * arch.num_layers * arch.num_kv_heads * head_dim * setup.itemsize * tokens
+    return cache + (setup.itemsize * numel_of(arch) if setup.stage == 3 else 0)

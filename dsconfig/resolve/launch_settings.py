@@ -1,0 +1,308 @@
+"""Run settings of a launch file besides its config, and arguments without an estimate."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from dsconfig.core.json_types import at
+from dsconfig.document import read_file
+from dsconfig.job.consumers.accelerate_launch_file import block, is_launch_file
+from dsconfig.job.model_config_json import is_outside_repository
+from dsconfig.launch.config_references import launchers_of
+from dsconfig.launch.find_jobs import job_of, jobs_naming, jobs_with_arguments
+from dsconfig.launch.model_argument import (
+    ADAPTER_PROGRAMS,
+    LORA_TARGET_KEYS,
+    find_model,
+    model_name,
+    tuning_type,
+)
+from dsconfig.launch.training_arguments import parse_value
+from dsconfig.memory.autograd_graph import Adapter, Kernels, Quantization
+from dsconfig.memory.verdict import ACTIVATION_TERMS, HOST, RANK, NotModelledError, UnmodeledSetting
+from dsconfig.resolve.model_source import adapter_of
+from dsconfig.resolve.training_features import kernels_of, quantization_of
+from dsconfig.resolve.training_method import METHODS, Method, method_of
+
+if TYPE_CHECKING:
+    from dsconfig.core.json_types import Json, JsonObject
+    from dsconfig.document import Document
+    from dsconfig.job.detect_consumer import Reader
+    from dsconfig.launch.launched_job import LaunchedJob
+
+
+# Arguments of training programs that change memory and have no estimate. They are listed with the estimate.
+
+_RANK, _HOST = frozenset((RANK,)), frozenset((HOST,))
+_BOTH, _NONE = _RANK | _HOST, frozenset[str]()
+_ACTIVATIONS = ACTIVATION_TERMS
+_STATES = frozenset(("optimizer states", "optimizer step temporaries"))
+_UPDATE = _STATES | {"gradients", "master weights", "fp32 gradient partition", "reduce bucket"}
+
+
+class Effect(NamedTuple):
+    """Effect of an argument on memory; see `UnmodeledSetting`."""
+
+    text: str
+    raises: frozenset[str] = _NONE
+    lowers: frozenset[str] = _NONE
+    terms: frozenset[str] = _NONE
+    above: int = 0
+    """The effect applies to larger numbers only."""
+
+
+_LIGER = Effect("fused kernels save fewer activations", lowers=_RANK, terms=_ACTIVATIONS)
+_MOVED = Effect("activations are offloaded to the host", _HOST, _RANK, _ACTIVATIONS)
+_WHOLE_MATRICES = Effect("it needs whole matrices, but ZeRO flattens and partitions them", _BOTH, _BOTH)
+_SMALL = Effect("the optimizer has different states", _BOTH, _BOTH, _UPDATE)
+_SHARED = Effect("sequence parallelism", lowers=_RANK, terms=_ACTIVATIONS, above=1)
+_WHOLE = Effect("these layers are fully trained next to the adapters", _BOTH)
+_PARTS = Effect("only a part of the weights is trained", _NONE, _BOTH)
+_MODELS = Effect("another model, or generation, needs memory too", _BOTH)
+EFFECTS: Mapping[str, Effect] = {
+    "pure_bf16": Effect("trainable weights stay in bf16", _BOTH, _BOTH),
+    "fp8": Effect("linear layers compute in fp8", _RANK, _RANK),
+    "torch_compile": Effect("compiled code saves different activations", _RANK, _RANK, _ACTIVATIONS),
+    "mixture_of_depths": Effect("layers skip tokens", _RANK, _RANK),
+    "use_llama_pro": Effect("only new blocks are trained", _BOTH, _BOTH),
+    "upcast_layernorm": Effect("norms are in fp32", _BOTH),
+    "upcast_lmhead_output": Effect("logits are in fp32", _RANK),
+    "use_dora": Effect("DoRA saves more tensors than LoRA", _BOTH),
+    "peft_use_dora": Effect("DoRA saves more tensors than LoRA", _BOTH),
+    "use_unsloth": Effect("Unsloth's kernels save fewer activations", lowers=_RANK, terms=_ACTIVATIONS),
+    "unfrozen_parameters": _PARTS,
+    "lisa_n_layers": _PARTS,
+    "use_asft_loss": _MODELS,
+    "activation_offloading": _MOVED,
+    **dict.fromkeys(("use_logits_to_keep", "chunked_cross_entropy", "liger_cross_entropy"), _LIGER),
+    **dict.fromkeys(("use_badam", "use_adam_mini", "use_muon"), _SMALL),
+    **dict.fromkeys(("use_galore", "use_apollo"), _WHOLE_MATRICES),
+    **dict.fromkeys(("sequence_parallel_size", "context_parallel_size", "cp_size"), _SHARED),
+    **dict.fromkeys(("additional_target", "modules_to_save"), _WHOLE),
+    **dict.fromkeys(("lora_modules_to_save", "additional_trainable_parameters"), _WHOLE),
+    **dict.fromkeys(("ref_model", "ref_model_name_or_path", "reward_model", "reward_model_path"), _MODELS),
+    **dict.fromkeys(("reward_model_name_or_path", "reward_pretrain"), _MODELS),
+    **dict.fromkeys(("critic_pretrain", "ref_pretrain"), _MODELS),
+}
+"""Effect of each argument that is set, for LLaMA-Factory (hparams/), the Trainer, TRL, Axolotl, ms-swift,
+OpenRLHF.
+"""
+PLAIN = ("pt", "sft")
+_OTHER_METHOD = "another training method: it may load more models, or more sequences per sample"
+
+OPTIMIZERS: Mapping[str, str] = {
+    **dict.fromkeys(("adamw_torch", "adamw_hf", "paged_adamw", "paged_adamw_32bit"), "adamw"),
+    **dict.fromkeys(("adamw_torch_fused", "adamw_apex_fused"), "adamw-fused"),
+    "adafactor": "adafactor",
+    **dict.fromkeys(("lion_8bit", "paged_lion_8bit"), "lion-8bit"),
+    **dict.fromkeys(("rmsprop", "rmsprop_bnb", "rmsprop_bnb_32bit"), "rmsprop"),
+    **dict.fromkeys(("ademamix", "paged_ademamix_32bit"), "ademamix"),
+    **dict.fromkeys(("ademamix_8bit", "paged_ademamix_8bit"), "ademamix-8bit"),
+    **dict.fromkeys(("adamw_bnb_8bit", "adamw_8bit", "paged_adamw_8bit"), "adamw-8bit"),
+    **dict.fromkeys(("lion_32bit", "paged_lion_32bit"), "lion"),
+    "sgd": "sgd",
+    "adagrad": "adagrad",
+}
+"""Supported values of the Trainer's `optim` (training_args.py, `OptimizerNames`)."""
+
+
+def optimizer_of(arguments: Mapping[str, Json]) -> str | None:
+    """The optimizer that the Trainer creates for `optim`; None if it is missing or not supported."""
+    word = parse_value(arguments.get("optim"))
+    return OPTIMIZERS.get(word) if isinstance(word, str) else None
+
+
+def unmodeled_optimizer(arguments: Mapping[str, Json], origin: str) -> Iterator[UnmodeledSetting]:
+    """Parts of the Trainer's `optim` without an estimate."""
+    word = parse_value(arguments.get("optim"))
+    if not isinstance(word, str) or (word in OPTIMIZERS and not word.startswith("paged_")):
+        return
+    key = f"optim: {word}{origin}"
+    if word in OPTIMIZERS:
+        yield UnmodeledSetting(key, "pages of optimizer states may be on the host", _HOST, _RANK, _STATES)
+    else:
+        yield UnmodeledSetting(key, _SMALL.text, *_SMALL[1:4])
+
+
+def unmodeled_arguments(arguments: Mapping[str, Json], origin: str = "") -> Iterator[UnmodeledSetting]:
+    """Arguments without an estimate; `origin`: suffix such as ` in train.yaml`."""
+    for key in METHODS:
+        word = parse_value(arguments.get(key))
+        if isinstance(word, str) and word.lower() not in PLAIN and method_of(arguments).trainer is None:
+            yield UnmodeledSetting(f"{key}: {word}{origin}", _OTHER_METHOD, _BOTH)
+    for key, effect in EFFECTS.items():
+        value = parse_value(arguments.get(key))
+        number = value if type(value) in (int, float) else None
+        if value in (None, False, 0, "", "none", []) or (number is not None and number <= effect.above):
+            continue
+        yield UnmodeledSetting(f"{key}: {_format_value(value)}{origin}", effect.text, *effect[1:4])
+
+
+def _format_value(value: Json) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+# Launch files: model, sequence length, checkpointing, adapters.
+
+LENGTH = ("cutoff_len", "sequence_len", "max_length", "max_seq_length", "model_max_length", "block_size")
+_LORA_RANK = ("lora_rank", "lora_r")
+ATTENTION = {"fa2": "flash", "fa3": "flash", "flash_attention_2": "flash", "flash_attn": "flash"}
+ATTENTION |= {"sdpa": "sdpa", "eager": "eager", "disabled": "eager"}
+INIT, DATA = "zero3_init_flag", (".yaml", ".yml", ".json")
+WORDS = dict.fromkeys(("y", "yes", "t", "true", "on", "1"), True)
+WORDS |= dict.fromkeys(("n", "no", "f", "false", "off", "0"), False)
+"""Values that Accelerate's `str_to_bool` accepts."""
+
+
+class LaunchSettings(NamedTuple):
+    """Settings of a launch file; None if it does not set them."""
+
+    name: str = ""
+    model: str | None = None
+    sequence_length: int | None = None
+    gradient_checkpointing: bool | None = None
+    attn_implementation: str | None = None
+    adapter: Adapter | None = None
+    use_reentrant: bool = False
+    """Whether checkpointing is reentrant."""
+    unmodelled: tuple[UnmodeledSetting, ...] = ()
+    """Settings that change memory and have no estimate."""
+    optimizer: str | None = None
+    """Optimizer of the Trainer if the config has none; see `CLIENTS`."""
+    unmodeled_optimizer: tuple[UnmodeledSetting, ...] = ()
+    """Parts of that optimizer without an estimate."""
+    zero_init: bool | None = None
+    """Whether `zero.Init` builds the model at stage 3 (Accelerate's `zero3_init_flag`)."""
+    kernels: Kernels = Kernels()
+    quantization: Quantization | None = None
+    method: Method = Method()
+
+
+def launch_settings(document: Document, reader: Reader) -> LaunchSettings:
+    """Settings of the launch file, or of all launch files that use the config if they agree.
+
+    Raises:
+        OSError: the config that it names cannot be read.
+        NotModelledError: the model is quantized, or the training method is not supported.
+    """
+    job = job_of(document)
+    jobs = jobs_with_arguments(reader, document.name) if job is None else [job]
+    settings = list(map(_settings_of, jobs))
+    agreed = settings[0] if len({item._replace(name="") for item in settings}) == 1 else LaunchSettings()
+    return agreed._replace(zero_init=_zero3_init(document, [job] if job else jobs_naming(document.name)))
+
+
+def _zero3_init(document: Document, jobs: Sequence[LaunchedJob]) -> bool | None:
+    """The value of `zero3_init_flag`: from Accelerate's launch file, a flag or an environment variable.
+
+    Source: accelerate utils/dataclasses.py, `DeepSpeedPlugin.__post_init__`; the Trainer follows it too if
+    Accelerate's launcher starts it. None if it is not set, or several files disagree.
+
+
+    Source: accelerate utils/dataclasses.py, `DeepSpeedPlugin.__post_init__`; the Trainer follows it too where
+    Accelerate's launcher starts it. None where nothing says it, or several files do not agree.
+    """
+    launches = [document.value(), *(job.document.value() for job in jobs if job.document)]
+    launches += _accelerate_launch_files(document.name)  # they name the config, and are no jobs
+    commands = [job.arguments for job in jobs if job.arguments]
+    values = [block(data).get(INIT) for data in launches if is_launch_file(data)]
+    values += [data.get(INIT) for data in commands]
+    values += [at(data, "ENV.ACCELERATE_DEEPSPEED_ZERO3_INIT") for data in commands]
+    flags = {WORDS[word] for value in values if (word := str(value).lower()) in WORDS}
+    return flags.pop() if len(flags) == 1 else None
+
+
+def _accelerate_launch_files(name: str) -> Iterator[JsonObject]:
+    """Accelerate launch files that name this config."""
+    for launch in launchers_of(name) if name and not name.startswith("<") else ():
+        with suppress(OSError):
+            data = read_file(launch).value() if launch.endswith(DATA) else None
+            if is_launch_file(data):
+                yield data
+
+
+def _settings_of(job: LaunchedJob) -> LaunchSettings:
+    data = job.launch.value() if job.arguments is None else job.arguments
+    if not isinstance(data, Mapping):
+        return LaunchSettings()
+    program, launch = job.format.name, job.launch.name
+    name = launch if launch.startswith("<") else os.path.relpath(launch)
+    length = next(
+        (size for key in LENGTH if type(size := parse_value(at(data, key))) is int and size > 0), None
+    )
+    if length is None and program == "LLaMA-Factory":
+        length = 2048
+    words = (data.get(key) for key in ("flash_attn", "attn_implementation", "attn_impl"))
+    attention = next((ATTENTION[word] for word in words if isinstance(word, str) and word in ATTENTION), None)
+    return LaunchSettings(
+        name,
+        _model(data, launch),
+        length,
+        _checkpointing(data, program),
+        attention,
+        _adapter(data, program),
+        _checkpoints_reentrant(data, program),
+        tuple(unmodeled_arguments(data, f" in {name}")),
+        optimizer_of(data),
+        tuple(unmodeled_optimizer(data, f" in {name}")),
+        kernels=kernels_of(data),
+        method=method_of(data),
+        quantization=quantization_of(data),
+    )
+
+
+def _model(data: Mapping[str, Json], launch: str) -> str | None:
+    """The model, as a path from the launch file if it is on disk."""
+    name = model_name(data)
+    if name is None or "$" in name:
+        return None
+    return find_model(name, launch) or (None if is_outside_repository(name, launch) else name)
+
+
+def _checkpointing(data: Mapping[str, Json], program: str) -> bool | None:
+    if program == "LLaMA-Factory":
+        return parse_value(data.get("disable_gradient_checkpointing")) is not True
+    value = parse_value(data.get("gradient_checkpointing"))
+    if value is None:
+        return True if program in ADAPTER_PROGRAMS else None
+    return value is not False
+
+
+def _checkpoints_reentrant(data: Mapping[str, Json], program: str) -> bool:
+    if program == "LLaMA-Factory":  # `ModelArguments.use_reentrant_gc`
+        return parse_value(data.get("use_reentrant_gc")) is not False
+    return bool(_checkpointing(data, program)) and is_reentrant(data)
+
+
+def is_reentrant(arguments: Mapping[str, Json]) -> bool:
+    """Whether the Trainer's checkpointing is reentrant, by `gradient_checkpointing_kwargs` or its JSON.
+
+    The default is True: `PreTrainedModel.gradient_checkpointing_enable` before Transformers 5.
+    """
+    kwargs = arguments.get("gradient_checkpointing_kwargs")
+    if isinstance(kwargs, str):
+        with suppress(ValueError, RecursionError):
+            kwargs = json.loads(kwargs)
+    return not isinstance(kwargs, Mapping) or parse_value(kwargs.get("use_reentrant")) is not False
+
+
+def _adapter(data: Mapping[str, Json], program: str) -> Adapter | None:
+    method = tuning_type(data, program)
+    if method == "full":
+        return None
+    if method != "lora":
+        raise NotModelledError(f"the training method `{method}` is not supported yet")
+    rank = next((value for key in _LORA_RANK if (value := parse_value(data.get(key))) is not None), None)
+    target = next((value for key in LORA_TARGET_KEYS if (value := data.get(key))), None)
+    if target is None and (program in ADAPTER_PROGRAMS or data.get("lora_target_linear") is True):
+        target = "all"
+    values: dict[str, Json] = {"r": rank if rank is not None else 16 if program == "TRL" else 8}
+    values |= {"target": target} if target is not None else {}
+    dropout = parse_value(data.get("lora_dropout"))
+    return adapter_of(values | ({"dropout": dropout} if isinstance(dropout, (int, float)) else {}))

@@ -1,0 +1,292 @@
+"""Known defects of released versions: the table in `advisories.json`, and which entries apply to a job."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from functools import cache, cached_property
+
+from dsconfig.core.diagnostic import EffectName
+from dsconfig.core.json_types import Json, NamedTuple
+from dsconfig.core.releases import RELEASES, Interval, name, number
+from dsconfig.core.version_ranges import VersionRange, parse_range, version_numbers
+from dsconfig.core.wording import quoted
+from dsconfig.evaluation.rule_context import MISSING, Context, Finding, SkipRule
+from dsconfig.rules._batch_triplet import accumulation_steps
+from dsconfig.rules._built_class import written_type
+from dsconfig.rules._effective_values import (
+    OPTIMIZER,
+    PARAM,
+    bf16_optimizer,
+    device,
+    stage,
+    training_dtype,
+)
+from dsconfig.rules._program_versions import program_versions
+
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+FILE = "advisories.json"
+"""Package data next to this module; the worker of the editors imports it from a zip archive."""
+DEEPSPEED = "deepspeed"
+
+
+class _Fields(NamedTuple):
+    """Fields of an entry in the file."""
+
+    id: str
+    effect: EffectName
+    versions: Mapping[str, str]
+    """Affected versions (PEP 440) by the name of the distribution; the job must have an affected version of each."""
+    summary: str
+    """The consequence, as the message of the diagnostic."""
+    detail: str
+    """The reason, for the pages: one to three sentences."""
+    source: str
+    """File and symbol of the defect."""
+    reference: str
+    """Pull request or issue that fixes or describes it."""
+    confirmed: str
+    """How the entry was verified, see `CONFIRMED`."""
+    when: Mapping[str, Json] = {}
+    """Tests of facts (`FACTS`) and keys; all must hold."""
+    at: str = ""
+    """Key of the diagnostic; empty for the whole config."""
+    workaround: str = ""
+    """Remedy without an upgrade, as an imperative."""
+    example: Mapping[str, Json] = {}
+    """Arguments of `check` for a config that is affected."""
+
+
+class Advisory(_Fields):
+    """A combination of versions and settings that is known not to work as the config says."""
+
+    @cached_property
+    def ranges(self) -> dict[str, VersionRange]:
+        """The affected versions by program."""
+        return {program: parse_range(specifier) for program, specifier in self.versions.items()}
+
+    @cached_property
+    def releases(self) -> Interval:
+        """The affected DeepSpeed releases; every release if the defect is in another program."""
+        affected = self.ranges.get(DEEPSPEED, VersionRange())
+        numbers = [number(each) for each in RELEASES if version_numbers(each) in affected]
+        last = Interval().last if numbers[-1] == number(RELEASES[-1]) else numbers[-1]
+        return Interval(0 if numbers[0] == number(RELEASES[0]) else numbers[0], last)
+
+    @cached_property
+    def fixed(self) -> str | None:
+        """The first DeepSpeed release without the defect; None if there is none, or if another program has it."""
+        later = [each for each in RELEASES if number(each) > self.releases.last]
+        return later[0] if later else None
+
+    @property
+    def affected(self) -> str:
+        """The affected versions, for pages: `DeepSpeed 0.15.2 to 0.18.9, torch >= 2.4`."""
+        return ", ".join(_versions(self, program) for program in self.versions)
+
+    @property
+    def remedies(self) -> str:
+        """Upgrade and workaround, as the help of the diagnostic."""
+        upgrades = [f"upgrade DeepSpeed to {self.fixed} or later"] if self.fixed else []
+        return ", or ".join([*upgrades, *([self.workaround] if self.workaround else [])])
+
+
+CONFIRMED = {
+    "engine": "shown with real engines of the last affected and the first fixed release",
+    "code": "read in the sources of the last affected and the first fixed release",
+    "maintainer": "stated by a maintainer in the reference",
+}
+"""Meaning of each value of `confirmed`."""
+_LABELS = {DEEPSPEED: "DeepSpeed", "transformers": "Transformers", "accelerate": "Accelerate", "trl": "TRL"}
+
+
+def _versions(advisory: Advisory, program: str) -> str:
+    if program == DEEPSPEED:
+        return _releases(advisory)
+    return f"{_LABELS.get(program, program)} {advisory.versions[program].replace(',', ', ')}"
+
+
+def _releases(advisory: Advisory) -> str:
+    """The affected releases: `DeepSpeed 0.15.2 to 0.18.9`."""
+    names = [each for each in RELEASES if number(each) in advisory.releases]
+    return f"DeepSpeed {names[0]}" + (f" to {names[-1]}" if len(names) > 1 else "")
+
+
+@cache
+def advisories() -> tuple[Advisory, ...]:
+    """Load the table."""
+    loader = __spec__.loader if __spec__ is not None else None
+    data: bytes = loader.get_data(os.path.join(os.path.dirname(__file__), FILE))  # type: ignore[union-attr]
+    return tuple(Advisory(**row) for row in json.loads(data))
+
+
+def last_affected(*effects: EffectName, is_about_settings: bool = True) -> str | None:
+    """Return the last release with an entry of these effects; None for the latest. Their rule does not run after it."""
+    entries = [
+        each for each in advisories() if each.effect in effects and bool(each.when) == is_about_settings
+    ]
+    last = max(each.releases.last for each in entries)
+    return None if last == Interval().last else name(last)
+
+
+def affecting(versions: Mapping[str, str]) -> Iterator[Advisory]:
+    """Yield the entries whose programs all have an affected version, whatever the settings.
+
+    Args:
+        versions: version of each distribution.
+    """
+    for each in advisories():
+        known = ((affected, versions.get(program)) for program, affected in each.ranges.items())
+        if all(version is not None and version_numbers(version) in affected for affected, version in known):
+            yield each
+
+
+def rule_of(advisory: Advisory) -> str:
+    """Return the code of the rule that reports an entry."""
+    if not advisory.when:
+        return "DSC883"
+    return {"crashes": "DSC880", "wasteful": "DSC882"}.get(advisory.effect, "DSC881")
+
+
+def documentation(advisory: Advisory) -> Iterator[str]:
+    """Yield the lines of an entry's documentation, without a heading."""
+    yield from (f"{advisory.summary[0].upper()}{advisory.summary[1:]}.", "", advisory.detail, "")
+    yield f"- Affected: {advisory.affected}"
+    if advisory.when:
+        yield f"- Settings: {'; '.join(_test_text(name, test) for name, test in advisory.when.items())}"
+    yield f"- Remedy: {advisory.remedies}"
+    yield f"- Effect: {advisory.effect} (reported as {rule_of(advisory)})"
+    yield f"- Source: `{advisory.source}`, {advisory.reference}"
+    yield f"- Confirmed: {CONFIRMED[advisory.confirmed]}"
+
+
+_FACT_LABELS = {
+    "stage": "ZeRO stage",
+    "dtype": "training dtype",
+    "optimizer_device": "device of `offload_optimizer`",
+    "param_device": "device of `offload_param`",
+    "optimizer_type": "optimizer",
+    "accumulation": "micro-batches per step",
+    "overlap": "effective `overlap_comm`",
+    "bf16_optimizer": "`BF16_Optimizer` (bf16 with fp32 accumulation at stage 1)",
+    "consumer": "consumer",
+    "ranks": "ranks",
+}
+
+
+def _test_text(name: str, test: Any) -> str:
+    """A test of a fact or key as text: `ZeRO stage: 1 or 2`."""
+    label = _FACT_LABELS.get(name, f"`{name}`")
+    if isinstance(test, list):
+        return f"{label}: {' or '.join('not set' if each is None else quoted(each) for each in test)}"
+    if "set" in test:
+        return f"{label}: {'set' if test['set'] else 'not set'}"
+    least = test["least"]
+    return f"{label}: above 0" if least < 1 else f"{label}: at least {least}"
+
+
+def findings(ctx: Context, *effects: EffectName, is_about_settings: bool = True) -> Iterator[Finding]:
+    """Yield a finding for each entry of these effects that the facts of the job prove.
+
+    Args:
+        ctx: the config in the evaluated release.
+        effects: effects of the entries.
+        is_about_settings: whether to use the entries with tests of settings, or those about versions alone.
+    """
+    for each in advisories():
+        if (
+            each.effect in effects
+            and bool(each.when) == is_about_settings
+            and (pins := _pins(ctx, each)) is not None
+        ):
+            releases = [_releases(each)] if DEEPSPEED in each.versions else []
+            yield ctx.at(
+                _location(ctx, each),
+                f"defect of {' with '.join([*releases, *pins])}: {each.summary} (advisory `{each.id}`)",
+                help=each.remedies or None,
+                effect=each.effect,
+                part="value" if each.at and ctx.has(each.at) else "key",
+            )._replace(advisory=each.id)
+
+
+def _location(ctx: Context, advisory: Advisory) -> str:
+    """The key of the diagnostic, or its nearest parent in the config."""
+    path = advisory.at
+    while path and not ctx.has(path):
+        path = path.rpartition(".")[0]
+    return path
+
+
+def _pins(ctx: Context, advisory: Advisory) -> list[str] | None:
+    """The versions of the other programs as text, if the entry applies; else None."""
+    try:
+        if not all(_holds(ctx, name, test) for name, test in advisory.when.items()):
+            return None
+    except SkipRule:
+        return None
+    pins = []
+    for program, affected in advisory.ranges.items():
+        if program == DEEPSPEED:
+            continue
+        known = program_versions(ctx, program)
+        if known is None or not known.versions.within(affected):
+            return None
+        pins.append(f"{_LABELS.get(program, program)} {known.text}")
+    # Last, because each comparison of releases narrows the class of releases that behave alike.
+    return pins if _is_affected(ctx, advisory) else None
+
+
+def _is_affected(ctx: Context, advisory: Advisory) -> bool:
+    """Whether the evaluated release is affected, and a range of releases is checked only for what is certain.
+
+    A range means that the release is unknown, mostly the newest that it allows. An entry that concerns a part of it
+    is reported only if the job then fails, as by other rules, and if no other program decides that.
+    """
+    affected, target = advisory.releases, ctx.target
+    is_part = target.first not in affected or target.last not in affected
+    if is_part and (advisory.effect != "crashes" or len(advisory.versions) > 1):
+        return False
+    ctx.equivalent = ctx.equivalent.meet(affected.side(ctx.release))
+    return ctx.release in affected
+
+
+def _overlap(ctx: Context) -> Json:
+    """Whether communication overlaps: by default at stage 3 (runtime/zero/config.py, `overlap_comm_valid`)."""
+    value = ctx.value("zero_optimization.overlap_comm")
+    return stage(ctx) == 3 if value is None else value
+
+
+FACTS: Mapping[str, Callable[[Context], Json]] = {
+    "stage": stage,
+    "dtype": training_dtype,
+    "optimizer_device": lambda ctx: device(ctx, OPTIMIZER),
+    "param_device": lambda ctx: device(ctx, PARAM),
+    "optimizer_type": lambda ctx: (written_type(ctx, "optimizer") or "").lower(),
+    "accumulation": accumulation_steps,
+    "overlap": _overlap,
+    "bf16_optimizer": bf16_optimizer,
+    "consumer": lambda ctx: ctx.consumer,
+    # A job with an unknown number of ranks has several of them, unless the user says otherwise.
+    "ranks": lambda ctx: 2 if ctx.world_size is None else ctx.world_size,
+}
+"""Facts that an entry can test besides keys. A fact that is None, or that a consumer decides, fulfills no test."""
+
+
+def _holds(ctx: Context, name: str, test: Any) -> bool:
+    """Whether a fact or key fulfills a test: a list of values, or an object with `least` or `set`."""
+    if name in FACTS:
+        value = FACTS[name](ctx)
+    elif isinstance(test, dict) and "set" in test:
+        return ctx.has(name) is test["set"] and (not test["set"] or ctx.raw(name) is not MISSING)
+    else:
+        value = ctx.value(name)
+    if isinstance(test, list):
+        return any(type(value) is type(each) and value == each for each in test)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return bool(value >= test["least"])

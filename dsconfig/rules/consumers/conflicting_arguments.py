@@ -1,0 +1,127 @@
+"""Job arguments that contradict the config, or that the program rejects in combination with DeepSpeed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.wording import quoted
+from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
+from dsconfig.launch.find_jobs import job_of
+from dsconfig.launch.framework_checks import FailedCheck, failed_checks
+from dsconfig.launch.launched_job import LaunchedJob
+from dsconfig.rules._consumer import consumer_label
+from dsconfig.rules._suggest_section import format_key
+
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
+if TYPE_CHECKING:
+    from dsconfig.core.json_types import Json, KeyPath
+    from dsconfig.evaluation.rule_context import FilledConfig
+    from dsconfig.job.consumers.autofill import Mismatch
+
+
+# Values that contradict the arguments of the job.
+
+
+@rule(
+    "DSC809",
+    effect="rejected",
+    source="transformers integrations/deepspeed.py:HfTrainerDeepSpeedConfig.trainer_config_finalize",
+)
+def value_against_training_argument(ctx: Context) -> Iterator[Finding]:
+    """A value differs from the training argument that the launch file passes to the Trainer.
+
+    The Trainer compares every value that it could resolve with its own arguments, and raises "Please correct
+    the following DeepSpeed config values that mismatch TrainingArguments values". dsconfig reports this only
+    if it knows the arguments, that is for a config that a launch file names.
+
+    Good, read by transformers:
+
+        {"train_batch_size": "auto", "gradient_accumulation_steps": "auto", "zero_optimization": {"stage": 2}}
+    """
+    if ctx.filled is None:
+        return
+    for mismatch in ctx.filled.mismatches:
+        path = ctx.written_path(mismatch.key)
+        yield ctx.at(
+            path,
+            f"{format_key(path)} is {quoted(mismatch.written)}, but `{mismatch.argument}` of the job is "
+            f"{quoted(mismatch.value)}: {consumer_label(ctx)} rejects values that differ from its arguments",
+            help=", or ".join(
+                ['use "auto", which resolves to the argument', *_matching_arguments(ctx.filled, mismatch)]
+            ),
+            fix=Fix('replace with "auto"', (Set(path, "auto"),), safe=False),
+        )
+    for rejection in ctx.filled.rejected:
+        yield ctx.at(str(rejection.key), rejection.text, help='write "auto", which resolves to the argument')
+
+
+def _matching_arguments(job: FilledConfig, mismatch: Mismatch) -> Iterator[str]:
+    """Suggest arguments that match the config; nothing if no single argument does."""
+    values: list[Json] = mismatch.written if isinstance(mismatch.written, list) else [mismatch.written]
+    names = mismatch.argument.strip("[]").split(", ")
+    switch, either, _ = mismatch.argument.partition(" or ")
+    if either:  # `fp16 or fp16_full_eval`: the second is only for evaluation
+        names = [switch]
+    if len(names) != len(values) or not all(map(str.isidentifier, names)):
+        return
+    if not all(isinstance(value, bool if either else int | float) for value in values):
+        return
+    names = [job.argument_names.get(name, name) for name in names]
+    if not job.has_flags or job.are_in_code:
+        settings = (f"`{name}` to {quoted(value)}" for name, value in zip(names, values, strict=True))
+        yield f"set {' and '.join(settings)} in {'the code' if job.are_in_code else 'the launch file'}"
+    elif either:
+        others = "".join(f" instead of `--{name}`" for name in job.precisions - {switch})
+        yield f"pass `--{switch}`{others}" if mismatch.written else f"leave out `--{switch}`"
+    else:
+        flags = (f"--{name} {quoted(value).strip('`')}" for name, value in zip(names, values, strict=True))
+        yield f"pass `{' '.join(flags)}`"
+
+
+# Settings that the program of a launch file rejects before it passes the config to DeepSpeed.
+
+
+@rule(
+    "DSC810",
+    effect="rejected",
+    source="the program's own check: dsconfig/launch/framework_checks.py cites each",
+    reads="job",
+)
+def incompatible_with_deepspeed(ctx: Context) -> Iterator[Finding]:
+    """A launch file has a setting that its program rejects with this config, or with DeepSpeed at all.
+
+    LLaMA-Factory rejects GaLore and APOLLO with DeepSpeed, and `pure_bf16`, Unsloth, KTransformers, PiSSA and
+    `predict_with_generate` with ZeRO-3. Axolotl rejects the optimizers muon, polora, q_galore and flash_…,
+    ReLoRA and FSDP. ms-swift rejects FSDP, and processes that see several GPUs. Every program that uses
+    Transformers' Trainer accepts only one of `bf16` and `fp16`, and requires numbers where it computes.
+
+    Bad:
+
+        {"base_model": "m", "datasets": [], "optimizer": "muon", "micro_batch_size": 1,
+        "deepspeed": {"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 2}}}
+
+    Good:
+
+        {"base_model": "m", "datasets": [], "optimizer": "adamw_torch", "micro_batch_size": 1,
+        "deepspeed": {"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 2}}}
+    """
+    try:
+        job = job_of(ctx.document)
+    except OSError:  # a note of the report says why
+        raise SkipRule from None
+    for setting in failed_checks(job, ctx.version) if job is not None else ():
+        key = ".".join(setting.path).removeprefix("ENV.")
+        yield ctx.at(
+            _path(job, setting),
+            f"`{key}` is {quoted(setting.value)}, but {setting.program} rejects it {setting.check.condition}",
+            help=setting.check.help,
+        )._replace(span=job.line_span if job else None)
+
+
+def _path(job: LaunchedJob | None, setting: FailedCheck) -> KeyPath:
+    """Return the path of the rejected key; for a flag, that of the command that contains it."""
+    if job is None or job.arguments is None or job.line is not None:
+        return setting.path
+    return tuple(job.format.commands[0].split("."))

@@ -1,0 +1,568 @@
+"""Values that a consumer rejects, overwrites, ignores, or does not resolve."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from dsconfig.core.batch_triplet import KEYS, MICRO, STEPS
+from dsconfig.core.diagnostic import EffectName, Fix, Set, dotted
+from dsconfig.core.json_types import Json, NamedTuple
+from dsconfig.core.wording import compact, quoted
+from dsconfig.evaluation.rule import Absent, Condition, Counts, Needed, rule
+from dsconfig.evaluation.rule_context import MISSING, Context, Finding
+from dsconfig.job.consumers import HUGGING_FACE
+from dsconfig.job.consumers.consumer_versions import does
+from dsconfig.rules._consumer import FILL, INIT, consumer_label, has_change, overwritten
+from dsconfig.rules._effective_values import related_stage, stage
+from dsconfig.rules._fixes import removal
+from dsconfig.rules._suggest_section import format_key
+
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
+if TYPE_CHECKING:
+    from dsconfig.core.json_types import KeyPath
+
+
+# Unresolved "auto".
+
+
+def _autos(section: Mapping[str, Json], path: KeyPath) -> Iterator[KeyPath]:
+    """Yield the path of every "auto" in objects; like Accelerate, skip lists."""
+    for key, value in section.items():
+        if isinstance(value, dict):
+            yield from _autos(value, (*path, key))
+        elif value == "auto" and isinstance(value, str):
+            yield (*path, key)
+
+
+@rule("DSC801", effect="rejected", source=FILL, general=True)
+def unsupported_auto(ctx: Context) -> Iterator[Finding]:
+    """A value is "auto", but the consumer does not resolve it and rejects the config.
+
+    Transformers' Trainer and Accelerate resolve about twenty keys. `Accelerator.prepare` then searches the
+    whole config and raises for every remaining "auto", even for keys where DeepSpeed itself accepts the word.
+    Only the Trainer resolves `betas` and `eps` of the optimizer.
+
+    Bad, read by accelerate:
+
+        {"train_batch_size": "auto", "zero_optimization": {"stage": 3, "stage3_max_live_parameters": "auto"}}
+
+    Good, read by accelerate:
+
+        {"train_batch_size": "auto", "zero_optimization": {"stage": 3, "reduce_bucket_size": "auto"}}
+    """
+    if not ctx.uses_plugin:
+        return
+    from dsconfig.job.consumers.consumer import BY_NAME, consumer_of
+
+    resolved = {fill.key for fill in consumer_of(ctx.spec).fills}
+    unknown = {event.path for event in ctx.walk.unknown}
+    for path in _autos(ctx.data, ()):
+        in_unknown_section = any(path[:length] in unknown for length in range(1, len(path)))
+        if in_unknown_section or dotted(path) in resolved or overwritten(ctx, path):
+            continue
+        trainer_argument = ctx.consumer == "accelerate" and BY_NAME["transformers"].origin(dotted(path))
+        yield ctx.at(
+            path,
+            f'{format_key(path)} is `"auto"`, but {consumer_label(ctx)} does not resolve it and raises: '
+            f"`{dotted(path)}` is not found in kwargs",
+            help=f"set it to a value: only Transformers' Trainer resolves it, from {trainer_argument}"
+            if trainer_argument
+            else "set it to a value, or remove it",
+        )
+
+
+_CONSTANTS = (
+    ("zero_optimization.stage", "`2`", "ZeRO stage 2"),
+    ("zero_optimization.offload_optimizer.device", '`"none"`', "no optimizer offload"),
+    ("zero_optimization.offload_param.device", '`"none"`', "no parameter offload"),
+    ("zero_optimization.offload_optimizer.nvme_path", '`"none"`', "not a path"),
+    ("zero_optimization.offload_param.nvme_path", '`"none"`', "not a path"),
+    (
+        "zero_optimization.stage3_gather_16bit_weights_on_model_save",
+        "`false`",
+        "no gathered 16-bit weights on save",
+    ),
+)
+
+
+@rule("DSC805", effect="altered", source=INIT)
+def auto_without_training_argument(ctx: Context) -> Iterator[Finding]:
+    """A value is "auto" without a matching training argument, so it resolves to a constant.
+
+    The Trainer creates Accelerate's plugin, which resolves these keys from environment variables that only
+    `accelerate launch` sets. Started any other way, the defaults apply: stage 2, no offload, no gathering of
+    16-bit weights.
+
+    Bad, read by transformers:
+
+        {"train_batch_size": "auto", "zero_optimization": {"stage": "auto"}}
+
+    Good, read by transformers:
+
+        {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
+    """
+    if ctx.consumer != "transformers" or not ctx.uses_plugin:
+        return
+    for key, constant, meaning in _CONSTANTS:
+        if ctx.raw(key) == "auto":
+            yield ctx.at(
+                key,
+                f'{format_key(ctx.written_path(key))} is `"auto"`, but no training argument resolves it: it becomes '
+                f"{constant} ({meaning}), unless `accelerate launch` sets it",
+                help="write the value that you want",
+            )
+
+
+# Values that the consumer sets itself.
+
+
+@rule(
+    "DSC803",
+    effect="rejected",
+    source="lightning strategies/deepspeed.py:DeepSpeedStrategy",
+    conditions=(
+        Condition(
+            "Config",
+            (),
+            Absent(
+                "gradient_accumulation_steps",
+                "Lightning rejects the key: pass `accumulate_grad_batches` to the Trainer",
+            ),
+            consumers=("lightning",),
+        ),
+    ),
+)
+def accumulation_in_lightning_config(ctx: Context) -> Iterator[Finding]:
+    """`gradient_accumulation_steps` is set, but Lightning's Trainer sets it itself.
+
+    The strategy writes the Trainer's `accumulate_grad_batches` to this key, and raises if the config has it.
+
+    Bad, read by lightning:
+
+        {"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2}
+
+    Good, read by lightning:
+
+        {"train_micro_batch_size_per_gpu": 4}
+
+    Fixed, read by lightning:
+
+        {"train_micro_batch_size_per_gpu": 4}
+    """
+    key = "gradient_accumulation_steps"
+    if ctx.consumer == "lightning" and key in ctx.data and not (ctx.filled and key in ctx.filled.added_keys):
+        steps = ctx.data[key]
+        # Lightning accepts an integer, and does not resolve "auto".
+        is_positive_integer = isinstance(steps, int) and not isinstance(steps, bool) and steps > 0
+        yield ctx.at(
+            (key,),
+            f"`{key}` is {quoted(ctx.data[key])}, but Lightning rejects a config that has this key",
+            help="remove it, and pass "
+            + (
+                f"`accumulate_grad_batches={steps}`"
+                if is_positive_integer
+                else "an integer `accumulate_grad_batches`"
+            )
+            + " to the Trainer",
+            part="key",
+            fix=removal((key,)),
+        )
+
+
+@rule("DSC804", effect="wasteful", source=INIT)
+def value_that_the_consumer_overwrites(ctx: Context) -> Iterator[Finding]:
+    """Accelerate overwrites a value of the config.
+
+    Accelerate and Transformers' Trainer set `steps_per_print` to infinity, so that DeepSpeed prints no
+    progress. They print their own, and training does not change, so this is informational. They set
+    `zero_allow_untested_optimizer` to true if the config has no `optimizer`: a value of false requests a check
+    that does not happen, so this is a warning.
+
+    Bad, read by transformers:
+
+        {"train_batch_size": "auto", "steps_per_print": 100, "zero_optimization": {"stage": 2}}
+
+    Good, read by transformers:
+
+        {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
+
+    Fixed, read by transformers:
+
+        {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
+    """
+    if not ctx.uses_plugin:
+        return
+    for key, replacement, effect in _OVERWRITTEN:
+        value = ctx.data.get(key, MISSING)
+        if value is MISSING or not overwritten(ctx, (key,)) or (value and key != "steps_per_print"):
+            continue
+        yield ctx.at(
+            (key,),
+            f"`{key}` is {quoted(value)}, but {consumer_label(ctx)} always sets it to {replacement}",
+            help="remove it",
+            effect=effect,
+            fix=removal((key,), safe=True),
+        )
+
+
+_OVERWRITTEN: tuple[tuple[str, str, EffectName], ...] = (
+    ("steps_per_print", "infinity", "wasteful"),
+    ("zero_allow_untested_optimizer", "`true`", "altered"),
+)
+"""Keys with the value that replaces theirs, and the effect."""
+
+
+# Values that DeepSpeed accepts, but Accelerate's plugin does not.
+
+
+@rule(
+    "DSC802",
+    effect="rejected",
+    source=INIT,
+    conditions=(
+        Condition(
+            "Config",
+            (Counts("autotuning.enabled", (False,)),),
+            Needed("zero_optimization"),
+            consumers=HUGGING_FACE,
+        ),
+    ),
+)
+def missing_zero_optimization(ctx: Context) -> Iterator[Finding]:
+    """The config has no `zero_optimization`, but Accelerate's plugin requires it.
+
+    For DeepSpeed a missing section means stage 0. Transformers' Trainer creates the same plugin, so it rejects
+    the config too. With `autotuning` on, neither reads this file: the launcher writes other configs with a
+    stage (autotuning/autotuner.py:Autotuner.tune).
+
+    Bad, read by transformers:
+
+        {"train_batch_size": "auto", "bf16": {"enabled": "auto"}}
+
+    Good, read by transformers:
+
+        {"train_batch_size": "auto", "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 0}}
+    """
+    if ctx.uses_plugin and "zero_optimization" not in ctx.data and not _is_tuned(ctx):
+        yield ctx.at(
+            ("zero_optimization",),
+            f"`zero_optimization` is missing, and {consumer_label(ctx)} rejects a config without it",
+            help='add `"zero_optimization": {"stage": 0}` to train as DeepSpeed does without the section',
+            part="key",
+            fix=Fix(
+                "add `zero_optimization` with stage 0", (Set(("zero_optimization",), {"stage": 0}),), True
+            ),
+        )
+
+
+def _is_tuned(ctx: Context) -> bool:
+    block = ctx.data.get("autotuning")
+    return isinstance(block, dict) and block.get("enabled") is True
+
+
+@rule("DSC806", effect="rejected", source="accelerate accelerator.py:Accelerator._prepare_deepspeed")
+def null_section_with_accelerate(ctx: Context) -> Iterator[Finding]:
+    """A section is null, which DeepSpeed accepts but Accelerate rejects.
+
+    `Accelerator.prepare` reads the device of `offload_optimizer` if the script creates the optimizer, and the
+    size of `tensor_parallel`. For null it raises an AttributeError.
+
+    Bad, read by accelerate:
+
+        {"train_batch_size": "auto", "zero_optimization": {"stage": 2, "offload_optimizer": null}}
+
+    Good, read by accelerate:
+
+        {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
+
+    Fixed, read by accelerate:
+
+        {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
+    """
+    if not ctx.uses_plugin:
+        return
+    zero = ctx.data.get("zero_optimization")
+    reads_size = "tensor_parallel" in ctx.data and has_change(ctx, "tensor_parallel")
+    sections: list[tuple[str, ...]] = [("tensor_parallel",)] if reads_size else []
+    reads_device = "optimizer" not in ctx.data and has_change(ctx, "own_offload")
+    if reads_device and isinstance(zero, dict) and "offload_optimizer" in zero:
+        sections.append(("zero_optimization", "offload_optimizer"))
+    rejected = {event.path for event in ctx.walk.rejected}
+    for path in sections:
+        if ctx.raw(dotted(path)) is None and path not in rejected:
+            yield ctx.at(
+                path,
+                f"{format_key(path)} is `null`: DeepSpeed accepts that, but {consumer_label(ctx)} expects an object",
+                help="remove it",
+                fix=removal(path, safe=True),
+            )
+
+
+@rule("DSC807", effect="rejected", source=FILL)
+def zero_optimization_as_boolean_with_accelerate(ctx: Context) -> Iterator[Finding]:
+    """`zero_optimization` is a boolean, which DeepSpeed accepts but Accelerate rejects.
+
+    DeepSpeed still accepts the boolean of its first releases; true means stage 1. Accelerate's plugin looks up
+    keys in it and raises an AttributeError.
+
+    Bad, read by accelerate:
+
+        {"train_batch_size": "auto", "zero_optimization": true}
+
+    Good, read by accelerate:
+
+        {"train_batch_size": "auto", "zero_optimization": {"stage": 1}}
+
+    Fixed, read by accelerate:
+
+        {"train_batch_size": "auto", "zero_optimization": {"stage": 1}}
+    """
+    value = ctx.data.get("zero_optimization")
+    if ctx.uses_plugin and isinstance(value, bool):
+        section = {"stage": int(value)}
+        yield ctx.at(
+            "zero_optimization",
+            f"`zero_optimization` is {quoted(value)}: DeepSpeed accepts that, but {consumer_label(ctx)} expects an "
+            "object",
+            help=f"write {quoted(section)}",
+            fix=Fix(f"replace with {quoted(section)}", (Set(("zero_optimization",), section),), safe=True),
+        )
+
+
+@rule("DSC808", effect="rejected", source="accelerate accelerator.py:Accelerator._prepare_deepspeed")
+def text_beside_filled_batch_key(ctx: Context) -> Iterator[Finding]:
+    """A batch key is a string, and the consumer computes an "auto" batch key from it.
+
+    Accelerate multiplies the micro batch size, the accumulation steps and the number of processes, and fails on
+    a quoted number. The Trainer also compares the string with its own number, and finds a mismatch.
+
+    Bad, read by accelerate:
+
+        {"train_batch_size": "auto", "gradient_accumulation_steps": "8",
+        "train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2}}
+
+    Good, read by accelerate:
+
+        {"train_batch_size": "auto", "gradient_accumulation_steps": 8,
+        "train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2}}
+
+    Fixed, read by accelerate:
+
+        {"train_batch_size": "auto", "gradient_accumulation_steps": 8,
+        "train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2}}
+    """
+    if not ctx.uses_plugin or all(ctx.data.get(key) != "auto" for key in KEYS):
+        return
+    for key in KEYS:
+        value = ctx.data.get(key)
+        if isinstance(value, str) and value != "auto":
+            digits = value.isascii() and value.isdigit() and len(value) < 20
+            yield ctx.at(
+                (key,),
+                f"`{key}` is the string {quoted(value)}, but {consumer_label(ctx)} computes with it",
+                help=f"write {value}, without quotes" if digits else "set it to an integer",
+                fix=Fix("remove the quotes", (Set((key,), int(value)),), safe=True) if digits else None,
+            )
+
+
+# Configs that only earlier versions of Transformers and Accelerate reject.
+
+
+@rule("DSC811", effect="rejected", source="transformers 4.31 deepspeed.py:deepspeed_optim_sched")
+def optimizer_without_scheduler(ctx: Context) -> Iterator[Finding]:
+    """The config has an `optimizer` without a `scheduler`, which Transformers 4.30 to 4.33.2 rejects.
+
+    DeepSpeed accepts that, as do earlier and later versions of the Trainer, which create the scheduler from
+    the training arguments. The Trainer of these versions raises "Found `optimizer` configured in the DeepSpeed
+    config, but no `scheduler`".
+
+    Bad, read by transformers==4.31:
+
+        {"train_batch_size": "auto", "zero_optimization": {"stage": 2},
+        "optimizer": {"type": "AdamW", "params": {"lr": "auto"}}}
+
+    Good, read by transformers==4.31:
+
+        {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
+    """
+    if ctx.consumer != "transformers" or not ctx.uses_plugin or has_change(ctx, "own_schedule"):
+        return
+    if "optimizer" in ctx.data and "scheduler" not in ctx.data:
+        yield ctx.at(
+            ("scheduler",),
+            "the config has an `optimizer` but no `scheduler`, which the Trainer of Transformers "
+            f"{ctx.version} rejects",
+            help="remove `optimizer`, or add `scheduler`, or use Transformers 4.33.3 or newer",
+            part="key",
+        )
+
+
+@rule("DSC812", effect="rejected", source="accelerate 0.34 accelerator.py:Accelerator._prepare_deepspeed")
+def micro_batch_absent_before_accelerate_1(ctx: Context) -> Iterator[Finding]:
+    """`train_micro_batch_size_per_gpu` is missing, but Accelerate requires it before version 1.0.
+
+    DeepSpeed derives it from the other two batch keys. Before 1.0 `Accelerator.prepare` computes with the key
+    before DeepSpeed reads the config, and raises a KeyError or a TypeError.
+
+    Bad, read by accelerate==0.34:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
+
+    Good, read by accelerate==0.34:
+
+        {"train_batch_size": 8, "train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 2}}
+
+    Fixed, read by accelerate==0.34:
+
+        {"train_batch_size": 8, "train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 2}}
+    """
+    if ctx.consumer == "accelerate" and MICRO not in ctx.data and not has_change(ctx, "no_micro"):
+        yield ctx.at(
+            (MICRO,),
+            f"`{MICRO}` is missing, and Accelerate {ctx.version} rejects a config without it",
+            help='write "auto", which resolves to the batch size of the data loader',
+            part="key",
+            fix=Fix(f'add `{MICRO}` as "auto"', (Set((MICRO,), "auto"),), safe=True),
+        )
+
+
+@rule("DSC813", effect="altered", since="0.16.0", source="runtime/engine.py:DeepSpeedEngine.no_sync")
+def accumulation_under_no_sync(ctx: Context) -> Iterator[Finding]:
+    """Gradient accumulation uses `no_sync`, which ZeRO stages 2 and 3 reject from 0.16.0 on.
+
+    Transformers 4.30 to 4.47.0 enters Accelerate's `no_sync` for every micro batch but the last of a step, as
+    does a script that calls `accelerator.accumulate`. Accelerate before 1.9 forwards it to the engine, which
+    has a `no_sync` since 0.16.0 and raises "no_sync context manager is incompatible with gradient partitioning
+    logic of ZeRO stage 2". A Trainer behind an Accelerate launch file counts as Transformers: from 4.47.1 on it
+    accumulates without `no_sync` under DeepSpeed (trainer.py, `_inner_training_loop`). This is a warning, because
+    the version of the other library is unknown.
+
+    Bad, read by transformers==4.46, release 0.16.0:
+
+        {"train_batch_size": "auto", "gradient_accumulation_steps": 4, "zero_optimization": {"stage": 2}}
+
+    Good, read by transformers==4.46, release 0.16.0:
+
+        {"train_batch_size": "auto", "gradient_accumulation_steps": 4, "zero_optimization": {"stage": 1}}
+    """
+    steps = ctx.raw(STEPS)
+    accumulates = steps == "auto" or (isinstance(steps, int | float) and steps > 1)
+    if not ctx.uses_plugin or has_change(ctx, "no_sync") or not accumulates or stage(ctx) < 2:
+        return
+    version = ctx.version if ctx.consumer == "transformers" else _trainer_version(ctx)
+    is_trainer = version is not None or ctx.facts.uses_trainer
+    if is_trainer and does("no_sync", "transformers", version):
+        return
+    caller = f"Transformers {version}" if is_trainer else "`accelerator.accumulate`"
+    upgrade = "use Transformers 4.47.1 or newer, or " if is_trainer else ""
+    condition = (
+        " if Accelerate is older than 1.9"
+        if ctx.consumer == "transformers"
+        else f" with Accelerate {ctx.version}"
+    )
+    count = "several" if steps == "auto" else compact(steps)
+    yield ctx.at(
+        STEPS,
+        f"with {count} accumulation steps {caller} enters `no_sync`{condition}, and DeepSpeed"
+        f" {ctx.release_name} rejects that at stage {compact(stage(ctx))}",
+        help=f"{upgrade}use Accelerate 1.9 or newer, or use stage 1, or use DeepSpeed before 0.16.0",
+        related=related_stage(ctx),
+    )
+
+
+def _trainer_version(ctx: Context) -> str | None:
+    """Return the version of Transformers beside an Accelerate launch file, whose script may use its Trainer."""
+    from dsconfig.launch.requirements import pinned_version
+
+    pinned = pinned_version("transformers", ctx.document.name)
+    return pinned and pinned[0]
+
+
+# Sections that a consumer does not use.
+
+_ALL = (*HUGGING_FACE, "lightning")
+
+
+class _UnusedKey(NamedTuple):
+    """Key without effect for some consumers, the reason, and what to do instead."""
+
+    path: str
+    consumers: tuple[str, ...]
+    why: str
+    help: str
+
+
+_DATA = "DeepSpeed does not create the data loaders"
+_UNUSED_KEYS = (
+    _UnusedKey(
+        "activation_checkpointing",
+        HUGGING_FACE,
+        "it does not call `deepspeed.checkpointing.configure`, which reads the section",
+        "remove it: use the model's `gradient_checkpointing` instead",
+    ),
+    _UnusedKey("dataloader_drop_last", _ALL, _DATA, "remove it: use `drop_last` of the data loader instead"),
+    _UnusedKey(
+        "data_efficiency.data_sampling.curriculum_learning.enabled",
+        _ALL,
+        _DATA,
+        "leave it off: the curriculum sampler is part of DeepSpeed's own data loader",
+    ),
+    _UnusedKey(
+        "pipeline", _ALL, "it does not build a `PipelineModule`, the only reader of the section", "remove it"
+    ),
+    _UnusedKey(
+        "checkpoint.parallel_write.pipeline_stage",
+        _ALL,
+        "it does not build a `PipelineModule`, the only reader of the key",
+        "remove it",
+    ),
+)
+
+
+@rule(
+    "DSC990",
+    effect="ignored",
+    source="accelerate accelerator.py:Accelerator._prepare_deepspeed, "
+    "lightning strategies/deepspeed.py:DeepSpeedStrategy",
+)
+def section_unused_by_consumer(ctx: Context) -> Iterator[Finding]:
+    """A section configures a feature that the consumer does not use.
+
+    Transformers, Accelerate and Lightning create the data loaders themselves and build no pipelines. The first
+    two do not configure DeepSpeed's activation checkpointing either, and the section alone has no effect. Your
+    own script may still use these features.
+
+    Bad, read by transformers:
+
+        {"train_batch_size": "auto", "activation_checkpointing": {"partition_activations": true}}
+
+    Good, read by transformers:
+
+        {"train_batch_size": "auto"}
+
+    Fixed, read by transformers:
+
+        {"train_batch_size": "auto"}
+    """
+    if ctx.consumer == "deepspeed":
+        return
+    for row in _UNUSED_KEYS:
+        parts = row.path.split(".")
+        if ctx.consumer not in row.consumers or parts[0] not in ctx.data or not _is_requested(ctx, row.path):
+            continue
+        feature = tuple(parts if parts[-1] != "enabled" else parts[:-1])
+        yield ctx.at(
+            row.path,
+            f"{format_key(feature)} has no effect with {consumer_label(ctx)}: {row.why}",
+            help=row.help,
+            part="key",
+            fix=removal(tuple(parts)) if len(parts) == 1 else None,
+        )
+
+
+def _is_requested(ctx: Context, path: str) -> bool:
+    """Whether the config requests the feature: with a switch that is on, or a section with a truthy value."""
+    value = ctx.raw(path)
+    if not ctx.has(path) or ctx.key(path) is None:
+        return False
+    return any(map(bool, value.values())) if isinstance(value, dict) else bool(value)

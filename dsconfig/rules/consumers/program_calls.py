@@ -1,0 +1,343 @@
+"""Calls of the Python program that do not work with the settings of its config."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.core.diagnostic import EffectName
+from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding
+from dsconfig.job.consumers.accelerate_launch_file import BLOCK, LINK, block
+from dsconfig.launch.config_sensitive_calls import Kind, ProgramUse, uses_in
+from dsconfig.rules._effective_values import related_stage_key, stage, stage_path
+
+# The location is that of the setting in the config, and the message names the line of the program. All are
+# warnings or informational, because a condition at run time may still skip the call.
+
+
+def _first_uses(ctx: Context, *kinds: Kind) -> Iterator[ProgramUse]:
+    """Yield the first call of each kind in the programs that pass the config to its consumer."""
+    uses = [use for program in ctx.facts.program_files for use in uses_in(program, ctx.document.name)]
+    for kind in kinds:
+        yield from [use for use in uses if use.kind == kind][:1]
+
+
+def _is_named(ctx: Context) -> bool:
+    """Whether a Python program is known that passes the config to its consumer."""
+    return bool(ctx.facts.program_files)
+
+
+def _at_stage(
+    ctx: Context, use: ProgramUse, consequence: str, help: str, effect: EffectName | None = None
+) -> Finding:
+    """Build a finding at the stage about a call in a program."""
+    return ctx.at(
+        stage_path(ctx), f"{use.location} calls `{use.text}`: {consequence}", help=help, effect=effect
+    )
+
+
+@rule(
+    "DSC833",
+    effect="altered",
+    source="transformers integrations/accelerate.py:check_and_set_device_map",
+)
+def device_map_with_deepspeed(ctx: Context) -> Iterator[Finding]:
+    """The program loads the model with `device_map` or `low_cpu_mem_usage`, which ZeRO stage 3 does not allow.
+
+    Stage 3 partitions the model while it is loaded. If the training arguments exist by then, `from_pretrained`
+    raises "DeepSpeed Zero-3 is not compatible with passing a `device_map`"; `low_cpu_mem_usage=True` is rejected
+    before Transformers 4.49. At every stage, a map such as "auto" spreads the model over all GPUs in each
+    process, and the Trainer raises "You can't train a model that has been loaded with `device_map='auto'` in any
+    distributed mode". dsconfig reports this only if it knows the program, and only for a call that the source
+    proves.
+
+    Good, read by transformers:
+
+        {"train_batch_size": "auto", "zero_optimization": {"stage": 3}}
+    """
+    if not _is_named(ctx) or not ctx.uses_plugin or not ctx.has("zero_optimization"):
+        return
+    is_stage_3 = stage(ctx) == 3
+    # Before the training arguments exist, `from_pretrained` does not know about stage 3 and accepts both.
+    early = {use.location for use in _first_uses(ctx, "model before arguments")}
+    for use in _first_uses(ctx, "device map", "spread device map", "low memory load"):
+        is_partitioned = is_stage_3 and use.location not in early and not ctx.facts.loads_whole
+        if use.kind == "low memory load":
+            if is_partitioned and _rejects_low_memory_load(ctx):
+                yield _at_stage(
+                    ctx, use, "stage 3 rejects `low_cpu_mem_usage=True`", "remove `low_cpu_mem_usage`"
+                )
+        elif is_partitioned:
+            yield _at_stage(ctx, use, "stage 3 rejects `device_map`", "remove `device_map`")
+        elif use.kind == "spread device map" and ctx.world_size != 1:
+            yield _at_stage(
+                ctx,
+                use,
+                "each process spreads the model over all GPUs, and cannot train it with others",
+                "remove `device_map`",
+            )
+
+
+def _rejects_low_memory_load(ctx: Context) -> bool:
+    """Whether Transformers still reads `low_cpu_mem_usage`; an unknown version counts as a new one."""
+    if ctx.consumer != "transformers" or ctx.version is None:
+        return False
+    parts = ctx.version.split(".")
+    return [int(part) for part in parts[:2] if part.isdigit()] < [4, 49]
+
+
+@rule("DSC834", effect="altered", source="peft docs/source/accelerate/deepspeed.md")
+def quantized_weights_at_stage_3(ctx: Context) -> Iterator[Finding]:
+    """The program quantizes the model with bitsandbytes in a form that ZeRO stage 3 does not shard.
+
+    Stage 3 partitions floating-point parameters. PEFT supports QLoRA at stage 3 only if the 4-bit weights are
+    stored in a floating-point type, `bnb_4bit_quant_storage`, that equals the dtype of the model; the default is
+    `uint8`. Weights in 8 bits are not supported at stage 3.
+
+    Good, read by transformers:
+
+        {"train_batch_size": "auto", "zero_optimization": {"stage": 3}}
+    """
+    if not _is_named(ctx) or not ctx.uses_plugin or stage(ctx) != 3:
+        return
+    for use in _first_uses(ctx, "8-bit weights", "4-bit weights"):
+        if use.kind == "8-bit weights":
+            yield _at_stage(ctx, use, "stage 3 does not shard weights in 8 bits", "use stage 2, or 4 bits")
+        else:
+            yield _at_stage(
+                ctx,
+                use,
+                "stage 3 shards 4-bit weights only if they are stored in a floating-point type",
+                "pass `bnb_4bit_quant_storage=torch.bfloat16`, the dtype of the model, or use stage 2",
+            )
+
+
+@rule("DSC835", effect="altered", source="runtime/engine.py:DeepSpeedEngine.save_checkpoint")
+def checkpoint_saved_by_one_rank(ctx: Context) -> Iterator[Finding]:
+    """The program saves under a condition that holds on one rank, but saving needs all ranks.
+
+    `save_checkpoint`, `save_16bit_model` and Accelerate's `save_state` wait for every rank, and at stage 3 so do
+    `Trainer.save_model` and `get_state_dict`, which gather the weights. If only rank 0 calls them, it waits until
+    NCCL times out. Call them on every rank; they write each file once.
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3}}
+    """
+    if not _is_named(ctx) or not ctx.has("zero_optimization") or ctx.world_size == 1:
+        return
+    kinds: list[Kind] = ["collective save on one rank"] if stage(ctx) > 0 else []
+    kinds += ["collective save of stage 3 on one rank"] if stage(ctx) == 3 else []
+    for use in _first_uses(ctx, *kinds):
+        yield _at_stage(
+            ctx, use, "only on one rank, but the call waits for all of them", "call it on every rank"
+        )
+
+
+@rule("DSC836", effect="altered", source="runtime/zero/partition_parameters.py:Init")
+def partitions_saved(ctx: Context) -> Iterator[Finding]:
+    """The program saves the model at stage 3 without gathering its parameters.
+
+    Each rank holds a partition, and the parameters of the module are empty between the steps: `state_dict()` and
+    `save_pretrained` without `state_dict` write tensors of size 0.
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3}}
+    """
+    if not _is_named(ctx) or stage(ctx) != 3:
+        return
+    remedy = (
+        "pass `state_dict=accelerator.get_state_dict(model)`, called on every rank"
+        if ctx.uses_plugin
+        else "use `save_16bit_model` of the engine, or `zero_to_fp32.py`"
+    )
+    for use in _first_uses(ctx, "save without gathering"):
+        yield _at_stage(ctx, use, "at stage 3 the parameters of the module are empty", remedy)
+
+
+@rule("DSC837", effect="wasteful", source="runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3")
+def model_on_gpu_before_partitioning(ctx: Context) -> Iterator[Finding]:
+    """The program copies the whole model to the GPU before `deepspeed.initialize` partitions it.
+
+    At stage 3 each GPU then has to hold the complete model once, which is what stage 3 is meant to avoid.
+    `deepspeed.initialize` moves the partitions to the GPU itself.
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3}}
+    """
+    if not _is_named(ctx) or ctx.consumer != "deepspeed" or stage(ctx) != 3:
+        return
+    for use in _first_uses(ctx, "move to device"):
+        yield _at_stage(
+            ctx,
+            use,
+            "each GPU has to hold the complete model before stage 3 partitions it",
+            "remove the call, or create the model in `deepspeed.zero.Init`",
+        )
+
+
+@rule("DSC838", effect="wasteful", source="transformers integrations/deepspeed.py:HfTrainerDeepSpeedConfig")
+def model_loaded_before_arguments(ctx: Context) -> Iterator[Finding]:
+    """The program loads the model before it creates the training arguments, so stage 3 does not partition it.
+
+    `from_pretrained` partitions the model while it is loaded only if `TrainingArguments` with the config exist
+    already. Otherwise each process loads the complete model, which needs its size times the number of GPUs of a
+    node in host memory.
+
+    Good, read by transformers:
+
+        {"train_batch_size": "auto", "zero_optimization": {"stage": 3}}
+    """
+    if not _is_named(ctx) or ctx.consumer != "transformers" or stage(ctx) != 3:
+        return
+    for use in _first_uses(ctx, "model before arguments"):
+        yield _at_stage(
+            ctx,
+            use,
+            "before the training arguments exist, so every process loads the complete model",
+            "create `TrainingArguments` first",
+        )
+
+
+_PREPARE = "accelerate accelerator.py:Accelerator._prepare_deepspeed"
+_MICRO = "train_micro_batch_size_per_gpu"
+
+
+@rule("DSC839", effect="altered", source=_PREPARE)
+def prepared_without_loader(ctx: Context) -> Iterator[Finding]:
+    """The program calls `prepare` without a data loader, but the micro batch size is "auto".
+
+    Accelerate takes the micro batch size from the data loader among the arguments of the same call, and raises
+    "When using DeepSpeed, `accelerate.prepare()` requires you to pass at least one of training or evaluation
+    dataloaders" if there is none. An Accelerate launch file without a config file implies "auto".
+
+    Good, read by accelerate:
+
+        {"train_batch_size": "auto", "train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": 2}}
+    """
+    if not _is_named(ctx) or ctx.consumer != "accelerate" or ctx.raw(_MICRO) != "auto":
+        return
+    for use in _first_uses(ctx, "prepare without loader"):
+        yield ctx.at(
+            _MICRO,
+            f'`{_MICRO}` is "auto", but {use.location} calls `{use.text}` without a data loader to take it from',
+            help="set it to a number, or pass the data loader to the same call",
+        )
+
+
+@rule("DSC840", effect="altered", source=_PREPARE)
+def optimizer_in_code_and_config(ctx: Context) -> Iterator[Finding]:
+    """The program and the config disagree on who creates the optimizer or the schedule.
+
+    Accelerate requires `DummyOptim` exactly if the config has an `optimizer`, and `DummyScheduler` if it has a
+    `scheduler`. It raises "You cannot specify an optimizer in the config file and in the code at the same time"
+    or "You cannot create a `DummyOptim` without specifying an optimizer in the config file".
+
+    Good, read by accelerate:
+
+        {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
+    """
+    if not _is_named(ctx) or ctx.consumer != "accelerate" or not ctx.uses_plugin:
+        return
+    for section, dummy, written, placeholder in _CREATED:
+        is_set = ctx.has(section)
+        for use in _first_uses(ctx, written if is_set else placeholder):
+            yield ctx.at(
+                section,
+                f"the config has a section `{section}`, but {use.location} passes its own to `{use.text}`"
+                if is_set
+                else f"the config has no `{section}`, but {use.location} calls `{use.text}`",
+                help=f"remove `{section}`, or create `{dummy}` in the program"
+                if is_set
+                else f"add `{section}`, or create a real {section} in the program",
+                part="key",
+            )
+
+
+_CREATED: tuple[tuple[str, str, Kind, Kind], ...] = (
+    ("optimizer", "DummyOptim", "own optimizer", "dummy optimizer"),
+    ("scheduler", "DummyScheduler", "own scheduler", "dummy scheduler"),
+)
+"""Sections, Accelerate's placeholders for them, and the calls that create the object or the placeholder."""
+
+
+@rule(
+    "DSC841",
+    effect="crashes",
+    since="0.5.7",
+    source="runtime/engine.py:DeepSpeedEngine._configure_zero_optimizer",
+)
+def zero_without_optimizer(ctx: Context) -> Iterator[Finding]:
+    """The program starts an engine at stage 1 or 2 without an optimizer, as for a frozen reference model.
+
+    Neither the config has an `optimizer`, nor does the program pass one: DeepSpeed raises "zero stage 2 requires
+    an optimizer". Only stage 3 partitions a model without an optimizer, and stage 0 needs none.
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3}}
+    """
+    if not _is_named(ctx) or ctx.consumer != "deepspeed" or not 0 < stage(ctx) < 3:
+        return
+    if ctx.has("optimizer") or ctx.overwrite("optimizer") or ctx.overwrite("zero_optimization.stage"):
+        return
+    for use in _first_uses(ctx, "initialize without optimizer"):
+        yield ctx.at(
+            stage_path(ctx),
+            f"{use.location} calls `{use.text}` without an optimizer, and the config has none: stage"
+            f" {stage(ctx):g} requires one",
+            help="use stage 3 or stage 0 for a model that is not trained, or add `optimizer`",
+            related=related_stage_key(ctx),
+        )
+
+
+@rule("DSC848", effect="altered", source="runtime/zero/partition_parameters.py:Init")
+def partitioned_below_stage_3(ctx: Context) -> Iterator[Finding]:
+    """The program builds the model in `deepspeed.zero.Init`, but the stage is below 3.
+
+    `zero.Init` partitions parameters, which only stage 3 gathers again. Below, the modules compute with parameters
+    of size 0 and fail, for example with "'weight' must be 2-D". `enabled=` switches it off for other stages.
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3}}
+    """
+    if not _is_named(ctx) or stage(ctx) == 3 or ctx.overwrite("zero_optimization.stage"):
+        return
+    for use in _first_uses(ctx, "partitioned construction"):
+        yield ctx.at(
+            stage_path(ctx),
+            f"{use.location} calls `{use.text}`, which partitions the parameters, but only stage 3 gathers them again",
+            help="use stage 3, or pass `enabled=False`",
+            related=related_stage_key(ctx),
+        )
+
+
+@rule("DSC849", effect="altered", source=_PREPARE, reads="launch file")
+def model_partitioned_without_engine(ctx: Context) -> Iterator[Finding]:
+    """`zero3_init_flag` partitions every model of the program, but one of them is never prepared.
+
+    With the flag, each `from_pretrained` after `Accelerator()` loads a partitioned model, also a frozen text encoder,
+    teacher or reference model. Only an engine gathers the parameters again: a model that is not passed to `prepare`
+    fails in its first forward pass, with "'weight' must be 2-D" or a tensor of size 0.
+
+    Good:
+
+        {"distributed_type": "DEEPSPEED",
+        "deepspeed_config": {"zero_stage": 3, "zero3_init_flag": false, "zero3_save_16bit_model": true}}
+    """
+    settings = block(ctx.data)
+    if not _is_named(ctx) or LINK in settings or settings.get("zero3_init_flag") is not True:
+        return
+    if ctx.data.get("distributed_type") != "DEEPSPEED" or str(settings.get("zero_stage", 2)) != "3":
+        return
+    for use in _first_uses(ctx, "unprepared model"):
+        yield ctx.at(
+            (BLOCK, "zero3_init_flag"),
+            f"`zero3_init_flag` is `true`, so {use.location} loads a partitioned model with `{use.text}`, but the"
+            " program never prepares it",
+            help="set it to `false`, or load the model inside `zero3_init_context_manager(enable=False)`",
+            related=[("the stage is set here", (BLOCK, "zero_stage"))],
+        )

@@ -1,0 +1,360 @@
+"""Arguments of the job about the optimizer and the schedule that have no effect beside the config's sections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from dsconfig.core.diagnostic import Fix, Remove, Set
+from dsconfig.core.json_types import Json, NamedTuple
+from dsconfig.core.wording import quoted
+from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding
+from dsconfig.rules._built_class import ADAM, BuiltClass, optimizer, params, scheduler
+from dsconfig.rules._consumer import has_change
+from dsconfig.rules._json_numbers import as_number
+
+# The Trainer creates an optimizer and a schedule only if the config has no section for them.
+
+_SECTIONS = "transformers integrations/deepspeed.py:deepspeed_optim_sched"
+_MATCH = "transformers integrations/deepspeed.py:HfTrainerDeepSpeedConfig.fill_match"
+
+
+def _argument(ctx: Context, name: str) -> Json:
+    """Return an argument that the launch file itself sets; None if it is not set or unknown."""
+    if ctx.consumer != "transformers" or ctx.arguments is None:
+        return None
+    return ctx.arguments.explicit.get(name)
+
+
+def _label(ctx: Context, name: str) -> str:
+    """Name an argument as the launch file spells it."""
+    spelled = ctx.arguments.spelled if ctx.arguments else {}
+    return f"`{spelled.get(name, name)}` of the job"
+
+
+class _Curve(NamedTuple):
+    """The course of a DeepSpeed schedule, and the Trainer's names of that course."""
+
+    names: frozenset[str]
+    course: str
+
+
+_CURVES: Mapping[str, _Curve] = {
+    "WarmupLR": _Curve(frozenset({"constant", "constant_with_warmup"}), "stays constant after the warmup"),
+    "WarmupDecayLR": _Curve(frozenset({"linear"}), "falls linearly to 0 after the warmup"),
+    "WarmupCosineLR": _Curve(
+        frozenset({"cosine", "cosine_with_min_lr", "cosine_warmup_with_min_lr"}),
+        "falls along a cosine after the warmup",
+    ),
+    "OneCycle": _Curve(frozenset({"one_cycle"}), "rises and falls in one cycle"),
+    "LRRangeTest": _Curve(frozenset(), "rises step by step, to find a usable range"),
+}
+_CURVES_OF_TORCH: Mapping[str, frozenset[str]] = {
+    "CosineAnnealingLR": frozenset({"cosine", "cosine_with_min_lr"}),
+    "CosineAnnealingWarmRestarts": frozenset({"cosine", "cosine_with_restarts"}),
+    "LinearLR": frozenset({"linear"}),
+    "OneCycleLR": frozenset({"one_cycle"}),
+    "PolynomialLR": frozenset({"linear", "polynomial"}),
+    "ReduceLROnPlateau": frozenset({"reduce_lr_on_plateau"}),
+}
+
+
+@rule("DSC829", effect="ignored", source=_SECTIONS)
+def schedule_argument_overridden(ctx: Context) -> Iterator[Finding]:
+    """The job asks for another schedule than the `scheduler` section describes, and the section wins.
+
+    The Trainer creates a schedule from `lr_scheduler_type` only if the config has no `scheduler`. `WarmupLR`
+    is `constant_with_warmup`, `WarmupDecayLR` is `linear`, and `WarmupCosineLR` is `cosine`: with `WarmupLR`
+    beside `--lr_scheduler_type cosine`, the learning rate stays constant after the warmup. dsconfig reports
+    this only if it knows the arguments, that is for a config that a launch file names.
+
+    Bad, read by transformers:
+
+        {"base_model": "m", "datasets": [], "micro_batch_size": 1, "lr_scheduler": "cosine",
+        "deepspeed": {"train_batch_size": "auto", "zero_optimization": {"stage": 2},
+        "scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": "auto"}}}}
+
+    Good, read by transformers:
+
+        {"base_model": "m", "datasets": [], "micro_batch_size": 1, "lr_scheduler": "cosine",
+        "deepspeed": {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}}
+    """
+    chosen = scheduler(ctx) if ctx.has("scheduler.type") else None
+    name = _argument(ctx, "lr_scheduler_type")
+    if chosen is None or not isinstance(name, str):
+        return
+    curve = _CURVES.get(chosen.name)
+    names = curve.names if curve else _CURVES_OF_TORCH.get(chosen.built.rpartition(".")[2])
+    if names is None or name.lower() in names:
+        return
+    course = f": the learning rate {curve.course}" if curve else ""
+    same = next((each for each in ("constant_with_warmup", "linear", "cosine") if each in names), None)
+    yield ctx.at(
+        "scheduler.type",
+        f"{_label(ctx, 'lr_scheduler_type')} is {quoted(name)}, but the Trainer uses the `scheduler` of the config,"
+        f" {quoted(chosen.name)}{course}",
+        help="remove `scheduler`, so that the Trainer creates the schedule"
+        + (f", or pass `{same}`, which is what the config does" if same else ", or leave out the argument"),
+        fix=Fix("remove `scheduler`", (Remove(("scheduler",)),)),
+    )
+
+
+_ADAMW = frozenset(
+    {
+        "adamw",
+        "adamw_apex_fused",
+        "adamw_hf",
+        "adamw_torch",
+        "adamw_torch_fused",
+        "adamw_torch_npu_fused",
+        "adamw_torch_xla",
+    }
+)
+_OPTIMS: Mapping[str, frozenset[str]] = {
+    "Adagrad": frozenset({"adagrad"}),
+    "Lion": frozenset({"lion_32bit"}),
+    "Muon": frozenset({"muon"}),
+    "RMSprop": frozenset({"rmsprop"}),
+    "SGD": frozenset({"sgd"}),
+    **dict.fromkeys(ADAM, _ADAMW),
+}
+"""Optimizers of a config, and the values of `optim` that stand for the same algorithm and precision."""
+
+
+@rule("DSC830", effect="ignored", source=_SECTIONS)
+def optimizer_argument_overridden(ctx: Context) -> Iterator[Finding]:
+    """The job asks for another optimizer than the `optimizer` section describes, and the section wins.
+
+    The Trainer creates the optimizer of `optim` only if the config has no `optimizer`. An 8-bit or paged
+    optimizer that is meant to save memory is then not used. `adafactor` is even rejected: "Only one optimizer
+    can be configured".
+
+    Bad, read by transformers:
+
+        {"base_model": "m", "datasets": [], "micro_batch_size": 1, "optimizer": "adamw_bnb_8bit",
+        "deepspeed": {"train_batch_size": "auto", "zero_optimization": {"stage": 2},
+        "optimizer": {"type": "AdamW", "params": {"lr": "auto"}}}}
+
+    Good, read by transformers:
+
+        {"base_model": "m", "datasets": [], "micro_batch_size": 1, "optimizer": "adamw_bnb_8bit",
+        "deepspeed": {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}}
+    """
+    chosen = optimizer(ctx) if ctx.has("optimizer.type") else None
+    name = _argument(ctx, "optim")
+    if chosen is None or not isinstance(name, str):
+        return
+    if name.lower() in _OPTIMS.get(chosen.name.rpartition(".")[2], frozenset()):
+        return
+    is_rejected = name == "adafactor"
+    verdict = (
+        "which the Trainer rejects together with an `optimizer` in the config"
+        if is_rejected
+        else f"but the Trainer uses the `optimizer` of the config, {quoted(chosen.name)}"
+    )
+    yield ctx.at(
+        "optimizer.type",
+        f"{_label(ctx, 'optim')} is {quoted(name)}, {verdict}",
+        help="remove `optimizer`, so that the Trainer creates the optimizer, or leave out the argument",
+        effect="rejected" if is_rejected else "ignored",
+        fix=Fix("remove `optimizer`", (Remove(("optimizer",)),)),
+    )
+
+
+# The Trainer's own optimizer under offloading.
+
+_CPU_ADAM = "accelerate utils/deepspeed.py:map_pytorch_optim_to_deepspeed"
+_KEPT_BY_MAP = frozenset({"adagrad", "lion_32bit"})
+_BETAS = ("adam_beta1", "adam_beta2", "adam_epsilon")
+_ADAM_DEFAULTS = {"adam_beta1": 0.9, "adam_beta2": 0.999, "adam_epsilon": 1e-8}
+
+
+@rule("DSC831", effect="altered", source=_CPU_ADAM)
+def optimizer_argument_under_offload(ctx: Context) -> Iterator[Finding]:
+    """The optimizer is offloaded, and Accelerate replaces the one that the job asks for by `DeepSpeedCPUAdam`.
+
+    Without an `optimizer` section the Trainer creates the optimizer of `optim`. Accelerate then creates
+    DeepSpeed's CPU Adagrad or Lion for PyTorch's or a 32-bit one of bitsandbytes, and `DeepSpeedCPUAdam` for
+    any other class: as AdamW for AdamW in 32 bits, as Adam with L2 regularization for the rest. Only the
+    learning rate and the weight decay are kept; `adam_beta1`, `adam_beta2` and `adam_epsilon` are not.
+
+    Bad, read by transformers:
+
+        {"base_model": "m", "datasets": [], "micro_batch_size": 1, "optimizer": "adamw_bnb_8bit",
+        "deepspeed": {"train_batch_size": "auto",
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}}
+
+    Good, read by transformers:
+
+        {"base_model": "m", "datasets": [], "micro_batch_size": 1, "optimizer": "adamw_torch",
+        "deepspeed": {"train_batch_size": "auto",
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}}
+    """
+    device = ctx.raw("zero_optimization.offload_optimizer.device")
+    if device not in ("cpu", "nvme") or "optimizer" in ctx.data or not has_change(ctx, "own_offload"):
+        return
+    if ctx.raw("zero_force_ds_cpu_optimizer") is False:
+        return
+    name = _argument(ctx, "optim")
+    path = "zero_optimization.offload_optimizer.device"
+    if isinstance(name, str) and name.lower() not in _ADAMW | _KEPT_BY_MAP:
+        mode = "AdamW" if name.lower() in _ADAMW_32_BIT else "Adam with L2 regularization"
+        yield ctx.at(
+            path,
+            f"{_label(ctx, 'optim')} is {quoted(name)}, but Accelerate replaces it by `DeepSpeedCPUAdam` ({mode}),"
+            " because the optimizer is offloaded",
+            help="remove `offload_optimizer`, or pass `adamw_torch`",
+        )
+        return
+    if isinstance(name, str) and name.lower() in _KEPT_BY_MAP:
+        return
+    for argument in _BETAS:
+        value = as_number(_argument(ctx, argument))
+        if value is not None and value != _ADAM_DEFAULTS[argument]:
+            yield ctx.at(
+                path,
+                f"{_label(ctx, argument)} is {quoted(value)}, but Accelerate creates `DeepSpeedCPUAdam` without it,"
+                f" because the optimizer is offloaded: {_ADAM_DEFAULTS[argument]:g} is used",
+                help='add an `optimizer` section with "betas" and "eps" as "auto", or leave out the argument',
+            )
+            return
+
+
+_ADAMW_32_BIT = frozenset({"paged_adamw_32bit"})
+
+
+# Sections that lack a key: the Trainer fills only what is "auto".
+
+
+class _Default(NamedTuple):
+    """A key that a section lacks, the argument that it does not get, and what DeepSpeed uses instead."""
+
+    section: str
+    key: str
+    arguments: tuple[str, ...]
+    used: str
+    """The value that DeepSpeed uses, in words."""
+
+
+@rule("DSC832", effect="altered", source=_MATCH)
+def argument_without_key(ctx: Context) -> Iterator[Finding]:
+    """The job sets an argument whose key is missing in the config, so DeepSpeed uses a default instead.
+
+    The Trainer replaces "auto", and compares written values with its arguments. It adds no key: if `optimizer`
+    has no `lr`, DeepSpeed trains with 0.001 whatever `--learning_rate` says, and without `gradient_clipping`
+    nothing is clipped. dsconfig reports this only if it knows the arguments, that is for a config that a launch
+    file names.
+
+    Bad, read by transformers:
+
+        {"base_model": "m", "datasets": [], "micro_batch_size": 1, "learning_rate": 0.00002,
+        "deepspeed": {"train_batch_size": "auto", "zero_optimization": {"stage": 2},
+        "optimizer": {"type": "AdamW", "params": {"weight_decay": "auto"}}}}
+
+    Good, read by transformers:
+
+        {"base_model": "m", "datasets": [], "micro_batch_size": 1, "learning_rate": 0.00002,
+        "deepspeed": {"train_batch_size": "auto", "zero_optimization": {"stage": 2},
+        "optimizer": {"type": "AdamW", "params": {"lr": "auto", "weight_decay": "auto"}}}}
+    """
+    if ctx.consumer != "transformers" or ctx.arguments is None or not ctx.arguments.explicit:
+        return
+    for section, key, arguments, used in (
+        *_optimizer_defaults(ctx),
+        *_schedule_defaults(ctx),
+        *_clipping(ctx),
+    ):
+        path = f"{section}.{key}" if section else key
+        named = " and ".join(f"`{ctx.arguments.spelled.get(each, each)}`" for each in arguments)
+        values = " and ".join(quoted(_argument(ctx, each)) for each in arguments)
+        verb = "is" if len(arguments) == 1 else "are"
+        steps = tuple(path.split("."))
+        fix = Fix(f'add `{key}` as "auto"', (Set(steps, "auto"),)) if _can_add(ctx, section) else None
+        yield ctx.at(
+            path,
+            f"`{path}` is missing, so {named} of the job, {values}, {verb} not used: {used}",
+            help=f'add `"{key}": "auto"`, which resolves to the argument',
+            part="key",
+            fix=fix,
+        ).about_missing(steps)
+
+
+def _can_add(ctx: Context, section: str) -> bool:
+    return not section or isinstance(ctx.raw(section), dict)
+
+
+def _given(ctx: Context, *names: str) -> tuple[str, ...]:
+    """Return those of the arguments that the launch file sets to a number."""
+    return tuple(name for name in names if as_number(_argument(ctx, name)) is not None)
+
+
+def _optimizer_defaults(ctx: Context) -> Iterator[_Default]:
+    chosen = optimizer(ctx) if ctx.has("optimizer.type") else None
+    if chosen is None:
+        return
+    section, written = "optimizer.params", params(ctx, "optimizer")
+    if "lr" not in written and _given(ctx, "learning_rate") and not _has_own_rate(ctx):
+        value = _default(chosen, "lr")
+        if value is None or value != _argument(ctx, "learning_rate"):
+            yield _Default(section, "lr", ("learning_rate",), _uses(chosen, value))
+    for key, names in (
+        ("weight_decay", ("weight_decay",)),
+        ("betas", ("adam_beta1", "adam_beta2")),
+        ("eps", ("adam_epsilon",)),
+    ):
+        given = _given(ctx, *names)
+        if key in written or not given or key not in chosen.accepts:
+            continue
+        value = chosen.params[key].default if key in chosen.params else None
+        if not _is_default(ctx, key, given, value):
+            yield _Default(section, key, given, _uses(chosen, value))
+
+
+def _is_default(ctx: Context, key: str, given: tuple[str, ...], value: Json) -> bool:
+    """Whether the arguments equal what DeepSpeed uses anyway; also if that is unknown."""
+    if key == "betas":
+        pair = value if isinstance(value, list) and len(value) == 2 else None
+        index = {"adam_beta1": 0, "adam_beta2": 1}
+        return pair is None or all(_argument(ctx, name) == pair[index[name]] for name in given)
+    return value is None or _argument(ctx, given[0]) == value
+
+
+def _schedule_defaults(ctx: Context) -> Iterator[_Default]:
+    chosen = scheduler(ctx) if ctx.has("scheduler.type") else None
+    if chosen is None or chosen.kind is None or not isinstance(ctx.raw("scheduler.params"), dict):
+        return
+    section, written = "scheduler.params", params(ctx, "scheduler")
+    rate, wanted = _default(chosen, "warmup_max_lr"), as_number(_argument(ctx, "learning_rate"))
+    has_rate = as_number(params(ctx, "optimizer").get("lr")) is not None  # then DSC570 compares the two
+    if "warmup_max_lr" not in written and not has_rate and None not in (rate, wanted) and rate != wanted:
+        yield _Default(section, "warmup_max_lr", ("learning_rate",), _uses(chosen, rate))
+    if "warmup_num_steps" in chosen.params and "warmup_num_steps" not in written:
+        steps = _default(chosen, "warmup_num_steps")
+        given = tuple(each for each in _given(ctx, "warmup_steps", "warmup_ratio") if _argument(ctx, each))
+        if given and steps is not None and _argument(ctx, given[0]) != steps:
+            yield _Default(section, "warmup_num_steps", given[:1], _uses(chosen, steps))
+
+
+def _has_own_rate(ctx: Context) -> bool:
+    """Whether the schedule of the config sets the learning rate, so that the optimizer's is not used."""
+    chosen = scheduler(ctx) if ctx.has("scheduler.type") else None
+    if chosen is None or chosen.kind is None:
+        return False
+    if "warmup_max_lr" not in chosen.params:
+        return chosen.name in ("OneCycle", "LRRangeTest")
+    return ctx.has("scheduler.params.warmup_max_lr") or _default(chosen, "warmup_max_lr") is not None
+
+
+def _clipping(ctx: Context) -> Iterator[_Default]:
+    limit = as_number(_argument(ctx, "max_grad_norm"))
+    if limit is not None and limit > 0 and not ctx.has("gradient_clipping"):
+        yield _Default("", "gradient_clipping", ("max_grad_norm",), "DeepSpeed does not clip gradients")
+
+
+def _default(chosen: BuiltClass, key: str) -> float | None:
+    return as_number(chosen.params[key].default) if key in chosen.params else None
+
+
+def _uses(chosen: BuiltClass, value: Json) -> str:
+    amount = "its own default" if value is None else quoted(value)
+    return f"{chosen.built} uses {amount}"

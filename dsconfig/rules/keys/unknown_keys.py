@@ -1,0 +1,474 @@
+"""Unknown keys: typos, misplaced keys, keys that no release ever read, and their replacements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.core.diagnostic import EffectName, Fix, dotted
+from dsconfig.core.json_types import Json, KeyPath, NamedTuple
+from dsconfig.core.releases import NEVER
+from dsconfig.core.wording import expected, one_of, quoted
+from dsconfig.evaluation.key_walk import KnownKey, UnknownKey
+from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding
+from dsconfig.model.key_table import KeyInfo, SectionView, intended_key, section_keys, view
+from dsconfig.rules._did_you_mean import fits, guess
+from dsconfig.rules._fixes import moved, moved_as, removal, removal_with_value, renamed
+from dsconfig.rules._suggest_section import COMMON, NOT_TO_WRITE, OF_OTHERS, is_read, only_path_of, paths_of
+
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
+if TYPE_CHECKING:
+    from typing import TypeAlias, TypeVar
+
+# Keys that no release reads in their section.
+
+_ROOT = "runtime/config.py:DeepSpeedConfig._initialize_params"
+
+
+@rule("DSC101", effect="ignored", source=_ROOT)
+def unknown_key(ctx: Context) -> Iterator[Finding]:
+    """A key is unknown to every DeepSpeed release.
+
+    DeepSpeed silently ignores an unknown key at the top level and in sections that it parses by hand, so the
+    setting has no effect. Strict sections (`zero_optimization`, `fp16`, …) reject the whole config. Comment
+    keys that start with `_` or `//` are fine outside strict sections.
+
+    Bad:
+
+        {"train_batch_size": 8, "cuda_visible_devices": "0,1"}
+
+    Good:
+
+        {"train_batch_size": 8}
+
+    Fixed:
+
+        {"train_batch_size": 8}
+    """
+    for key, (unfit, paths) in unknowns(ctx, Unexplained):
+        value = key.entry.value
+        elsewhere = [] if key.name in COMMON else [path for path in paths if _can_move(ctx, key, path)]
+        yield ctx.at(
+            key.path,
+            f"`{key.name}` is not a DeepSpeed key {key.where}: {key.fate}",
+            help=_removal_help(key, unfit, elsewhere),
+            effect=key.effect,
+            part="key",
+            # No fix removes a key that may stand for another one: the user decides.
+            fix=None
+            if unfit or paths or _has_guess_in_target(ctx, key)
+            else removal_with_value(key.path, value),
+        )
+
+
+def _can_move(ctx: Context, key: Unknown, path: str) -> bool:
+    return moved(ctx, key.path, tuple(path.split(".")), key.entry.value) is not None
+
+
+def _has_guess_in_target(ctx: Context, key: Unknown) -> bool:
+    """Whether the first or the last release of the target has a similar key."""
+    others = set(ctx.target) - {ctx.release}
+    return any(
+        guess(key.name, key.entry.value, view(key.section.name, other)).suggestions for other in others
+    )
+
+
+def _removal_help(key: Unknown, unfit: tuple[str, ...], elsewhere: list[str]) -> str:
+    valid_keys = list(key.section.keys)
+    if unfit:
+        types = [f"`{name}` takes {expected(key.section.keys[name].type)}" for name in unfit]
+        return f"remove it, or correct its name and value: {one_of(types, 'and')}"
+    if 0 < len(elsewhere) <= _MAX_PATHS:
+        return f"remove it, or move it to {one_of(f'`{path}`' for path in elsewhere)}"
+    if 0 < len(valid_keys) <= _MAX_KEYS:
+        return f"remove it; valid keys here: {one_of((f'`{name}`' for name in valid_keys), 'and')}"
+    return "remove it"
+
+
+_MAX_PATHS, _MAX_KEYS = 3, 8
+"""Maximum number of paths of a key, and of keys of a section, that a help lists."""
+
+
+@rule("DSC102", effect="ignored", source=_ROOT)
+def typo(ctx: Context) -> Iterator[Finding]:
+    """A key is unknown, but similar to an existing one.
+
+    Bad:
+
+        {"train_batch_size": 8, "gradient_clipp1ng": 1.0}
+
+    Good:
+
+        {"train_batch_size": 8, "gradient_clipping": 1.0}
+
+    Fixed:
+
+        {"train_batch_size": 8, "gradient_clipping": 1.0}
+    """
+    for key, reason in unknowns(ctx, Typo):
+        help_text, fix = _correction(ctx, key, reason)
+        yield ctx.at(
+            key.path,
+            f"`{key.name}` is not a DeepSpeed key {key.where}: {key.fate}",
+            help=help_text,
+            effect=key.effect,
+            part="key",
+            fix=fix,
+        ).as_typo_of(*((*key.path[:-1], name) for name in reason.suggestions))
+
+
+def _correction(ctx: Context, key: Unknown, reason: Typo) -> tuple[str, Fix | None]:
+    suggestions, sure = reason
+    names = one_of(f"`{name}`" for name in suggestions)
+    question = f"did you mean {names}?"
+    info = key.section.keys[suggestions[0]].info
+    if any(ctx.has(dotted((*key.path[:-1], name))) for name in suggestions):
+        return f"{question} It is set already: remove one of the two", None
+    if "unread" in info.flags:
+        return f"{advice(ctx, info, key.entry)}: the similar {names} has no effect either", None
+    if info.deprecated <= ctx.release and info.rewrite and info.replaced_by:
+        to = tuple(info.replaced_by.split("."))
+        fix = rewritten(ctx, info, key.entry, to)
+        return f"{question} It is deprecated: {advice(ctx, info, key.entry)}", fix
+    if len(suggestions) > 1:
+        return question, None
+    return question, renamed(ctx, key.path, suggestions[0], key.entry.value, safe=key.is_rejected and sure)
+
+
+@rule("DSC103", effect="ignored", source=_ROOT)
+def misplaced_key(ctx: Context) -> Iterator[Finding]:
+    """A key is in the wrong section, where DeepSpeed does not read it.
+
+    A common example is `offload_optimizer` at the top level: DeepSpeed does not offload, and prints no warning.
+
+    Bad:
+
+        {"train_batch_size": 8, "offload_optimizer": {"device": "cpu"}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
+    """
+    for key, (path,) in unknowns(ctx, Misplaced):
+        help_text, fix = _move(ctx, key, path)
+        yield ctx.at(
+            key.path,
+            f"`{key.name}` does not belong {key.where}: {key.fate}",
+            help=help_text,
+            effect=key.effect,
+            part="key",
+            fix=fix,
+        ).as_typo_of(ctx.written_path(path))
+
+
+def _move(ctx: Context, key: Unknown, path: str) -> tuple[str, Fix | None]:
+    target = ctx.key(path)
+    if target is not None and target.info.deprecated <= ctx.release and target.info.replaced_by:
+        to = tuple(target.info.replaced_by.split("."))
+        return advice(ctx, target.info, key.entry), rewritten(ctx, target.info, key.entry, to)
+    return f"move it to `{path}`", moved(ctx, key.path, tuple(path.split(".")), key.entry.value)
+
+
+@rule("DSC107", effect="ignored", source=_ROOT)
+def dead_key(ctx: Context) -> Iterator[Finding]:
+    """No release ever read a key that documentation, tutorials or examples show.
+
+    Bad:
+
+        {"train_batch_size": 8, "comms_config": {"enabled": true}}
+
+    Good:
+
+        {"train_batch_size": 8, "comms_logger": {"enabled": true}}
+    """
+    for key, (to,) in unknowns(ctx, NeverRead):
+        value = key.entry.value
+        yield ctx.at(
+            key.path,
+            f"`{key.name}` was never a DeepSpeed key {key.where}, although some examples use it: {key.fate}",
+            help=f"use `{dotted(to)}` instead" if to else "remove it",
+            effect=key.effect,
+            part="key",
+            fix=moved(ctx, key.path, to, value) if to else removal_with_value(key.path, value),
+        ).as_typo_of(to)
+
+
+# Classification: the most likely reason why the release does not read a key.
+
+
+class Removed(NamedTuple):
+    """Earlier releases read the key."""
+
+    info: KeyInfo
+
+
+class Future(NamedTuple):
+    """Later releases read the key."""
+
+    info: KeyInfo
+
+
+class NeverRead(NamedTuple):
+    """No release ever read the key, although some examples use it."""
+
+    replacement: KeyPath
+    """Path of the key to use instead; empty if there is none."""
+
+
+class Misplaced(NamedTuple):
+    """The key belongs in another section."""
+
+    path: str
+
+
+class Typo(NamedTuple):
+    """The key is similar to an existing one, or to several that are equally close."""
+
+    suggestions: tuple[str, ...]
+    sure: bool
+
+
+class Unexplained(NamedTuple):
+    """No similar key accepts the value."""
+
+    unfit: tuple[str, ...]
+    """Similar keys of the section that do not accept the value's type."""
+    elsewhere: tuple[str, ...]
+    """Paths of keys with this name in other sections."""
+
+
+Reason: TypeAlias = "Removed | Future | NeverRead | Misplaced | Typo | Unexplained"
+if TYPE_CHECKING:
+    R = TypeVar("R", Removed, Future, NeverRead, Misplaced, Typo, Unexplained)
+
+
+class Unknown(NamedTuple):
+    """Key that the release does not read in its section, with the most likely reason."""
+
+    entry: UnknownKey
+    reason: Reason
+
+    @property
+    def path(self) -> KeyPath:
+        """Path of the key."""
+        return self.entry.path
+
+    @property
+    def section(self) -> SectionView:
+        """Section that contains the key."""
+        return self.entry.section
+
+    @property
+    def name(self) -> str:
+        """Name of the key, without its section."""
+        return str(self.path[-1])
+
+    @property
+    def is_rejected(self) -> bool:
+        """Whether DeepSpeed rejects the config because of the key."""
+        if isinstance(self.reason, Removed) and self.reason.info.refused_from < NEVER:
+            return True
+        return _rejects(self.entry)
+
+    @property
+    def effect(self) -> EffectName:
+        """Effect of the key on the config."""
+        return "rejected" if self.is_rejected else "ignored"
+
+    @property
+    def where(self) -> str:
+        """Describe the location for messages."""
+        parent = dotted(self.path[:-1])
+        return f"in `{parent}`" if parent else "at the top level"
+
+    @property
+    def fate(self) -> str:
+        """Describe what DeepSpeed does with the key, for messages."""
+        if self.is_rejected:
+            return "DeepSpeed rejects the config"
+        if self.section.unknown == "rejected":
+            return 'DeepSpeed drops it because its value is "auto"'
+        return "DeepSpeed ignores it"
+
+
+def unknowns(ctx: Context, kind: type[R]) -> Iterator[tuple[Unknown, R]]:
+    """Yield the unknown keys with this kind of reason."""
+    for key in ctx.cached(_classified):
+        if isinstance(key.reason, kind):
+            yield key, key.reason
+
+
+def _classified(ctx: Context) -> list[Unknown]:
+    """Classify every unknown key that a rule reports."""
+    classified: list[Unknown] = []
+    counts: dict[tuple[str, bool], int] = {}
+    for entry in ctx.walk.unknown:
+        section = entry.section
+        kind = section.name, section.unknown == "rejected" and _rejects(entry)
+        if counts.get(kind, 0) >= ctx.max_findings and entry.path[-1] not in section_keys(section.name):
+            ctx.is_truncated = True
+            continue
+        reason = _reason(ctx, entry)
+        if reason is not None:
+            counts[kind] = counts.get(kind, 0) + 1
+            classified.append(Unknown(entry, reason))
+    return classified
+
+
+def _rejects(entry: UnknownKey) -> bool:
+    """Whether the section rejects the key: strict ones do, but drop keys whose value is "auto"."""
+    return entry.section.unknown == "rejected" and not (entry.section.drops_auto and entry.value == "auto")
+
+
+def _reason(ctx: Context, entry: UnknownKey) -> Reason | None:
+    """Return the most likely reason; None if the key is deliberate and not reported."""
+    path, section = entry.path, entry.section
+    name = str(path[-1])
+    if ctx.consumer != "deepspeed" and len(path) == 1 and name in _consumer_keys(ctx.consumer):
+        return None
+    info = section_keys(section.name).get(name)
+    if info is not None and ctx.release >= info.refused_from:
+        return Removed(info)
+    if section.unknown == "kept" or _is_comment(entry, name):
+        return None
+    if info is not None:
+        return Removed(info) if all(last < ctx.release for _, last in info.spans) else Future(info)
+    path_to_use = _never_read_replacement(ctx, entry)
+    return NeverRead(path_to_use) if path_to_use is not None else _resemblance(ctx, entry)
+
+
+def _never_read_replacement(ctx: Context, entry: UnknownKey) -> KeyPath | None:
+    """Return the replacement of a key that no release read, () without one; None for any other key."""
+    path = entry.path
+    name, above = str(path[-1]), path[:-1]
+    if above and name == above[-1] and isinstance(entry.value, bool) and "enabled" in entry.section.keys:
+        return (*above, "enabled")
+    intended = intended_key(entry.section.name, name)
+    if intended is None:
+        return None
+    section, place = intended
+    # The section may be in the config under another name.
+    to = (*above, place[-1]) if section == entry.section.name and place else place
+    return to if place and is_read(ctx, place) else ()
+
+
+def _resemblance(ctx: Context, entry: UnknownKey) -> Reason:
+    name, above = str(entry.path[-1]), entry.path[:-1]
+    path = only_path_of(ctx, name, above) or (None if above else _attribute_path(ctx, name, entry.value))
+    key = ctx.key(path) if path is not None else None
+    if path is not None and (key is None or fits(key, entry.value)):
+        return Misplaced(path)
+    similar = guess(name, entry.value, entry.section)
+    if similar.suggestions:
+        return Typo(similar.suggestions, similar.sure)
+    stem = name.removesuffix("_config")  # attributes of `DeepSpeedConfig` such as `zero_config`
+    if stem != name and stem in entry.section.keys and fits(entry.section.keys[stem], entry.value):
+        return Typo((stem,), sure=False)
+    elsewhere = [other for other in paths_of(ctx, name) if other != dotted(above)]
+    if not above and name in OF_OTHERS:
+        elsewhere = [other for other in elsewhere if ctx.has(other.partition(".")[0])]
+    return Unexplained(similar.unfit, tuple(elsewhere))
+
+
+def _attribute_path(ctx: Context, name: str, value: Json) -> str | None:
+    """Return the key for an attribute name of `DeepSpeedConfig`: `fp16.auto_cast` for `fp16_auto_cast`."""
+    for cut, letter in enumerate(name):
+        path = f"{name[:cut]}.{name[cut + 1 :]}"
+        key = ctx.key(path) if letter == "_" and name[cut + 1 :] not in ("", "*") else None
+        if key is not None and not key.info.flags & NOT_TO_WRITE and fits(key, value):
+            return path
+    return None
+
+
+def _consumer_keys(consumer: str) -> tuple[str, ...]:
+    from dsconfig.job.consumers.consumer import BY_NAME
+
+    return BY_NAME[consumer].own_keys
+
+
+def _is_comment(entry: UnknownKey, name: str) -> bool:
+    """Whether the key is a deliberate addition that DeepSpeed ignores: `$schema`, `_comment`, `//`."""
+    if entry.section.unknown == "rejected":
+        return False
+    return (
+        name.startswith(("_", "//", "#"))
+        or name.lower() in _COMMENT_KEYS
+        or (len(entry.path) == 1 and name in ("$schema", "$dsconfig"))
+    )
+
+
+_COMMENT_KEYS = frozenset({"comment", "comments", "description", "note", "notes"})
+
+
+# Replacements of removed and deprecated keys.
+
+
+def replacement(ctx: Context, entry: KnownKey | UnknownKey, *, safe: bool = False) -> Fix | None:
+    """Return the fix that replaces the key with its new name; None without one, or if it is already set.
+
+    The caller knows from the release whether the fix is `safe`.
+    """
+    info = section_keys(entry.section.name).get(str(entry.path[-1]))
+    if info is None or info.replaced_by is None:
+        return None
+    new = (*entry.path[:-1], info.replaced_by.rpartition(".")[2])
+    return rewritten(ctx, info, entry, new, safe=safe)
+
+
+def rewritten(
+    ctx: Context, info: KeyInfo, entry: KnownKey | UnknownKey, to: KeyPath, *, safe: bool = False
+) -> Fix | None:
+    """Return the fix that converts the value to the new key at `to`."""
+    if info.rewrite is None:
+        return None
+    conversion, on = info.rewrite
+    path, value = entry.path, entry.value
+    if conversion == "rename":
+        return renamed(ctx, path, str(to[-1]), value, safe=safe) if path[:-1] == to[:-1] else None
+    if not isinstance(value, bool):
+        return None
+    if conversion == "negate":
+        return moved_as(ctx, path, to, not value, safe=safe)
+    return moved_as(ctx, path, to, on, safe=safe) if value else removal(path, safe=safe)
+
+
+def advice(ctx: Context, info: KeyInfo, entry: KnownKey | UnknownKey) -> str:
+    """Say what to do about a removed or deprecated key; names only keys that the release reads."""
+    new_key = info.replaced_by
+    if new_key is None or (is_path(new_key) and not exists(ctx, new_key)):
+        return info.advice or "remove it"
+    if not is_path(new_key):
+        return f"remove it, and use {new_key} instead"
+    if ctx.has(new_key):
+        return f"remove it: `{new_key}` is set already"
+    return (
+        _rewrite_advice(info, entry, new_key)
+        or f"remove it, and rewrite it as `{new_key}`, which has another structure"
+    )
+
+
+def _rewrite_advice(info: KeyInfo, entry: KnownKey | UnknownKey, new_key: str) -> str | None:
+    """Say how to write the value under the new key; None if its structure differs."""
+    conversion, on = info.rewrite or ("", None)
+    if conversion == "rename":
+        return f"use `{new_key}` instead"
+    if conversion and isinstance(entry.value, bool):
+        if conversion == "switch" and not entry.value:
+            return "remove it"
+        return f"write `{new_key}`: {quoted(on if conversion == 'switch' else not entry.value)} instead"
+    return f"use `{new_key}` instead" if conversion else None
+
+
+def is_path(text: str) -> bool:
+    """Whether the replacement of a key is a key path, not a phrase."""
+    return " " not in text and "(" not in text
+
+
+def exists(ctx: Context, path: str) -> bool:
+    """Whether the release reads the key; for keys below user-defined names, their section."""
+    return ctx.key(path.partition(".*")[0]) is not None
+
+
+def is_off(value: object) -> bool:
+    """Whether the value switches its section off, so that removing it changes nothing."""
+    return value is None or value is False or (isinstance(value, dict) and value.get("enabled") is False)

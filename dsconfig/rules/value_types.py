@@ -1,0 +1,495 @@
+"""Values that a key rejects or converts: JSON types, bounds, enums, quoted numbers, unresolved "auto"."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from dsconfig.core.diagnostic import EffectName, Fix, Remove, Set
+from dsconfig.core.json_types import Json, KeyPath, Spec
+from dsconfig.core.wording import described, expected, kind, one_of, quoted
+from dsconfig.evaluation.coercion import Why
+from dsconfig.evaluation.key_walk import Coercion, KnownKey, Rejection
+from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
+from dsconfig.model.key import HALF, SCRIPT
+from dsconfig.model.key_table import along, child_section, section_keys
+from dsconfig.rules._consumer import consumer_label
+from dsconfig.rules._effective_values import training_dtype
+from dsconfig.rules._suggest_section import format_key
+
+# Rejected values, and their effect.
+
+
+def rejected_values(ctx: Context, *reasons: Why) -> Iterator[Rejection]:
+    """Yield the rejected values with one of these reasons, except sections (see `section-not-an-object`).
+
+    At most `ctx.most` values are listed per dialect and effect.
+    """
+    counts: dict[tuple[str, EffectName], int] = {}
+    for rejection in ctx.walk.rejected:
+        if rejection.verdict.why not in reasons or is_section(rejection):
+            continue
+        if rejection.value == "auto" and rejection.section.dialect == "hand":  # reported by `unresolved-auto`
+            continue
+        group = rejection.section.dialect, effect_of(ctx, rejection)
+        counts[group] = counts.get(group, 0) + 1
+        if counts[group] <= ctx.max_findings:
+            yield rejection
+        else:
+            ctx.is_truncated = True
+
+
+def is_section(rejection: Rejection) -> bool:
+    """Whether the key expects a section."""
+    return child_section(rejection.key.type) is not None
+
+
+def effect_of(ctx: Context, entry: KnownKey | Rejection) -> EffectName:
+    """The effect of a value that the code behind the key does not expect."""
+    if entry.section.dialect != "hand":
+        return "rejected"
+    return entry.key.info.wrong_type or ("ignored" if is_dormant(ctx, entry.path) else "crashes")
+
+
+def prevents_run(ctx: Context, rejection: Rejection) -> bool:
+    """Whether no run can start with the configured value."""
+    return effect_of(ctx, rejection) in ("rejected", "crashes")
+
+
+def unchecked_note(ctx: Context, rejection: Rejection) -> str:
+    """The end of a message for a value that DeepSpeed does not check on load."""
+    if effect_of(ctx, rejection) == "rejected":
+        return ""
+    return "; DeepSpeed does not check it when it loads the file"
+
+
+# Sections that the engine may never open, so that a wrong value in them does not certainly fail.
+#
+# The general type rules report `crashes` only for values that the engine certainly reads. If a switch is off,
+# or if only some models or a call in the script open the section, the values have no effect until then. More
+# specific rules cover such sections.
+
+
+def is_dormant(ctx: Context, path: KeyPath) -> bool:
+    """Whether the engine may never read the key."""
+    opener = next((info.opened_by for info in along(path[:2]) if info.opened_by), None)
+    if opener is None or len(path) < 2 or path[-1] == "enabled":
+        return False
+    try:
+        return not _is_opened(ctx, opener)
+    except SkipRule:
+        return True
+
+
+def _is_opened(ctx: Context, opener: str) -> bool:
+    if opener == HALF:
+        return training_dtype(ctx) != "fp32"
+    return opener != SCRIPT and ctx.is_on(opener)
+
+
+# Values of another JSON type than the key accepts.
+
+_STRICT = "runtime/config_utils.py:DeepSpeedConfigModel"
+
+
+@rule("DSC110", effect="rejected", source=_STRICT, general=True)
+def wrong_type(ctx: Context) -> Iterator[Finding]:
+    """A value has another JSON type than the key accepts.
+
+    Sections that DeepSpeed declares with pydantic reject such a value as soon as the file is loaded. Sections
+    that DeepSpeed reads without validation accept it, and the code that needs a number or a list fails later,
+    often after the model has been loaded on every GPU.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"reduce_bucket_size": [3]}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"reduce_bucket_size": 3}}
+    """
+    for rejection in rejected_values(ctx, "type"):
+        verdict = rejection.verdict
+        yield ctx.at(
+            rejection.rejected_path,
+            f"{format_key(rejection.rejected_path)} is {kind(verdict.value)}, {quoted(verdict.value)}, where DeepSpeed "
+            f"expects {expected(verdict.expected)}{unchecked_note(ctx, rejection)}",
+            help=f"use {expected(verdict.expected)}",
+            effect=effect_of(ctx, rejection),
+        )
+
+
+@rule("DSC114", effect="rejected", source=_STRICT, general=True)
+def fractional_integer(ctx: Context) -> Iterator[Finding]:
+    """A number has a fraction where DeepSpeed expects an integer.
+
+    This is often the result of a formula such as 0.9 × hidden size², which older Transformers documentation
+    suggested for `stage3_prefetch_bucket_size`. Since 0.15.0, DeepSpeed rejects it. Earlier releases
+    truncated it.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "stage3_prefetch_bucket_size": 15099494.4}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "stage3_prefetch_bucket_size": 15099494}}
+    """
+    for rejection in rejected_values(ctx, "fraction"):
+        verdict = rejection.verdict
+        whole = int(verdict.value) or 1  # for values below 1: many keys reject 0 as well
+        yield ctx.at(
+            rejection.rejected_path,
+            f"{format_key(rejection.rejected_path)} is {quoted(verdict.value)}, "
+            f"but must be {expected(verdict.expected)}",
+            help=f"round it, for example to {quoted(whole)}",
+            effect="altered" if rejection.section.dialect == "hand" else "rejected",
+            fix=Fix(f"truncate to {quoted(whole)}", (Set(rejection.rejected_path, whole),)),
+        )
+
+
+@rule("DSC116", effect="rejected", source=_STRICT, general=True)
+def null_value(ctx: Context) -> Iterator[Finding]:
+    """A key is null where DeepSpeed requires a value.
+
+    Remove the key to use its default. Null does not select the default.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"reduce_scatter": null}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "zero_optimization": {}}
+    """
+    for rejection in rejected_values(ctx, "null"):
+        verdict = rejection.verdict
+        default = rejection.key.default
+        yield ctx.at(
+            rejection.rejected_path,
+            f"{format_key(rejection.rejected_path)} is `null` where DeepSpeed expects {expected(verdict.expected)}"
+            f"{unchecked_note(ctx, rejection)}",
+            help=f"use {expected(verdict.expected)}"
+            if rejection.key.info.required
+            else "remove the key" + (f": the default is {quoted(default)}" if default is not None else ""),
+            effect=effect_of(ctx, rejection),
+            fix=Fix("remove the key", (Remove(rejection.path),), safe=prevents_run(ctx, rejection))
+            if not verdict.at and not rejection.key.info.required
+            else None,
+        )
+
+
+@rule("DSC118", effect="rejected", source=_STRICT)
+def section_not_an_object(ctx: Context) -> Iterator[Finding]:
+    """A section is not an object.
+
+    A section that is `null`, `false` or `"auto"` is not disabled: DeepSpeed still opens it and raises. To
+    disable a section, remove it. The few sections that accept `null` are not reported.
+
+    Bad:
+
+        {"train_batch_size": 8, "fp16": false}
+
+    Good:
+
+        {"train_batch_size": 8, "fp16": {"enabled": false}}
+    """
+    for rejection in ctx.walk.rejected:
+        if is_section(rejection):
+            # Transformers and Accelerate reject a config without `zero_optimization`.
+            is_required = rejection.path == ("zero_optimization",) and ctx.uses_plugin
+            is_removable = rejection.value in (None, False) and not is_required
+            yield ctx.at(
+                rejection.path,
+                f"{format_key(rejection.path)} is {described(rejection.value)} where DeepSpeed expects an object",
+                help="remove the section to use its defaults"
+                if is_removable
+                else 'use `{"stage": 0}`'
+                if is_required
+                else f"use {_example_object(rejection)}",
+                fix=Fix("remove the section", (Remove(rejection.path),), safe=True) if is_removable else None,
+            )
+
+
+_EXAMPLES = {"enabled": "true", "device": '"cpu"', "stage": "0"}
+"""Keys that many sections have, with a value for an example."""
+
+
+def _example_object(rejection: Rejection) -> str:
+    """An object for the section, with its most telling key if it has one of the usual keys."""
+    child = child_section(rejection.key.type)
+    name = next((name for name in _EXAMPLES if child and name in section_keys(child)), None)
+    return "an object with its keys" if name is None else f'`{{"{name}": {_EXAMPLES[name]}}}`'
+
+
+# Values out of range, and strings that the key does not accept.
+
+
+@rule("DSC111", effect="rejected", source=_STRICT, general=True)
+def out_of_bounds(ctx: Context) -> Iterator[Finding]:
+    """A number is smaller or larger than the key allows.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage3_max_live_parameters": -1}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage3_max_live_parameters": 1000000000}}
+    """
+    for rejection in rejected_values(ctx, "bound"):
+        verdict = rejection.verdict
+        if rejection.path == ("gradient_clipping",):  # reported by `negative-gradient-clipping`
+            continue
+        yield ctx.at(
+            rejection.rejected_path,
+            f"{format_key(rejection.rejected_path)} is {quoted(verdict.value)}, "
+            f"but must be {expected(verdict.expected)}"
+            f"{unchecked_note(ctx, rejection)}",
+            help=f"use {expected(verdict.expected)}",
+            effect=effect_of(ctx, rejection),
+        )
+
+
+@rule("DSC112", effect="rejected", source=_STRICT, general=True)
+def unknown_value(ctx: Context) -> Iterator[Finding]:
+    """A value is not one of the values that the key accepts.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "gpu"}}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}
+    """
+    for rejection in rejected_values(ctx, "member"):
+        verdict = rejection.verdict
+        members = verdict.expected[1:]
+        if "fold_case" in rejection.key.info.flags and str(verdict.value).lower() in _folded(members):
+            continue
+        intended = _matching_member(verdict.value, members)
+        yield ctx.at(
+            rejection.rejected_path,
+            f"{format_key(rejection.rejected_path)} is {quoted(verdict.value)}, but DeepSpeed accepts only "
+            f"{one_of(_short(members), 'and')}{unchecked_note(ctx, rejection)}",
+            help=f"use {quoted(intended)}"
+            if intended is not None
+            else f"use {one_of(_short(members)[:_MAX_LISTED])}",
+            effect=effect_of(ctx, rejection),
+            fix=_replacement(ctx, rejection, intended) if intended is not None else None,
+        )
+
+
+_MAX_LISTED = 8
+"""Maximum number of members that the help lists."""
+
+
+def _short(members: tuple[Json, ...]) -> tuple[Json, ...]:
+    """The plain names of a long list of members: `bf16`, without `torch.bfloat16`."""
+    plain = tuple(member for member in members if "." not in str(member))
+    return plain if len(members) > _MAX_LISTED and plain else members
+
+
+def _folded(members: tuple[Json, ...]) -> set[str]:
+    return {str(member).lower() for member in members}
+
+
+def _matching_member(value: Json, members: tuple[Json, ...]) -> Json:
+    """The member that differs only in case, surrounding spaces or the type of the same number."""
+    text = str(value).strip().lower()
+    return next((member for member in members if str(member).lower() == text), None)
+
+
+def _replacement(ctx: Context, rejection: Rejection, value: Json) -> Fix:
+    operations = (Set(rejection.rejected_path, value),)
+    return Fix(f"replace with {quoted(value)}", operations, safe=prevents_run(ctx, rejection))
+
+
+# Values that DeepSpeed converts, and quoted values that it does not.
+
+
+@rule("DSC113", effect="altered", source=_STRICT, general=True)
+def coerced_value(ctx: Context) -> Iterator[Finding]:
+    """DeepSpeed accepts a value but uses another one.
+
+    Strict sections convert `"3"` to 3 and `"on"` to true, and old releases truncate 1.5 to 1. Sections that
+    DeepSpeed reads without validation convert nothing and test the value for truth, so `"false"`, a non-empty
+    string, is treated as true.
+
+    Bad:
+
+        {"train_batch_size": 8, "prescale_gradients": "false"}
+
+    Good:
+
+        {"train_batch_size": 8, "prescale_gradients": false}
+    """
+    for coercion in ctx.walk.coerced:
+        if coercion.changes_value:
+            yield _coerced(ctx, coercion, coercion.verdict.value)
+
+
+def _coerced(ctx: Context, coercion: Coercion, effective: Json) -> Finding:
+    is_unvalidated = coercion.section.dialect == "hand"
+    intended = _intended_boolean(coercion.value)
+    is_inverted = is_unvalidated and intended is not None and intended != effective
+    value = intended if is_inverted else effective
+    return ctx.at(
+        coercion.path,
+        f"{format_key(coercion.path)} is {kind(coercion.value)}, {quoted(coercion.value)}, and is treated as"
+        f" {quoted(effective)}" + (": DeepSpeed only tests whether it is empty" if is_inverted else ""),
+        help=f"use {quoted(value)}",
+        fix=Fix(
+            f"replace with {quoted(value)}",
+            (Set(coercion.path, value),),
+            safe=not is_inverted and not _is_lossy(coercion.value, effective),
+        ),
+    )
+
+
+def _intended_boolean(value: Json) -> bool | None:
+    """The boolean that a string spells, if any."""
+    if not isinstance(value, str):
+        return None
+    return _BOOLEANS.get(value.strip(" \t,").lower())  # Hjson includes a trailing comma in an unquoted string
+
+
+_BOOLEANS = {
+    **dict.fromkeys(("true", "yes", "on", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "0"), False),
+}
+
+
+def _is_lossy(value: Json, effective: Json) -> bool:
+    """Whether the conversion discards part of the configured value."""
+    if isinstance(value, list | dict):
+        return True
+    return isinstance(value, float) and isinstance(effective, int) and value != effective
+
+
+@rule("DSC115", effect="rejected", source=_STRICT, general=True)
+def text_for_value(ctx: Context) -> Iterator[Finding]:
+    """A number or boolean is a string that DeepSpeed does not convert.
+
+    The usual case is `"5e8"`: YAML 1.1 reads 5e8, without a dot and a sign, as a string, and DeepSpeed does
+    not convert strings with exponents. Keys that DeepSpeed reads without validation accept no number in
+    quotes.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"reduce_bucket_size": "5e8"}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"reduce_bucket_size": 500000000}}
+    """
+    for rejection in rejected_values(ctx, "text"):
+        verdict = rejection.verdict
+        intended = _intended_value(verdict.expected, verdict.value)
+        path = rejection.rejected_path
+        yield ctx.at(
+            path,
+            f"{format_key(path)} is the string {quoted(verdict.value)}, which DeepSpeed does not convert to "
+            f"{expected(verdict.expected)}{unchecked_note(ctx, rejection)}",
+            help=f"use {quoted(intended)}{_quoting_note(ctx, path)}{_comma_note(verdict.value)}"
+            if intended is not None
+            else _advice_start(verdict.value) + expected(verdict.expected),
+            effect=effect_of(ctx, rejection),
+            fix=Fix(
+                f"replace with {quoted(intended)}", (Set(path, intended),), safe=prevents_run(ctx, rejection)
+            )
+            if intended is not None
+            else None,
+        )
+
+
+def _advice_start(text: str) -> str:
+    is_none = text.strip(" \t,").lower() in ("none", "null")
+    return "remove the key to have no value, or use " if is_none else "use "
+
+
+def _quoting_note(ctx: Context, path: KeyPath) -> str:
+    """The part of the advice about quotes; for an unquoted YAML string, about the form of the number."""
+    document = ctx.document
+    quote = "" if document.is_data else document.text[document.span(path).start :][:1]
+    if document.format == "yaml" and quote not in ("'", '"'):
+        return ": YAML 1.1 reads an exponent as a number only with a dot before it and a sign after it"
+    return ", without quotes"
+
+
+def _comma_note(text: str) -> str:
+    return " or a trailing comma" if text.rstrip().endswith(",") else ""
+
+
+def _intended_value(spec: Spec, text: str) -> Json:
+    """The number or boolean that a string spells, or None."""
+    if spec[0] == "bool":
+        return _intended_boolean(text)
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    if not math.isfinite(number):
+        return None
+    if spec[0] == "float":
+        return int(text) if text.strip().lstrip("+-").isdecimal() else number
+    return int(number) if number.is_integer() and abs(number) < 2**53 else None
+
+
+# Unresolved "auto".
+
+
+@rule(
+    "DSC117", effect="altered", source="runtime/config_utils.py:DeepSpeedConfigModel.__init__", general=True
+)
+def unresolved_auto(ctx: Context) -> Iterator[Finding]:
+    """A value is "auto", and the consumer does not resolve it.
+
+    Transformers and Accelerate resolve "auto": they replace it with a number before DeepSpeed sees the
+    config. DeepSpeed itself does not. Its strict sections drop the key, so the default applies (stage "auto"
+    is stage 0, fp16 "auto" is off). Everywhere else DeepSpeed uses the string "auto" itself.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": "auto"}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
+    """
+    loader, subject = (
+        ("plain DeepSpeed", "it") if ctx.consumer == "deepspeed" else (consumer_label(ctx), "DeepSpeed")
+    )
+    for entry in ctx.walk.unresolved_autos:
+        unresolved = f'{format_key(entry.path)} is `"auto"`, but {loader} does not resolve it'
+        if entry.section.drops_auto:
+            default = f", {quoted(entry.key.default)}" if entry.key.default is not None else ""
+            yield ctx.at(
+                entry.path,
+                f"{unresolved}: {subject} drops the key and uses its default{default}",
+                help=_auto_help(entry),
+            )
+        elif entry.key.type != ("bool",):
+            yield ctx.at(
+                entry.path,
+                f"{unresolved}; {subject} expects {expected(entry.key.type)}",
+                help=_auto_help(entry),
+                effect=effect_of(ctx, entry),
+            )
+
+
+def _auto_help(entry: KnownKey) -> str:
+    consumers = entry.key.info.fills
+    if consumers:
+        loader = " or ".join(consumers)
+        return (
+            f"replace it with a value, or check with `--consumer {consumers[0]}` if {loader} loads the file"
+        )
+    value = "" if entry.key.type == ("never",) else f"use {expected(entry.key.type)}, or "
+    return f"{value}remove the key"

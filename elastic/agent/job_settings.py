@@ -1,0 +1,169 @@
+"""`Job`: settings that all nodes share, and the sizes that the plan admits; `LocalNode`: this node's part."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from elastic import constants as c
+from elastic.agent.errors import RefusedError, SettingsError
+from elastic.agent.rendezvous_settings import RendezvousSettings
+from elastic.errors import ElasticityError, ElasticityIncompatibleWorldSize
+from elastic.json_types import Json
+from elastic.planning.plan import Plan, Row, plan
+
+Policy = Literal["standby", "wait", "fail"]
+"""Policy at an inadmissible number of nodes: the largest admissible number trains; all wait; the job ends."""
+
+_SHOWN = 6
+"""Numbers of nodes that an error lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Config with its plan, and the number of nodes and processes that may train it."""
+
+    config: Mapping[str, Json] = field(repr=False)
+    plan: Plan = field(repr=False)
+    min_nodes: int
+    max_nodes: int
+    processes: int
+    """Workers per node."""
+    policy: Policy = "standby"
+    max_restarts: int | None = 3
+    """Worker failures that the job survives; lost and joining nodes do not count.  None: unlimited."""
+
+    def __post_init__(self) -> None:
+        if self.policy not in get_args(Policy):
+            policies = ", ".join(get_args(Policy))
+            raise SettingsError(f"unknown policy `{self.policy}`: expected one of {policies}")
+        if not 1 <= self.min_nodes <= self.max_nodes:
+            raise SettingsError(f"nodes must be 1 <= MIN <= MAX, not {self.min_nodes}:{self.max_nodes}")
+        if self.max_restarts is not None and self.max_restarts < 0:
+            raise SettingsError(f"restarts must be at least 0, not {self.max_restarts}")
+        admissible = self.admissible()
+        if not admissible:
+            first = self.why_not(self.max_nodes)
+            remedies = "; or ".join(self._ways_out())
+            raise RefusedError(
+                f"the plan admits no number of nodes from {self.min_nodes} to {self.max_nodes} with "
+                f"{self.processes} processes each: {first}{'; ' if remedies else ''}{remedies}"
+            )
+        self._check_resolves(admissible[0])
+
+    def _ways_out(self) -> Iterator[str]:
+        """Changes that would let the job start, each verified: other nodes, whole nodes, fewer processes."""
+        nodes = [gpus // self.processes for gpus in self.plan.gpu_counts if gpus % self.processes == 0]
+        if nodes:
+            more = ", ..." if len(nodes) > _SHOWN else ""
+            yield f"use --nnodes {', '.join(map(str, nodes[:_SHOWN]))}{more}"
+        if self._is_admitted_by_whole_nodes():
+            block = self.plan.block
+            version = f" and `{c.ELASTICITY}.{c.VERSION}` to 0.2" if block.version != 0.2 else ""
+            yield (
+                f"set `{c.ELASTICITY}.{c.NUM_GPUS_PER_NODE}` to {self.processes}{version}, which plans whole"
+                f" nodes of {self.processes} GPUs"
+            )
+        fewer = [
+            gpus // count
+            for gpus in self.plan.gpu_counts
+            for count in range(self.min_nodes, min(self.max_nodes, gpus) + 1)
+            if gpus % count == 0 and gpus // count < self.processes
+        ]
+        if fewer:
+            yield f"use --nproc-per-node {max(fewer)}"
+
+    def _is_admitted_by_whole_nodes(self) -> bool:
+        """Whether v0.2, which plans whole nodes, admits a number of nodes with this many processes."""
+        current = self.config.get(c.ELASTICITY)
+        if not isinstance(current, Mapping):
+            return False
+        block = {**current, c.VERSION: 0.2, c.NUM_GPUS_PER_NODE: self.processes}
+        try:
+            whole_nodes_plan = plan({**self.config, c.ELASTICITY: block}, semantics=self.plan.semantics)
+        except ElasticityError:
+            return False
+        counts = range(self.min_nodes, self.max_nodes + 1)
+        return any(
+            gpus % self.processes == 0 and gpus // self.processes in counts
+            for gpus in whole_nodes_plan.gpu_counts
+        )
+
+    def _check_resolves(self, nodes: int) -> None:
+        """Raise errors now that would stop resolving the config in a round."""
+        try:
+            row = self.plan.row_for_gpus(nodes * self.processes)
+            self.plan.apply(self.config, row.world_size)
+        except ElasticityError as error:
+            raise RefusedError(str(error)) from None
+
+    def row(self, nodes: int) -> Row | None:
+        """Row of the plan for this number of nodes, if admissible."""
+        try:
+            return self.plan.row_for_gpus(nodes * self.processes)
+        except ElasticityIncompatibleWorldSize:
+            return None
+
+    def why_not(self, nodes: int) -> str:
+        """Why this number of nodes is not admissible; empty if it is."""
+        try:
+            self.plan.row_for_gpus(nodes * self.processes)
+        except ElasticityIncompatibleWorldSize as error:
+            return str(error)
+        return ""
+
+    def admissible(self) -> tuple[int, ...]:
+        """Admissible numbers of nodes within the limits, ascending."""
+        whole = (gpus // self.processes for gpus in self.plan.gpu_counts if gpus % self.processes == 0)
+        return tuple(nodes for nodes in whole if self.min_nodes <= nodes <= self.max_nodes)
+
+    def size(self, present: int) -> int | None:
+        """Number of present nodes that train; `None` if they wait.  Raises `RefusedError` by policy."""
+        present = min(present, self.max_nodes)
+        if present < self.min_nodes:
+            return None
+        if self.row(present):
+            return present
+        if self.policy == "fail":
+            raise RefusedError(f"{present} nodes are not admissible: {self.why_not(present)}")
+        if self.policy == "wait":
+            return None
+        return max((n for n in self.admissible() if n <= present), default=None)
+
+    def contract(self) -> dict[str, Json]:
+        """Settings that must be the same on all nodes, by key."""
+        block = {f"elasticity.{key}": value for key, value in self.plan.block.as_dict().items()}
+        settings = {
+            "nnodes": f"{self.min_nodes}:{self.max_nodes}",
+            "nproc-per-node": self.processes,
+            "policy": self.policy,
+            "max-restarts": self.max_restarts,
+        }
+        return {**block, **settings}
+
+
+# `LocalNode`.
+
+
+def _unique_name() -> str:
+    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
+
+
+@dataclass(frozen=True, slots=True)
+class LocalNode:
+    """Constant properties of this node while it takes part in the job."""
+
+    job: Job
+    settings: RendezvousSettings
+    run_id: str
+    """Name of the job in the store."""
+    host: str
+    """Address at which the other nodes reach this one."""
+    folder: str
+    """Directory for the files of the workers: the agent's socket, leases, configs."""
+    name: str = field(default_factory=_unique_name)
+    """Name of this node for the other nodes."""

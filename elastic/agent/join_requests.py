@@ -1,0 +1,122 @@
+"""Requests of nodes to join a round, and the contract that all nodes must share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
+
+from elastic.agent import state_transitions
+from elastic.agent.errors import RefusedError
+from elastic.agent.job_state import Cause, Outcome, State
+from elastic.json_types import Json
+
+# Contract: the first node's contract is the job's.
+
+
+def agree(state: State, node: str, contract: Mapping[str, Json]) -> State:
+    """Compare the contract of `node` with the job's, and return the resulting state.
+
+    Before the first round, a different contract ends the job on all nodes. Later, `RefusedError` is raised on this node
+    only.
+    """
+    if not state.contract or (not state.members and state.round == 0):
+        return replace(state, contract=contract)
+    other = state.members[0].node if state.members else "the others"
+    text = difference(state.contract, contract, other, node)
+    if text is None or state.outcome:
+        return state
+    if state.round == 0:
+        return state_transitions.close(state, node, Outcome("refused", text))
+    raise RefusedError(text)
+
+
+def difference(theirs: Mapping[str, Json], contract: Mapping[str, Json], other: str, node: str) -> str | None:
+    """Differences of two contracts, in words that are the same on every node; `None` if they are equal."""
+    keys = [key for key in sorted({*theirs, *contract}) if theirs.get(key) != contract.get(key)]
+    if not keys:
+        return None
+    parts = [
+        f"`{key}` is {_show(theirs, key)} on {other} and {_show(contract, key)} on {node}" for key in keys
+    ]
+    digests = f"{_digest(theirs)} and {_digest(contract)}"
+    advice = "use the same settings, then start with a new store or another `--rdzv-id`"
+    return f"the nodes differ: {'; '.join(parts)} (digests {digests}); {advice}"
+
+
+def _digest(contract: Mapping[str, Json]) -> str:
+    return sha256(json.dumps(contract, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _show(contract: Mapping[str, Json], key: str) -> str:
+    return json.dumps(contract.get(key))
+
+
+# Another node may grant a request late, and more than once. So a request identifies the exact state of its node, and
+# has no effect in any other.
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A node without running workers requests the next round."""
+
+    node: str
+    revision: int
+    """Revision of the state in which the request was made."""
+    round: int
+    join_order: int | None
+    """Order of the existing membership; `None`: the node is to become a member."""
+    host: str
+    port: int
+    cause: Cause | None = None
+    contract: Mapping[str, Json] | None = None
+    """Contract of a node that is to become a member."""
+
+    def grant(self, state: State) -> State:
+        """State with the node arrived, if its membership is unchanged, or it was removed before the request."""
+        member = state.member(self.node)
+        if member is not None:
+            is_current = (member.join_order, state.round) == (self.join_order, self.round)
+        else:
+            is_current = self.join_order is None and self.revision >= state.removed_at
+            if is_current and self.contract is not None and not state.outcome:
+                try:
+                    state = agree(state, self.node, self.contract)
+                except RefusedError:
+                    return state  # reported on its own node
+        return (
+            state_transitions.arrive(state, self.node, self.host, self.port, self.cause)
+            if is_current
+            else state
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgment:
+    """A node confirms its rank in the group of this round."""
+
+    node: str
+    revision: int
+    round: int
+
+    def grant(self, state: State) -> State:
+        """State with the rank confirmed, if that group still waits for it."""
+        return state_transitions.acknowledge(state, self.node) if state.round == self.round else state
+
+
+Request = Arrival | Acknowledgment
+
+
+def encode_all(requests: list[Request]) -> str:
+    """Encode requests as JSON."""
+    return json.dumps([[type(one).__name__, asdict(one)] for one in requests], separators=(",", ":"))
+
+
+def decode_all(text: str | bytes) -> list[Request]:
+    """Decode requests; empty text means none.  Raises `ValueError` for anything else."""
+    kinds = {kind.__name__: kind for kind in (Arrival, Acknowledgment)}
+    try:
+        return [kinds[name](**fields) for name, fields in json.loads(text or "[]")]
+    except (TypeError, KeyError) as error:
+        raise ValueError(f"not requests: {error}") from error

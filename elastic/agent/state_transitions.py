@@ -1,0 +1,217 @@
+"""Transitions of a job: pure functions from a `State` to the next one.
+
+Each returns its argument unchanged if there is nothing to do, so that a caller may repeat it after a failed
+compare-and-set.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import get_args
+
+from elastic.agent.failure_detector import Evidence, Mark
+from elastic.agent.job_state import EVENTS_KEPT, Cause, Event, Member, Outcome, State
+
+_WORKER_FAILED = "worker failed"
+
+
+def record(state: State, node: str, text: str) -> State:
+    """State with one more event."""
+    events = (*state.events, Event(round(time.time(), 3), node, text))
+    return replace(state, events=events[-EVENTS_KEPT:])
+
+
+def arrive(state: State, node: str, host: str, port: int, cause: Cause | None = None) -> State:
+    """State in which the node has no running workers and waits for the next round.
+
+    `cause` is why it ended its last round: `failure` of its workers, `change` if it was the first to see newcomers;
+    `None` if the round was over anyway.
+    """
+    member = state.member(node)
+    if state.outcome or (member and member.arrived and member.port == port):
+        return state
+    if member:
+        state = _with_member(state, replace(member, arrived=True, port=port))
+        state = _without("expelled", state, node)  # it has arrived after all
+    else:
+        state = _join(state, node, host, port)
+    if node not in state.group:
+        return state
+    if state.phase in ("proposed", "running"):
+        state = _break(state, cause or "change")
+        return record(state, node, _WORKER_FAILED) if cause == "failure" else state
+    # The change may make workers of other nodes fail before the node that caused it has arrived.
+    return _break(state, cause) if cause == "change" and state.broken else state
+
+
+def _join(state: State, node: str, host: str, port: int) -> State:
+    newcomer = Member(node, state.next_join_order, host, port)
+    state = replace(
+        state,
+        members=(*state.members, newcomer),
+        next_join_order=state.next_join_order + 1,
+        changed_at=state.commits,
+    )
+    return record(state, node, "joined")
+
+
+def remove(state: State, node: str, cause: Cause, text: str) -> State:
+    """State without the node, which left cleanly (`change`) or is lost (`lost`)."""
+    if state.member(node) is None:
+        return state
+    members = tuple(member for member in state.members if member.node != node)
+    state = replace(state, members=members, removed_at=state.revision + 1)
+    for mark_ in get_args(Mark):
+        state = _without(mark_, state, node)
+    if state.outcome:
+        return state
+    return record(_break(state, cause) if node in state.group else state, node, text)
+
+
+def propose(state: State, size: int, max_restarts: int | None) -> State:
+    """State with the next group, the first `size` arrived members; or closed, after too many failures."""
+    restarts = state.restarts + (state.broken == "failure")
+    if max_restarts is not None and restarts > max_restarts:
+        return _fail_for_good(state, max_restarts)
+    arrived = sorted((one for one in state.members if one.arrived), key=lambda member: member.join_order)
+    group = tuple(member.node for member in arrived[:size])
+    group_set = {*group}
+    state = replace(
+        state,
+        round=state.round + 1,
+        phase="proposed",
+        group=group,
+        acknowledged=(),
+        members=tuple(
+            replace(one, arrived=one.arrived and one.node not in group_set) for one in state.members
+        ),
+        broken=None,
+        restarts=restarts,
+        start=state.latest,
+    )
+    text = f"round {state.round}: {len(group)} train, {len(state.standby)} on standby"
+    return record(state, group[0], text)
+
+
+def _fail_for_good(state: State, max_restarts: int) -> State:
+    limit = f"{max_restarts} restarts used up" if max_restarts else "no restarts allowed"
+    failed_nodes = (event.node for event in reversed(state.events) if event.text == _WORKER_FAILED)
+    node = next(failed_nodes, "a node")
+    return close(state, node, Outcome("failed", f"training failed on {node}: {limit}"))
+
+
+def acknowledge(state: State, node: str) -> State:
+    """State with the rank of the node confirmed; the last confirmation starts the round."""
+    if state.phase != "proposed" or node not in state.group or node in state.acknowledged:
+        return state
+    state = _without("expelled", state, node)
+    acknowledged = (*state.acknowledged, node)
+    complete = len(acknowledged) == len(state.group)
+    return replace(state, acknowledged=acknowledged, phase="running" if complete else "proposed")
+
+
+def finish(state: State, node: str, round_: int) -> State:
+    """State in which all workers of the node have succeeded in this round."""
+    member = state.member(node)
+    if member is None or state.round != round_ or node not in state.group:
+        return state
+    return _with_member(state, replace(member, finished=round_))
+
+
+def all_finished(state: State, round_: int) -> bool:
+    """Whether all workers of the round's group have succeeded."""
+    finished = {member.node for member in state.members if member.finished == round_}
+    return state.round == round_ and finished.issuperset(state.group)
+
+
+def is_over(state: State, round_: int) -> bool:
+    """Whether the round has ended; a state older than the round does not tell."""
+    return state.round > round_ or (state.round == round_ and state.phase == "forming")
+
+
+def succeed(state: State, node: str, round_: int) -> State:
+    """State of a successful job, if all nodes of the round's group have finished."""
+    return close(state, node, Outcome("succeeded")) if all_finished(state, round_) else state
+
+
+def fail(state: State, node: str, round_: int, text: str) -> State:
+    """State of a failed job, unless another round has begun."""
+    return close(state, node, Outcome("failed", text)) if state.round == round_ else state
+
+
+def close(state: State, node: str, outcome: Outcome) -> State:
+    """State of a job that has ended."""
+    if state.outcome:
+        return state
+    state = replace(state, phase="closed", outcome=outcome)
+    return record(state, node, outcome.kind if not outcome.text else f"{outcome.kind}: {outcome.text}")
+
+
+def commit(state: State, node: str, round_: int, checkpoint: str) -> State:
+    """State with `checkpoint` as the latest one; only the newest round may commit.
+
+    The pointer and the round are in one document, so that no newer round can begin in between.
+    """
+    if state.round != round_ or state.outcome or state.member(node) is None:
+        return state
+    return replace(state, latest=checkpoint, commits=state.commits + 1)
+
+
+def mark(state: State, evidence: Evidence) -> State:
+    """State with a member marked for removal."""
+    if evidence.node in _marked(state, evidence.mark) or not evidence.holds(state):
+        return state
+    return _with_marks(evidence.mark, state, (*_marked(state, evidence.mark), evidence.node))
+
+
+def remove_marked(state: State, evidence: Evidence) -> State:
+    """State without the marked member, if the evidence still holds."""
+    if evidence.node not in _marked(state, evidence.mark) or not evidence.holds(state):
+        return state
+    return remove(state, evidence.node, "lost", evidence.text)
+
+
+def ask_to_leave(state: State, node: str) -> State:
+    """State in which the node leaves after the group's next checkpoint."""
+    if node in state.leaving or state.member(node) is None:
+        return state
+    state = replace(state, leaving=(*state.leaving, node), changed_at=state.commits)
+    return record(state, node, "asked to leave")
+
+
+def clear_suspicion(state: State, node: str) -> State:
+    """State in which the node has cleared a suspicion itself."""
+    member = state.member(node)
+    if member is None or node not in state.suspects:
+        return state
+    return _without("suspects", _with_member(state, replace(member, cleared=member.cleared + 1)), node)
+
+
+def _marked(state: State, mark_: Mark) -> tuple[str, ...]:
+    nodes: tuple[str, ...] = getattr(state, mark_)
+    return nodes
+
+
+def _without(mark_: Mark, state: State, node: str) -> State:
+    return _with_marks(mark_, state, tuple(name for name in _marked(state, mark_) if name != node))
+
+
+def _with_marks(mark_: Mark, state: State, nodes: tuple[str, ...]) -> State:
+    if mark_ == "suspects":
+        return replace(state, suspects=nodes)
+    if mark_ == "expelled":
+        return replace(state, expelled=nodes)
+    return replace(state, leaving=nodes)
+
+
+def _with_member(state: State, member: Member) -> State:
+    members = tuple(member if one.node == member.node else one for one in state.members)
+    return replace(state, members=members)
+
+
+def _break(state: State, cause: Cause) -> State:
+    """State in which the group trains no more.  A lost node is the stronger cause: failures follow from it."""
+    order: tuple[Cause | None, ...] = (None, "failure", "change", "lost")
+    strongest = max(state.broken, cause, key=order.index)
+    return replace(state, phase="forming", broken=strongest, acknowledged=())

@@ -1,0 +1,230 @@
+"""DeepSpeed's heuristics for a batch size, v0.1 and v0.2, and the `Answer` that a release returns."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from elastic.constants import HCN_LIST, MOST_DIVISIONS, MOST_MICRO_BATCHES
+from elastic.deepspeed.elasticity_config import ElasticityConfig
+from elastic.deepspeed.release_behavior import LATEST, Semantics
+from elastic.divisors import maximal, minimal, sizes_of_units
+from elastic.errors import ElasticityConfigError, ElasticityError, NoWorldSizesError
+
+# DeepSpeed scales a few bases by highly composite numbers and keeps the best batch.
+#
+# Source: `elasticity/elasticity.py`: `get_candidate_batch_sizes`, `get_best_candidates`,
+# `_get_compatible_gpus_v01`.  Same answers, but divisors come from prime factors.  The functions return what
+# DeepSpeed returns, usable or not; `elastic.deepspeed.differences_from_deepspeed` lists the answers that are rejected.
+
+
+def candidates(bases: Iterable[int], cap: float, *, keeps_to_cap: bool) -> list[int]:
+    """Each base times the largest highly composite number that keeps it within `cap`, without duplicates.
+
+    A base above the cap is dropped (`keeps_to_cap`) or kept unscaled.  The order is that of a set of ints.
+    """
+    result: list[int] = []
+    for base in bases:
+        if base > cap:
+            if not keeps_to_cap:
+                result.append(base)
+        elif base == cap:
+            result.append(base)
+        else:
+            result.append(HCN_LIST[bisect_right(HCN_LIST, cap // base) - 1] * base)
+    return list(set(result))
+
+
+def best_candidate(
+    batches: Sequence[int], micro_batches: Sequence[int], low: float, high: float, prefer_larger: bool
+) -> tuple[int, list[int] | None]:
+    """Batch with the most world sizes in `low..high` ranks, ties by size; `None` if none has any."""
+    require_solvable(batches, micro_batches, high)
+    if prefer_larger:
+        # A multiple runs on all world sizes of its divisors, and is larger.
+        batches = maximal(batches)
+    best: list[int] | None = None
+    count, final = 0, min(micro_batches)
+    units = minimal(micro_batches)
+    for batch in batches:
+        sizes = sizes_of_units(batch, units, low, high)
+        wins_tie = batch > final if prefer_larger else batch < final
+        if len(sizes) > count or (len(sizes) == count and wins_tie):
+            count, best, final = len(sizes), sizes, batch
+    return int(final), best
+
+
+def compatible_v01(
+    micro_batches: Sequence[int],
+    cap: float,
+    min_gpus: float | None,
+    max_gpus: float | None,
+    prefer_larger: bool,
+    semantics: Semantics = LATEST,
+) -> tuple[int, list[int] | None]:
+    """Batch size and world sizes of v0.1; raises the release's error if a micro batch exceeds `cap`."""
+    low = min_gpus or 1
+    high = max_gpus or cap // min(micro_batches)
+    require_number(cap)
+    for micro_batch in micro_batches:
+        if not micro_batch <= cap:
+            raise semantics.small_cap_error(
+                f"micro batch {micro_batch} is larger than `max_train_batch_size`, which allows {cap} samples (per "
+                f"node in v0.2); raise `max_train_batch_size` or remove the micro batch"
+            )
+    # DeepSpeed calls numpy's lcm, which rejects an empty list and a list of booleans.
+    if all(isinstance(micro_batch, bool) for micro_batch in micro_batches):
+        raise TypeError(f"`micro_batch_sizes` must contain at least one integer: {micro_batches!r}")
+    bases = [*micro_batches, _common_multiple(micro_batches, cap if semantics.keeps_to_cap else math.inf)]
+    batches = candidates(bases, cap, keeps_to_cap=semantics.keeps_to_cap)
+    return best_candidate(batches, micro_batches, low, high, prefer_larger)
+
+
+def _common_multiple(numbers: Sequence[int], most: float) -> int:
+    """Least common multiple, or that of the first numbers if it already exceeds `most`."""
+    if not all(isinstance(number, int) for number in numbers):
+        return math.lcm(*numbers)  # raises the TypeError
+    result = 1
+    for number in numbers:
+        result = math.lcm(result, number)
+        if result > most:
+            break
+    return result
+
+
+def require_solvable(batches: Sequence[int], micro_batches: Sequence[int], high: float) -> None:
+    """Raise an `ElasticityConfigError` if the search would take too long."""
+    # The candidates are the micro batches, scaled, and their least common multiple.
+    number = max(len(set(batches)) - 1, len(set(micro_batches)))
+    if number > MOST_MICRO_BATCHES:
+        raise ElasticityConfigError(
+            f"`micro_batch_sizes` has {number} sizes; at most {MOST_MICRO_BATCHES} are supported"
+        )
+    if high > MOST_DIVISIONS and any(batch > MOST_DIVISIONS**2 for batch in batches):
+        raise ElasticityConfigError(
+            f"a batch above {MOST_DIVISIONS**2} cannot be searched for more than {MOST_DIVISIONS} world "
+            "sizes: reduce `max_train_batch_size` or `max_gpus`"
+        )
+
+
+def require_number(cap: object) -> None:
+    """Raise a `TypeError` that names the key; DeepSpeed's arithmetic would raise one without it."""
+    if cap is None or isinstance(cap, (str, bytes, list, dict)):
+        raise TypeError(f"`max_train_batch_size` must be a number, not {cap!r}")
+
+
+def largest_micro_batch(batch: int, ranks: int, micro_batches: Iterable[int]) -> int | None:
+    """Largest micro batch that divides the integer part of a rank's share, as in DeepSpeed."""
+    share = batch // ranks
+    fitting = [micro_batch for micro_batch in micro_batches if share % micro_batch == 0]
+    return int(max(fitting)) if fitting else None
+
+
+# Elasticity v0.2: whole nodes and model parallelism on top of the v0.1 heuristic.
+#
+# Source: `elasticity/elasticity.py`, `_get_compatible_gpus_v02` (0.7.0 to 0.19.7). DeepSpeed's answers depend on its
+# truncating divisions, the floats of the fallback and the division by GPUs instead of ranks, so they are kept.
+
+
+def solve_v02(config: ElasticityConfig, gpus: int, semantics: Semantics = LATEST) -> Answer:
+    """Batch, data-parallel sizes and micro batch for `gpus` GPUs; a separate batch if they are not admissible.
+
+    Raises `ElasticityError` if a copy of the model spans nodes, `NoWorldSizesError` if no number of nodes is
+    admissible, and the errors of `compatible_v01`.
+    """
+    batch, sizes = compatible_v02(config, semantics)
+    if gpus // config.model_parallel_size in sizes:
+        micro = micro_batch_v02(config, batch, gpus)
+        return Answer(config, batch, sizes, micro, True, int(gpus // config.model_parallel_size))
+    lone_batch, ranks = fallback_v02(config, gpus)
+    micro = micro_batch_v02(config, lone_batch, gpus)
+    return Answer(config, int(lone_batch), [ranks], micro, True, ranks, fallback=True)
+
+
+def ranks_per_node(gpus_per_node: int, model_parallel_size: int) -> int:
+    """Data-parallel ranks per node; raises `ElasticityError` if a copy of the model spans nodes."""
+    if gpus_per_node % model_parallel_size != 0:
+        raise ElasticityError(
+            f"`num_gpus_per_node` {gpus_per_node} is not a multiple of "
+            f"`model_parallel_size` {model_parallel_size}"
+        )
+    return gpus_per_node // model_parallel_size
+
+
+def compatible_v02(config: ElasticityConfig, semantics: Semantics = LATEST) -> tuple[int, list[int]]:
+    """Batch size and data-parallel sizes of v0.2, which plans whole nodes.
+
+    DeepSpeed's truncating division turns a `max_gpus` below one node into 0, which means no bound.
+    """
+    ranks = ranks_per_node(config.num_gpus_per_node, config.model_parallel_size)
+    require_number(config.max_acceptable_batch_size)
+    batch, nodes = compatible_v01(
+        config.micro_batches,
+        int(config.max_acceptable_batch_size / ranks),
+        int(config.min_gpus / config.num_gpus_per_node),
+        int(config.max_gpus / config.num_gpus_per_node),
+        config.prefer_larger_batch_size,
+        semantics,
+    )
+    if nodes is None:
+        raise NoWorldSizesError("no number of nodes is admissible")
+    return int(batch * ranks), [int(node * ranks) for node in nodes]
+
+
+def fallback_v02(config: ElasticityConfig, gpus: int) -> tuple[float, int]:
+    """Batch and data-parallel size that v0.2 uses at a GPU count outside its list.
+
+    Uses floats like DeepSpeed, whose rounding decides the answer: 3 GPUs of an 8-GPU node with `model_parallel_size` 2
+    are 1.5 ranks.
+    """
+    ranks = config.num_gpus_per_node // config.model_parallel_size
+    current = (gpus / config.num_gpus_per_node) * ranks
+    batches: list[float] = []
+    for micro_batch in config.micro_batches:
+        smallest = micro_batch * current
+        batches.append(math.floor(config.max_acceptable_batch_size / float(smallest)) * smallest)
+    return (max(batches) if config.prefer_larger_batch_size else min(batches)), int(current)
+
+
+def micro_batch_v02(config: ElasticityConfig, batch: float, gpus: int) -> int | None:
+    """Micro batch that v0.2 reports: the largest that fits, or the first one if `prefer_larger_batch` is false.
+
+    DeepSpeed divides by GPUs instead of data-parallel ranks, so with model parallelism the micro batch may be
+    missing or not fit.
+    """
+    chosen: int | None = None
+    for micro_batch in config.micro_batches:
+        if batch // gpus % micro_batch == 0:
+            if chosen is None:
+                chosen = micro_batch
+            if config.prefer_larger_batch_size and chosen < micro_batch:
+                chosen = micro_batch
+    return None if chosen is None else int(chosen)
+
+
+# Answer of a release, usable or not.
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Answer of a release for a block; `world_sizes` count data-parallel ranks."""
+
+    config: ElasticityConfig
+    batch_size: int
+    """Samples per optimizer step."""
+    world_sizes: list[int] | None
+    micro_batch_size: int | None = None
+    has_micro_batch: bool = False
+    """Whether the release also returns the micro batch, even if it is `None`."""
+    ranks: int | None = None
+    """Data-parallel size of the micro batch."""
+    fallback: bool = False
+    """Whether the batch is v0.2's fallback for a size outside its list."""
+
+    def as_tuple(self) -> tuple[int, list[int] | None] | tuple[int, list[int] | None, int | None]:
+        """Answer in DeepSpeed's format: two values, or three with the micro batch."""
+        if self.has_micro_batch:
+            return self.batch_size, self.world_sizes, self.micro_batch_size
+        return self.batch_size, self.world_sizes

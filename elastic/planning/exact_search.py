@@ -1,0 +1,223 @@
+"""`search`: the optimal batch, found by counting the world sizes of every batch under the cap."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import compress, islice
+
+from elastic.deepspeed.release_behavior import LATEST, Semantics
+from elastic.divisors import divisors_up_to, minimal
+from elastic.errors import ElasticityConfigError
+from elastic.json_types import Json
+from elastic.planning.elasticity_block import LARGEST_COUNT, Block, read_block
+from elastic.planning.plan import Plan, make_rows, plan
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Optimal batch for the wanted world sizes, and the heuristic's batch to compare with."""
+
+    exact: Plan
+    """Optimal plan; its rows are the wanted sizes that it admits."""
+    heuristic: Plan | None
+    """Heuristic plan, limited to the wanted sizes; `None` if the heuristic finds no plan."""
+    wanted: tuple[int, ...]
+    """Data-parallel world sizes that count, ascending."""
+    ties: int
+    """Number of batch sizes that admit as many world sizes, including the optimum."""
+
+    @property
+    def lost(self) -> int:
+        """How many fewer world sizes the heuristic's batch admits."""
+        return len(self.exact.rows) - (len(self.heuristic.rows) if self.heuristic else 0)
+
+    @property
+    def missed(self) -> tuple[int, ...]:
+        """World sizes of the optimum that the heuristic's batch does not admit."""
+        admitted = set(self.heuristic.world_sizes) if self.heuristic else set()
+        return tuple(size for size in self.exact.world_sizes if size not in admitted)
+
+
+def search(
+    config: Mapping[str, Json],
+    world_sizes: Iterable[int] | None = None,
+    *,
+    semantics: Semantics = LATEST,
+) -> Search:
+    """Find the batch up to the cap that admits most of `world_sizes`; `prefer_larger_batch` breaks ties.
+
+    `world_sizes` are data-parallel; by default, all between `min_gpus` and `max_gpus` (only whole nodes in v0.2).
+    `semantics` applies to the heuristic.  Raises `ElasticityConfigError`, which names the key, for an invalid block, a
+    cap that is too large to search, and if no batch admits any wanted size.
+    """
+    block = read_block(config, semantics)
+    _require_countable(block.max_train_batch_size)
+    sizes = _range(block) if world_sizes is None else _checked(world_sizes)
+    batch, ties = _best_batch(block, sizes)
+    admitted = [size for size in sizes if _admits(block, batch, size)]
+    exact = Plan(block, batch, make_rows(block, batch, admitted), semantics)
+    return Search(exact, _heuristic_plan(config, sizes, semantics), tuple(sizes), ties)
+
+
+def keeping_batch(
+    batch_size: int,
+    micro_batch_sizes: Sequence[int] | None = None,
+    *,
+    min_world_size: int = 1,
+    max_world_size: int = 10000,
+) -> dict[int, tuple[int, ...]]:
+    """World sizes that keep a fixed global batch, each with its possible micro batches.
+
+    Micro batches are taken from `micro_batch_sizes`, by default from all sizes; ascending, in samples.  Accumulation
+    steps are `batch_size // (micro * world_size)`.  Raises `ElasticityConfigError` for numbers that are not positive
+    ints.
+    """
+    for name, value in (("batch_size", batch_size), ("min_world_size", min_world_size)):
+        _require_positive(name, value)
+    allowed = None if micro_batch_sizes is None else sorted(set(micro_batch_sizes))
+    for micro in allowed or ():
+        _require_positive("micro_batch_sizes", micro)
+    result: dict[int, tuple[int, ...]] = {}
+    for size in divisors_up_to(batch_size, max_world_size):
+        share = batch_size // size
+        fitting = divisors_up_to(share, share) if allowed is None else [m for m in allowed if share % m == 0]
+        if size >= min_world_size and fitting:
+            result[size] = tuple(fitting)
+    return result
+
+
+def _require_positive(name: str, value: object) -> None:
+    if type(value) is not int or value < 1:
+        raise ElasticityConfigError(f"`{name}` must be a positive int, not {value!r}")
+
+
+def _require_countable(cap: int) -> None:
+    limit, advice = LARGEST_WITH_NUMPY, ""
+    if not has_numpy():
+        limit, advice = LARGEST_CAP, f", {LARGEST_WITH_NUMPY} with numpy: install `deepspeed-config[search]`"
+    if cap > limit:
+        raise ElasticityConfigError(
+            f"`elasticity.max_train_batch_size` {cap} is above the limit of an exact search "
+            f"({limit}{advice}); lower it, or use the heuristic plan"
+        )
+
+
+def _range(block: Block) -> list[int]:
+    """Data-parallel sizes in the block's range of GPUs (v0.2: whole nodes) that fit the cap."""
+    step = block.ranks_per_node
+    least, most = -(-block.min_gpus // block.model_parallel_size), block.max_gpus // block.model_parallel_size
+    most = min(most, block.max_train_batch_size // min(block.micro_batch_sizes))
+    return list(range(-(-least // step) * step, most + 1, step))
+
+
+def _checked(world_sizes: Iterable[int]) -> list[int]:
+    sizes = set()
+    for index, size in enumerate(world_sizes):
+        if type(size) is not int or not 1 <= size <= LARGEST_COUNT:
+            raise ElasticityConfigError(f"`world_sizes[{index}]` must be a positive int, not {size!r}")
+        sizes.add(size)
+    return sorted(sizes)
+
+
+def _best_batch(block: Block, wanted: Sequence[int]) -> tuple[int, int]:
+    """Batch with the most wanted sizes, and the number of ties."""
+    result = best_batch(
+        block.max_train_batch_size, block.micro_batch_sizes, wanted, larger=block.prefer_larger_batch
+    )
+    if result is None:
+        raise ElasticityConfigError(
+            f"no batch up to `elasticity.max_train_batch_size` {block.max_train_batch_size} runs on any of "
+            f"{len(wanted)} world sizes with `elasticity.micro_batch_sizes` {list(block.micro_batch_sizes)}"
+        )
+    return result
+
+
+def _admits(block: Block, batch: int, size: int) -> bool:
+    return any(batch % (micro * size) == 0 for micro in block.micro_batch_sizes)
+
+
+def _heuristic_plan(config: Mapping[str, Json], wanted: Sequence[int], semantics: Semantics) -> Plan | None:
+    try:
+        heuristic = plan(config, semantics=semantics)
+    except ElasticityConfigError:
+        return None
+    wanted_sizes = set(wanted)
+    rows = tuple(row for row in heuristic.rows if row.world_size in wanted_sizes)
+    return Plan(heuristic.block, heuristic.batch_size, rows, semantics, heuristic.notes)
+
+
+# A batch `b` runs on `w` ranks if `b = w * k` and some micro batch divides `k`. So each world size adds one to the
+# batches `w, 2w, 3w, ...` whose factor `k` is such a multiple: a sieve of cost `cap x ln(sizes)`. It uses numpy if
+# that is installed (the extra `search`) and the cap is large enough to justify the import.
+
+LARGE_CAP = 10**5
+"""Samples from which importing numpy, a tenth of a second, is faster than counting without it."""
+LARGEST_CAP, LARGEST_WITH_NUMPY = 10**7, 10**8
+"""Largest caps without and with numpy: some seconds, and some bytes per sample."""
+
+
+def has_numpy() -> bool:
+    """Whether numpy is installed."""
+    return find_spec("numpy") is not None
+
+
+def best_batch(
+    cap: int, micro_batches: Sequence[int], wanted: Sequence[int], *, larger: bool
+) -> tuple[int, int] | None:
+    """Batch with the most `wanted` sizes (ascending), and the number of ties; `None` if none admits any.
+
+    `larger` selects the largest of the ties instead of the smallest.
+    """
+    units = minimal(micro_batches)
+    use_numpy = cap > LARGE_CAP and has_numpy()
+    return (with_numpy if use_numpy else without_numpy)(cap, units, wanted, larger=larger)
+
+
+def without_numpy(
+    cap: int, units: Sequence[int], wanted: Sequence[int], *, larger: bool
+) -> tuple[int, int] | None:
+    """Count with one step per batch and size; no unit is a multiple of another."""
+    factors = _multiples(units, cap // wanted[0] if wanted else 0)
+    counts = array("L", bytes(array("L").itemsize * (cap + 1)))
+    for size in wanted:
+        for factor in islice(factors, bisect_right(factors, cap // size)):
+            counts[factor * size] += 1
+    most = max(counts)
+    if most == 0:
+        return None
+    last = cap - counts[::-1].index(most)
+    return last if larger else counts.index(most), counts.count(most)
+
+
+def _multiples(units: Sequence[int], most: int) -> Sequence[int]:
+    """Multiples of any of the units, ascending."""
+    splits = bytearray(most + 1)
+    for unit in units:
+        splits[unit::unit] = b"\1" * (most // unit)
+    return array("L", compress(range(most + 1), splits))
+
+
+def with_numpy(
+    cap: int, units: Sequence[int], wanted: Sequence[int], *, larger: bool
+) -> tuple[int, int] | None:
+    """Count all batches of a size at once."""
+    import numpy as np
+
+    dtype = np.uint16 if len(wanted) < 2**16 else np.uint32
+    splits = np.zeros(cap + 1, dtype=dtype)
+    for unit in units:
+        splits[unit::unit] = 1
+    counts = np.zeros(cap + 1, dtype=dtype)
+    for size in wanted:
+        if size > cap:
+            break
+        counts[::size] += splits[: cap // size + 1]
+    most = int(counts.max(initial=0))
+    if most == 0:
+        return None
+    best = np.flatnonzero(counts == most)
+    return int(best[-1 if larger else 0]), len(best)

@@ -1,0 +1,64 @@
+"""Watchdog: a process per worker, whose end makes the kernel kill the worker when its lease expires.
+
+The worker starts it as `lease_watchdog.py LEASE DESCRIPTOR` (`process_termination.start_watchdog`).  A check by the
+worker itself is not enough: it may be frozen between the check and the next action, and act when it wakes up.  So a
+kernel timer kills the watchdog when the lease expires; the watchdog only resets the timer while the agent renews the
+lease.  Its end closes a pipe, which makes the kernel send SIGKILL to the worker and its children.  This also kills
+stopped processes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import struct
+import sys
+import time
+from collections.abc import Callable
+
+_BOOTTIME = 7
+"""`CLOCK_BOOTTIME` in linux/time.h, the clock of `elastic.worker.lease.now`."""
+_ABSOLUTE = 1
+"""`TIMER_ABSTIME` in linux/time.h."""
+_EVENT_WORDS = 16
+"""64 bytes of `struct sigevent` in asm-generic/siginfo.h: a value of two words, the signal, what to do."""
+_PAUSE = 100
+"""Milliseconds between two checks of the lease."""
+
+
+def main() -> None:
+    """Run until the lease has expired or the worker has ended; signal when the timer is set."""
+    lease, pipe, worker = os.open(sys.argv[1], os.O_RDONLY), int(sys.argv[2]), os.getppid()
+    die_at = _timer()
+    worker_end = select.poll()
+    worker_end.register(pipe, select.POLLERR)
+    is_ready = False
+    while os.getppid() == worker:
+        expiry: float = struct.unpack("<d", os.pread(lease, 8, 0))[0]
+        if expiry <= time.clock_gettime(_BOOTTIME):
+            return
+        die_at(expiry)
+        is_ready = is_ready or os.write(pipe, b"\1") > 0
+        if worker_end.poll(_PAUSE):
+            return
+
+
+def _timer() -> Callable[[float], None]:
+    """Function that sets the time at which the kernel kills this process."""
+    libc = ctypes.CDLL(None)
+    event = (ctypes.c_int * _EVENT_WORDS)(0, 0, signal.SIGKILL, 0)  # 0: SIGEV_SIGNAL
+    timer = ctypes.c_void_p()
+    if libc.timer_create(_BOOTTIME, ctypes.byref(event), ctypes.byref(timer)) != 0:
+        return lambda _: None  # without the timer, this process has to be awake to end in time
+
+    def die_at(time_: float) -> None:
+        at = (ctypes.c_long * 4)(0, 0, int(time_), int(time_ % 1 * 1e9))
+        libc.timer_settime(timer, _ABSOLUTE, ctypes.byref(at), None)
+
+    return die_at
+
+
+if __name__ == "__main__":
+    main()

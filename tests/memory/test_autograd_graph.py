@@ -1,0 +1,62 @@
+"""Graph of a forward pass, and the lifetimes that a pass gives its tensors, worked out by hand."""
+
+from __future__ import annotations
+
+from dsconfig.memory.autograd_graph import Adapter, Tape, module_visits, modules_never_left
+from tests.memory.tiny import HIDDEN, INPUT, OUTPUT, run, tiny_setup, two_layers
+
+
+def checkpointed(active: bool) -> Tape:
+    """The two layers, of which the second can be checkpointed."""
+    tape = Tape(2)
+    first, second = tape.projection("first", 4, 2), tape.projection("second", 3, 4)
+    x = tape.op([], tape.tensor(INPUT, requires_grad=False))
+    with tape.scope(first):
+        y = tape.op([x], tape.tensor(HIDDEN), [x], first.weights)
+    with tape.checkpoint(y, active), tape.scope(second):
+        wide = tape.op([y], tape.tensor(10 * HIDDEN), [y], second.weights)
+        z = tape.op([wide], tape.tensor(OUTPUT), [wide])
+    tape.op([z], tape.tensor(1))
+    return tape
+
+
+def test_hooks_run_in_order() -> None:
+    visits = [
+        (visit.module.name, visit.is_entry, visit.is_backward) for visit in module_visits(two_layers().steps)
+    ]
+    assert visits == [
+        ("first", True, False),
+        ("first", False, False),
+        ("second", True, False),
+        ("second", False, False),
+        ("second", True, True),
+        ("second", False, True),
+        ("first", True, True),  # the input needs no gradient, so the backward hook of `first` never fires
+    ]
+    assert [module.name for module in modules_never_left(module_visits(two_layers().steps))] == ["first"]
+
+
+def test_a_checkpointed_segment_keeps_its_input_only() -> None:
+    whole = run(tiny_setup(0), checkpointed(False))[1].rank.peaks
+    segment = run(tiny_setup(0), checkpointed(True))[1].rank.peaks
+    # As the loss is computed, `wide` is saved without a checkpoint and gone with one.
+    assert whole["forward"].live["activations"] == 2 * (INPUT + HIDDEN + 10 * HIDDEN + OUTPUT + 1)
+    # Then the peak is where `wide` becomes `z`.
+    assert segment["forward"].live["activations"] == 2 * (INPUT + HIDDEN + 10 * HIDDEN + OUTPUT)
+    assert segment["backward"].live["activations"] == whole["backward"].live["activations"]
+
+
+def test_only_the_adapters_of_a_lora_model_are_trained() -> None:
+    tape = Tape(2, adapter=Adapter(rank=1, targets=frozenset({"second"})))
+    tape.projection("first", 4, 2)
+    tape.projection("second", 3, 4)
+    trained = {weight.name: weight.shape for weight in tape.weights if weight.requires_grad}
+    assert trained == {"second.lora_A.default": (1, 4), "second.lora_B.default": (3, 1)}
+
+
+def test_row_parallel_layers_keep_their_bias_whole() -> None:
+    tape = Tape(2)
+    tape.projection("mlp.up_proj", 8, 2, 8)
+    tape.projection("mlp.down_proj", 2, 8, 2)
+    tape.apply_tensor_parallel(2, head=False)
+    assert [weight.tp_size for weight in tape.weights] == [2, 2, 2, 1]
