@@ -7,8 +7,8 @@ RELEASE ?= 0.19.8
 NPM := $(or $(shell command -v npm),$(abspath $(BIN)/npm))
 
 .PHONY: address agent bench canary cases census check clean crashes demo dist docs freezes fuzz generate growth help latency \
-	lint news packages parity parity-sample pins playground pytest readme scale schemastore serve site-playground site-test \
-	soak test test-fast vscode vscode-test worker
+	lint news packages parity parity-sample pins playground pytest readme recipes scale schemastore serve site-playground \
+	site-test soak test test-fast vscode vscode-test worker
 
 # List the targets, each with the first line of its comment.
 help:
@@ -138,6 +138,10 @@ dist: .dist/.installed
 	mkdir sbom
 	.dist/bin/cyclonedx-py environment --pyproject .dist/pyproject.toml --mc-type library --output-reproducible \
 		--output-file sbom/deepspeed-config.cdx.json .dist/runtime/bin/python
+
+# Write the conda recipe of the release in dist/, and the repository that pre-commit installs it from, into build/recipes.
+recipes: $(VENV)/.dev
+	$(BIN)/python $(PINS)/recipes.py
 
 .dist/.installed: $(PINS)/build.txt
 	rm -rf .dist

@@ -9,6 +9,7 @@ from dsconfig.core.diagnostic import Diagnostic, Effect, Location
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import UnknownReleaseError, resolve
 from dsconfig.document.document import location, location_of
+from dsconfig.document.tree import UNKNOWN
 from dsconfig.evaluation.rule_context import MAX_FINDINGS
 from dsconfig.job.job_facts import DSCONFIG_KEY, EXPECTED_VALUES, is_valid_setting
 
@@ -170,6 +171,8 @@ def _diagnostic(
 
 
 def _block(document: Document, block: object) -> Iterator[Suppression | Diagnostic]:
+    if block is UNKNOWN:  # the program computes it
+        return
     if not isinstance(block, dict):
         yield _malformed(document, (DSCONFIG_KEY,), "an object with the key `ignore`")
         return
@@ -180,7 +183,7 @@ def _block(document: Document, block: object) -> Iterator[Suppression | Diagnost
         case dict() as by_path:
             for below, selectors in by_path.items():
                 yield from _selectors(document, (DSCONFIG_KEY, "ignore", below), selectors, below)
-        case _:
+        case ignored if ignored is not UNKNOWN:
             yield _malformed(
                 document, (DSCONFIG_KEY, "ignore"), "a list of rules, or an object of such lists by key"
             )
@@ -189,6 +192,8 @@ def _block(document: Document, block: object) -> Iterator[Suppression | Diagnost
 def _job_facts(document: Document, block: Mapping[object, object]) -> Iterator[Diagnostic]:
     """Report the invalid keys beside `ignore`, which state facts about the job."""
     for key, value in block.items():
+        if value is UNKNOWN:
+            continue
         path, where = (DSCONFIG_KEY, str(key)), location_of(document, (DSCONFIG_KEY, str(key)), "key")
         if key in EXPECTED_VALUES:
             problem = None if is_valid_setting(str(key), value) else f"expected {EXPECTED_VALUES[str(key)]}"
@@ -200,7 +205,18 @@ def _job_facts(document: Document, block: Mapping[object, object]) -> Iterator[D
                 )
         elif key != "ignore":
             expected = f"expected one of {', '.join(('ignore', *EXPECTED_VALUES))}"
-            yield _diagnostic(f"unknown key `{key}`: {expected}", path, where, "remove it")
+            yield _diagnostic(f"unknown key `{key}`: {expected}", path, where, _instead_of(str(key)))
+
+
+def _instead_of(key: str) -> str:
+    """Return what to do about an unknown key: `world_size` means `world-size`, as in Python."""
+    hyphenated = key.replace("_", "-")
+    if hyphenated in EXPECTED_VALUES:
+        return f"write it as `{hyphenated}`"
+    from dsconfig.core.wording import closest
+
+    similar = closest(hyphenated, ("ignore", *EXPECTED_VALUES))
+    return f"did you mean `{similar[0]}`? If not, remove it" if similar else "remove it"
 
 
 def _unknown_release(text: str) -> str | None:
@@ -214,6 +230,8 @@ def _unknown_release(text: str) -> str | None:
 def _selectors(
     document: Document, path: KeyPath, selectors: object, below: str = ""
 ) -> Iterator[Suppression | Diagnostic]:
+    if selectors is UNKNOWN:
+        return
     if not isinstance(selectors, list):
         yield _malformed(document, path, "a list of rules")
         return
@@ -221,7 +239,7 @@ def _selectors(
         item_path = (*path, index)
         if isinstance(selector, str):
             yield Suppression(selector, item_path, location_of(document, item_path), scope_key=below)
-        else:
+        elif selector is not UNKNOWN:
             yield _malformed(document, item_path, "the code or name of a rule")
 
 

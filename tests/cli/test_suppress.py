@@ -9,6 +9,7 @@ import pytest
 from dsconfig.check.suppressions import SuppressionResult, apply
 from dsconfig.core.diagnostic import Diagnostic, Effect, Location
 from dsconfig.document import Document, read_dict, read_text
+from dsconfig.launch.python.config_dicts import python_configs
 
 RULES = {
     "DSC008": "unused-suppression",
@@ -44,6 +45,35 @@ def codes(diagnostics: tuple[Diagnostic, ...]) -> list[str]:
 def test_without_suppressions_nothing_changes() -> None:
     result = suppressed('{"a": 1}', ("DSC101", "a"))
     assert (codes(result.kept), result.suppressed, result.unused) == (["DSC101"], (), ())
+
+
+@pytest.mark.parametrize(
+    ("key", "help"),
+    [
+        ("world_size", "write it as `world-size`"),
+        ("modle", "did you mean `model`? If not, remove it"),
+        ("unrelated_words", "remove it"),
+    ],
+)
+def test_an_unknown_key_of_the_block_has_a_remedy(key: str, help: str) -> None:
+    (unused,) = suppressed(f'{{"$dsconfig": {{"{key}": 8}}}}').unused
+    assert unused.help == help
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "settings",
+        "{'ignore': rules}",
+        "{'ignore': [rule]}",
+        "{'ignore': {'fp16': rules}}",
+        "{'target': release}",
+    ],
+)
+def test_a_block_that_a_program_computes_is_not_malformed(block: str) -> None:
+    text = f"ds_config = {{'train_batch_size': 8, 'fp16': {{}}, '$dsconfig': {block}}}"
+    (config,) = python_configs(text, "<x>")
+    assert apply(config.document, []).unused == ()
 
 
 @pytest.mark.parametrize("selector", ["DSC101", "dsc101", "DSC1", "DSC", "unknown-key"])

@@ -144,6 +144,7 @@ def test_what_the_program_may_change_is_unknown(
             " 'train_batch_size': {'type': 'integer'}}}"
         ),
         "ds_config_help = {'zero_optimization': {'stage': 'the ZeRO stage'}, 'train_batch_size': 'samples per step'}",
+        "SOURCES = {'zero_optimization': 'get_zero_config', 'fp16': 'get_fp16_config', 'bf16': 'config.py:get_bf16'}",
         "TYPES = {'train_batch_size': int, 'zero_optimization': dict}",
         "from hydra import initialize\ninitialize(config={'fp16': {}})",
         "from torch.nn import Init\nInit(config={'fp16': {}})",

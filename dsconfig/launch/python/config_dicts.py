@@ -456,7 +456,12 @@ class _Source:
 
 
 def _has_config_values(value: ast.expr) -> bool:
-    """Whether the values of a dict can be those of a config: a JSON Schema or a table of help texts has others."""
+    """Whether the values of a dict can be those of a config: a JSON Schema or a table of texts has others."""
+    items = [member_of(value, key) for key in keys_of(value)]
+    constants = [item.value for item in items if isinstance(item, ast.Constant)]
+    strings = [each for each in constants if isinstance(each, str)]
+    if len(items) == len(strings) > 1 and "auto" not in strings:
+        return False
     for key in keys_of(value):
         item = member_of(value, key)
         if isinstance(item, ast.Name) and item.id in _TYPES:
