@@ -1,10 +1,19 @@
-"""Hostfile of DeepSpeed's launcher: hosts with slots, and the lines that the launcher rejects."""
+"""Hostfile of DeepSpeed's launcher: hosts with slots, lines that the launcher rejects, and the processes it starts."""
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Mapping
 
+from dsconfig.core.file_access import contents
 from dsconfig.core.json_types import NamedTuple
+from dsconfig.launch.repository import search
+
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
+if TYPE_CHECKING:
+    from dsconfig.launch.launcher_call import LauncherCall
+    from dsconfig.launch.shell.interpreter import Shell
 
 
 class HostfileProblem(NamedTuple):
@@ -64,13 +73,89 @@ def included_slots(words: str) -> dict[str, list[int] | None] | None:
     for node in words.split("@"):
         host, colon, slots = node.partition(":")
         if not colon:
-            hosts[host] = None
+            hosts.setdefault(host, None)
             continue
         numbers = [part.strip() for part in slots.split(",")]
         if not all(part.isdecimal() and len(part) < _LONGEST_NUMBER for part in numbers):
             return None
-        hosts[host] = [int(part) for part in numbers]
+        hosts[host] = [*(hosts.get(host) or ()), *map(int, numbers)]
     return hosts
 
 
 _LONGEST_NUMBER = 10
+
+
+# Processes that `deepspeed` starts on the hosts.
+
+_MAX_SIZE = 1 << 20
+_MAX_SLOTS = 1024
+
+
+def hosts_of(path: str, folder: str, script: Shell) -> Mapping[str, int] | None:
+    """Return the slots by host of a hostfile that a script names; None if they are unknown, or if DeepSpeed rejects it.
+
+    A file that the script writes is known if it is a here-document. `folder`: directory that `cd` has entered.
+    """
+    if not path or "$" in path or "`" in path or os.path.isabs(path):
+        return None  # the repository does not say what stands at /job/hostfile
+    if (written := script.output.documents.get(path)) is not None:
+        text = written.text
+    else:
+        file = search(path, script.location, folder).path if script.location else None
+        if file is None or _may_write(script, path):
+            return None
+        try:
+            text = contents(file, _MAX_SIZE).decode("utf-8", "replace")
+        except OSError:
+            return None
+    hostfile = read_hostfile(text)
+    return None if hostfile.problems or "$" in text else hostfile.slots
+
+
+_REDIRECTION = re.compile(
+    r"""(?:>|\btee\s+(?:-a\s+)?|\b(?:cp|mv|sed\s+-i)\s[^\n|;&]{0,200}?\s)\s*["']?([\w./${}-]+)"""
+)
+_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
+
+
+def _may_write(script: Shell, path: str) -> bool:
+    """Whether a script redirects output to a file."""
+    name = os.path.basename(path)
+    for match in _REDIRECTION.finditer(script.text):
+        variable = _VARIABLE.fullmatch(match[1])
+        targets = script.values.variables.get(variable[1], ()) if variable else (match[1],)
+        if any(os.path.basename(each) == name for each in targets):
+            return True
+    return False
+
+
+def count_slots(slots: Mapping[str, int], launcher: LauncherCall) -> int | None:
+    """Count the processes that `deepspeed` starts on the hosts of a hostfile; None if it rejects its flags.
+
+    Source: deepspeed launcher/runner.py:parse_resource_filter, main.
+    """
+    flags = launcher.flags
+    include, exclude = flags.get("include", ""), flags.get("exclude", "")
+    has_gpus = not {"num_gpus", "num_accelerators"}.isdisjoint(flags)
+    if (include and exclude) or ((include or exclude) and (has_gpus or "num_nodes" in flags)):
+        return None
+    active = {host: set(range(min(count, _MAX_SLOTS))) for host, count in slots.items()}
+    if include or exclude:
+        chosen = included_slots(include or exclude)
+        if chosen is None or any(
+            host not in active or not active[host].issuperset(numbers or ())
+            for host, numbers in chosen.items()
+        ):
+            return None
+        named = {host: active[host] if numbers is None else set(numbers) for host, numbers in chosen.items()}
+        active = named if include else {host: all_ - named.get(host, set()) for host, all_ in active.items()}
+    hosts = [numbers for numbers in active.values() if numbers]
+    if "num_nodes" in flags:
+        nodes = launcher.number("num_nodes")
+        if not nodes:
+            return None
+        hosts = hosts[:nodes]
+    if has_gpus:
+        gpus = launcher.number("num_gpus", "num_accelerators")
+        return gpus * len(hosts) if gpus else None
+    return sum(map(len, hosts)) or None

@@ -13,15 +13,10 @@ from itertools import islice, pairwise, takewhile
 from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.job.detect_consumer import LaunchArguments
 from dsconfig.launch.launch_file_formats import FORMATS, Format, matches_format
-from dsconfig.launch.launched_job import (
-    Processes,
-    count_processes,
-    decode_config,
-    open_variables,
-    solve_for_ranks,
-)
+from dsconfig.launch.launched_job import decode_config
 from dsconfig.launch.launcher_call import LauncherCall, launcher_call
 from dsconfig.launch.model_argument import LORA_TARGET_KEYS
+from dsconfig.launch.process_count import Processes, count_processes, open_variables, solve_for_ranks
 from dsconfig.launch.repository import FOLDER_STEPS, Budget, SpentError, is_preset_name
 from dsconfig.launch.shell.interpreter import Shell, ShellCommand
 from dsconfig.launch.training_arguments import read_arguments
@@ -81,15 +76,15 @@ class Command(NamedTuple):
 def commands_in(shell: Shell) -> Iterator[Command]:
     """Yield each command of a shell text that runs DeepSpeed with a config."""
     for each in shell.commands():
-        if command := _command(each):
+        if command := _command(each, shell):
             yield command
 
 
-def _command(shell: ShellCommand) -> Command | None:
+def _command(shell: ShellCommand, script: Shell) -> Command | None:
     words = shell.words
     flags = _flags(words)
     if (path := _elastic_config(words)) is not None:
-        ranks = count_processes(flags, shell).ranks
+        ranks = count_processes(flags, shell, script).ranks
         return Command(path, "elastic run", "elastic", None, flags, ranks, shell.offset, shell.folder)
     program = _program_format(words, flags) if flags else None
     config_flag = next(
@@ -105,7 +100,7 @@ def _command(shell: ShellCommand) -> Command | None:
     consumer = CONFIG_FLAGS.get(config_flag, "accelerate")
     if program is not None and config_flag in ("deepspeed", "accelerate_config", ""):
         consumer = program.reader
-    return _command_of(shell, flags, config_flag, consumer, program)
+    return _command_of(shell, script, flags, config_flag, consumer, program)
 
 
 def program_commands_in(shell: Shell) -> Iterator[Command]:
@@ -114,17 +109,22 @@ def program_commands_in(shell: Shell) -> Iterator[Command]:
         program = _program_file(each.words)
         before = each.words[: each.words.index(program)] if program in each.words else each.words[:1]
         if program and any(_STARTS_PROGRAMS.fullmatch(os.path.basename(word)) for word in before):
-            yield _command_of(each, _flags(each.words), "", "", None)
+            yield _command_of(each, shell, _flags(each.words), "", "", None)
 
 
 _STARTS_PROGRAMS = re.compile(r"python[\d.]*|torchrun|deepspeed|accelerate|torch\.distributed\.\w+")
 
 
 def _command_of(
-    shell: ShellCommand, flags: dict[str, Json], config_flag: str, consumer: str, program: Format | None
+    shell: ShellCommand,
+    script: Shell,
+    flags: dict[str, Json],
+    config_flag: str,
+    consumer: str,
+    program: Format | None,
 ) -> Command:
     words = shell.words
-    open_names, counts = open_variables(shell), count_processes(flags, shell)
+    open_names, counts = open_variables(shell), count_processes(flags, shell, script)
     dependent = _dependent_words(shell, open_names)
     unexpanded = [name for name, value in flags.items() if isinstance(value, str) and "$" in value]
     return Command(

@@ -17,6 +17,10 @@ _SWITCHES = frozenset(
 )  # fmt: skip
 """Flags of the launchers without a value; a word behind them is the program."""
 _MOST_WORDS = 60
+NODE_GPUS, MPI_WORKERS, MPI_SLOTS = "DSCONFIG_NODE_GPUS", "DSCONFIG_MPI_WORKERS", "DSCONFIG_MPI_SLOTS"
+"""Variables of dsconfig itself for what a manifest says about the machine of a command: its GPUs, and the workers
+and slots of MPI.
+"""
 DEEPSPEED, TORCHRUN, ACCELERATE = "deepspeed", "torchrun", "accelerate"
 
 
@@ -70,6 +74,9 @@ def launcher_call(words: tuple[str, ...], variables: Mapping[str, str]) -> Launc
         else:
             flags[key] = words[at]
             at += 1
+    if name == TORCHRUN and (address := variables.get("PET_MASTER_ADDR")):
+        # The default of a flag is its PET_ variable: torch distributed/argparse_util.py:env.
+        flags.setdefault("master_addr", address)
     return LauncherCall(name, flags, variables.get("CUDA_VISIBLE_DEVICES", ""))
 
 

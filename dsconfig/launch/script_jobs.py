@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import shlex
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache
 from itertools import islice
@@ -26,12 +24,12 @@ from dsconfig.launch.framework_presets import PRESET, program_preset
 from dsconfig.launch.job_command import ArgumentsAtRanks, Command, ScriptSource, commands_in, script_source
 from dsconfig.launch.launch_file_formats import SCRIPT, Format, format_of
 from dsconfig.launch.launched_job import LaunchedJob, decode_config
+from dsconfig.launch.manifest_commands import commands_of, environment_variables, expand_inputs
 from dsconfig.launch.read_passed_config import read_passed
 from dsconfig.launch.repository import Budget, SpentError, installed_preset, search, text_budget, tick
 from dsconfig.launch.shell.interpreter import Shell
 from dsconfig.launch.training_arguments import parse_value, read_arguments
 
-_KUBERNETES_VARIABLE = re.compile(r"\$\((\w+)\)")
 _MAX_COMMANDS = 200
 """Most commands of a script that become jobs."""
 _UNEXPANDED = re.compile(r"\$[\w({]|`")
@@ -130,7 +128,7 @@ def _read_script(launch_format: Format, launch: Document, data: Mapping[str, Jso
         return _read_shell(shell_text(launch.name, launch.text), path, (), path, tick())
     budget = text_budget(len(launch.text))
     try:
-        text = "\n".join(line for key in launch_format.commands for line in _texts(at(data, key)))
+        text = "\n".join(line for key in launch_format.commands for line in commands_of(at(data, key)))
         text = expand_inputs(text, data, budget)
     except SpentError:
         return _Script((), None, budget.used)
@@ -435,129 +433,3 @@ def _written_by_script(name: str, shell: Shell, launch: Document) -> Document | 
     if _UNEXPANDED.search(text) and not is_literal:
         return None
     return read_bytes(text.encode("utf-8", "replace"), f"{launch.name}: {name}")
-
-
-def _texts(value: Json) -> Iterator[str]:
-    """Yield every text in a value; the words of a list are one command, and `args` follow their `command`."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list) and all(isinstance(word, str | int | float) for word in value):
-        yield _join_words(value)
-    elif isinstance(value, dict):
-        command, args = value.get("command"), value.get("args")
-        yield from (f"export {each}" for key in _ENVIRONMENT for each in _assignments(value.get(key)))
-        if isinstance(command, list) and isinstance(args, list):
-            yield _join_words([*command, *args])
-        for key, each in value.items():
-            if key not in _ENVIRONMENT and not (
-                key in ("command", "args") and isinstance(each, list) and command and args
-            ):
-                yield from _texts(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _texts(each)
-
-
-_ENVIRONMENT = ("env", "environment")
-"""Keys with environment variables of a command: Kubernetes and GitHub Actions, Docker Compose."""
-
-
-def _assignments(value: Json) -> Iterator[str]:
-    """Yield the variables in a mapping, a list of `NAME=value`, or a list of objects with `name` and `value`."""
-    if isinstance(value, dict):
-        yield from (
-            f"{name}={shlex.quote(str(each))}" for name, each in value.items() if isinstance(each, str | int)
-        )
-    for entry in value if isinstance(value, list) else ():
-        if isinstance(entry, dict) and isinstance(entry.get("value"), str | int):
-            yield f"{entry.get('name')}={shlex.quote(str(entry['value']))}"
-        elif isinstance(entry, str) and "=" in entry:
-            name, _, text = entry.partition("=")
-            yield f"{name}={shlex.quote(text)}"
-
-
-def _join_words(words: list[Json]) -> str:
-    """Join the words of one command. Kubernetes writes variables as `$(NAME)`."""
-    texts = [
-        _KUBERNETES_VARIABLE.sub(r"${\1}", word) if isinstance(word, str) else json.dumps(word)
-        for word in words
-    ]
-    return " ".join(text if re.fullmatch(r"[\w./:=,@%+${}-]+", text) else shlex.quote(text) for text in texts)
-
-
-# Variables that a manifest sets for its commands.
-
-_INPUT = re.compile(r"\$\{\{\s*([\w.]{1,99})\s*\}\}")
-
-
-def environment_variables(launch_format: Format, data: Mapping[str, Json]) -> dict[str, str]:
-    """Variables by name: those in the manifest, and those that its program sets."""
-    mappings = (at(data, key) for key in launch_format.environment)
-    entries = (each for holder in mappings if isinstance(holder, Mapping) for each in holder.items())
-    variables = {name: text for name, value in entries if (text := _as_text(value)) is not None}
-    for name, key in launch_format.variables.items():
-        value = next(
-            (launch_format for each in key.split("|") if (launch_format := at(data, each)) is not None), None
-        )
-        count = _device_count(value) if key.endswith("accelerators") else _replica_count(value)
-        if (text := _as_text(count)) is not None and not _is_elastic(data):
-            variables.setdefault(name, text)
-        elif value is not None and name not in variables:
-            variables[name] = f"${name}"  # it will be set, but its value is unknown before the run
-    if data.get("kind") == "TrainJob":  # without `numNodes` the training runtime decides
-        variables.setdefault("PET_NNODES", "$PET_NNODES")
-    return variables
-
-
-def _is_elastic(data: Mapping[str, Json]) -> bool:
-    """Whether the node count of a PyTorchJob may vary; `PET_NNODES` is a range then.
-
-    Source: kubeflow training-operator pkg/controller.v1/pytorch/envvar.go.
-    """
-    policy = at(data, "spec.elasticPolicy")
-    if not isinstance(policy, Mapping):
-        return False
-    return policy.get("minReplicas") != policy.get("maxReplicas") or policy.get("minReplicas") is None
-
-
-def expand_inputs(text: str, data: Mapping[str, Json], budget: Budget) -> str:
-    """Expand `${{inputs.name}}` in a command of Azure ML.
-
-    Raises:
-        SpentError: the text exceeds the budget.
-    """
-
-    def value(match: re.Match[str]) -> str:
-        entry = at(data, match[1])
-        entry = entry.get("path") if isinstance(entry, Mapping) else entry
-        replacement = _as_text(entry) or match[0]
-        budget.spend(len(replacement))
-        return replacement
-
-    return _INPUT.sub(value, text)
-
-
-def _as_text(value: Json) -> str | None:
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        return None
-    return str(value) if isinstance(value, str) or abs(value) < _MAX_NUMBER else None
-
-
-_MAX_NUMBER = 10**9
-
-
-def _device_count(value: Json) -> Json:
-    """Number of devices in `A100:8` or `{A100: 8}`."""
-    if isinstance(value, Mapping):
-        return next(iter(value.values()), None)
-    name, colon, count = value.partition(":") if isinstance(value, str) else ("", "", "")
-    return count if colon else "1" if name else None
-
-
-def _replica_count(value: Json) -> Json:
-    """A number, or the sum of `replicas` over all replica specs of a job."""
-    if not isinstance(value, Mapping):
-        return value
-    counts = [each.get("replicas", 1) for each in value.values() if isinstance(each, Mapping)]
-    integers = [count for count in counts if type(count) is int]
-    return sum(integers) if integers and len(integers) == len(counts) else None

@@ -15,6 +15,8 @@ _SLURM_VARIABLES = {
     "tasks-per-node": "SLURM_NTASKS_PER_NODE",
     "gpus-per-node": "SLURM_GPUS_PER_NODE",
     "gres": "SLURM_GPUS_ON_NODE",
+    "gpus": "SLURM_GPUS",
+    "G": "SLURM_GPUS",
 }
 _SLURM_COUNT = re.compile(r"(?:gpu:)?(?:[A-Za-z][\w.-]*:)?(\d{1,6})")
 """A count in an option: `2`, `a100:4`, `gpu:8`, `gpu:a100:4`."""
@@ -42,6 +44,8 @@ def slurm_variables(text: str) -> dict[str, str]:
     gpus = variables.get("SLURM_GPUS_PER_NODE")
     if gpus is not None:
         variables.setdefault("SLURM_GPUS_ON_NODE", gpus)
+    elif nodes == "1" and "SLURM_GPUS" in variables:
+        variables.setdefault("SLURM_GPUS_ON_NODE", variables["SLURM_GPUS"])
     return variables
 
 

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from dsconfig.core.file_access import contents
 from dsconfig.core.json_types import NamedTuple
+from dsconfig.launch.launcher_call import MPI_SLOTS, MPI_WORKERS, NODE_GPUS
 from dsconfig.launch.repository import Budget, SpentError, search, text_budget
 from dsconfig.launch.shell import builtins as shell_builtins
 from dsconfig.launch.shell import parser as shell_parser
@@ -49,7 +50,8 @@ _WRAPPERS = frozenset(("exec", "nohup", "sudo", "command", "builtin", "setsid", 
 """Wrappers before a command; they do not change what it runs."""
 _LAUNCHER_VARIABLES = (
     *("NPROC_PER_NODE", "NNODES", "CUDA_VISIBLE_DEVICES", "PET_NPROC_PER_NODE", "PET_NNODES"),
-    *("SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_NNODES"),
+    *("SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_NNODES", "SLURM_GPUS_ON_NODE"),
+    *("PET_MASTER_ADDR", NODE_GPUS, MPI_WORKERS, MPI_SLOTS),
 )
 """Variables that launchers read."""
 _OUTPUT_ASSIGNMENT = re.compile(r"\w+=\"?\$\((.*)\)\"?", re.DOTALL)

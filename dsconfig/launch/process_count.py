@@ -1,0 +1,327 @@
+"""Number of processes of a command, and the shell variables to change for another number."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from dsconfig.core.json_types import Json, NamedTuple
+from dsconfig.launch.hostfile import count_slots, hosts_of
+from dsconfig.launch.launcher_call import (
+    DEEPSPEED,
+    MPI_SLOTS,
+    MPI_WORKERS,
+    NODE_GPUS,
+    LauncherCall,
+    launcher_call,
+)
+
+if TYPE_CHECKING:
+    from dsconfig.launch.shell.interpreter import Shell, ShellCommand
+
+_PROCESS_FLAGS = ("num_gpus", "num_accelerators", "nproc_per_node", "num_processes")
+_RAY_FLAGS = (("actor.num_nodes", "actor.num_gpus_per_node"), ("actor_num_nodes", "actor_num_gpus_per_node"))
+"""Flags of OpenRLHF for the ranks of the trained model, which Ray starts: openrlhf cli/train_ppo_ray.py."""
+_NODE_FLAGS = ("nnodes", "num_nodes", "num_machines")
+_LAUNCHER_VARIABLES = (("NNODES", "NPROC_PER_NODE"), ("PET_NNODES", "PET_NPROC_PER_NODE"))
+"""Environment variables that launchers read besides their flags: programs that start torchrun, then torchrun
+itself.
+
+Sources: ms-swift cli/main.py; torch distributed/argparse_util.py:env.
+"""
+_MAX_WORDS = 40
+"""Number of leading words searched for the launcher's flags."""
+_MAX_VARIABLES = 8
+"""Most shell variables tried to reach a world size."""
+_COUNT_NAMES = re.compile("node|gpu|proc|num|world|worker|machine|device|rank", re.IGNORECASE)
+"""Typical parts of the names of counts; variables with such names are tried first."""
+
+
+class Processes(NamedTuple):
+    """Number of processes that a command starts."""
+
+    ranks: int | None
+    """World size; None: unknown before the run."""
+    open_expressions: tuple[str, ...] = ()
+    """Expressions that leave it open, as written: `--nproc_per_node=$NGPU`."""
+    per_node: int | None = None
+    """Processes per node, if only the number of nodes is unknown."""
+
+
+def count_processes(flags: Mapping[str, Json], shell: ShellCommand, script: Shell) -> Processes:
+    """Count the processes of a command of a script on all nodes, from flags, hostfiles, MPI, variables or Slurm.
+
+    `accelerate launch --num_processes` is the total; the flags of `deepspeed` and `torchrun` count per node.
+    """
+    for nodes, counts in _RAY_FLAGS:
+        if nodes in flags and counts in flags:
+            return _product_of_counts({nodes: flags[nodes], counts: flags[counts]}, nodes, counts)
+    launcher = launcher_call(shell.words, shell.variables)
+    if launcher is not None and launcher.name == DEEPSPEED and "hostfile" in launcher.flags:
+        slots = _mpi_hosts(launcher, shell) or hosts_of(launcher.flags["hostfile"], shell.folder, script)
+        ranks = None if slots is None else count_slots(slots, launcher)
+        if ranks is not None:
+            return Processes(ranks)
+    name = next((name for name in _PROCESS_FLAGS if name in flags), None)
+    if name is not None:
+        return _from_flags(name, flags, shell.variables)
+    if (mpi_processes := _from_mpi(shell)) is not None:
+        return mpi_processes
+    # launcher/runner.py:main rejects these filters together with --num_nodes and --num_gpus.
+    if "include" in flags or "exclude" in flags:
+        return _from_filter(flags)
+    launchers = _LAUNCHER_VARIABLES if _reads_variables(shell.words) else ()
+    for nodes, counts in launchers:
+        if (count := shell.variables.get(counts)) is not None:
+            values = {counts: count, nodes: shell.variables.get(nodes, "1")}
+            return _product_of_counts(values, nodes, counts)
+    if shell.words[0] == "srun":
+        return _from_slurm(shell)
+    if shell.words[0] == DEEPSPEED and not {"hostfile", "num_nodes"} & flags.keys():
+        return _local_gpus(shell.variables)
+    return Processes(
+        None, tuple(_as_written(f"--{flag}", flags[flag]) for flag in ("hostfile",) if flag in flags)
+    )
+
+
+def _local_gpus(variables: Mapping[str, str]) -> Processes:
+    """The GPUs that `deepspeed` and `--nproc_per_node gpu` use on one node: those that the command can see.
+
+    Source: deepspeed launcher/runner.py:main, which reads CUDA_VISIBLE_DEVICES as the local slots without a hostfile;
+    torch distributed/run.py:determine_local_world_size.
+    """
+    devices = variables.get("CUDA_VISIBLE_DEVICES", "")
+    if not devices:
+        return Processes(_product(variables.get(NODE_GPUS) or variables.get("SLURM_GPUS_ON_NODE")))
+    if _UNEXPANDED.search(devices):
+        return Processes(None, (f"CUDA_VISIBLE_DEVICES={devices}",))
+    return Processes(len(devices.split(",")))
+
+
+_UNEXPANDED = re.compile(r"[$`]")
+
+
+def _from_flags(name: str, flags: Mapping[str, Json], variables: Mapping[str, str]) -> Processes:
+    counts = {f"--{name}": flags[name]}
+    if name == "nproc_per_node" and flags[name] in _ALL_GPUS and (gpus := _local_gpus(variables).ranks):
+        counts[f"--{name}"] = str(gpus)
+    if name == "num_processes":
+        return _product_of_counts(counts, "", f"--{name}")
+    node_flag = next((node_flag for node_flag in _NODE_FLAGS if node_flag in flags), None)
+    if node_flag is not None:
+        counts[f"--{node_flag}"] = flags[node_flag]
+    elif name == "num_gpus" and "hostfile" in flags:
+        # launcher/runner.py:apply_num_nodes_and_gpus starts `--num_gpus` processes on each host of the file.
+        counts["--hostfile"] = None if flags["hostfile"] is None else _as_written("", flags["hostfile"])
+        return _product_of_counts(counts, "--hostfile", f"--{name}")
+    elif name == "nproc_per_node":
+        # torchrun takes PET_NNODES as the default of --nnodes: torch distributed/argparse_util.py:env.
+        counts["PET_NNODES"] = variables.get("PET_NNODES", "1")
+    return _product_of_counts(counts, f"--{node_flag}" if node_flag else "PET_NNODES", f"--{name}")
+
+
+_ALL_GPUS = ("gpu", "auto")
+"""Values of `--nproc_per_node` for all GPUs that a node has."""
+
+
+def _product_of_counts(counts: Mapping[str, Json], nodes: str, processes: str) -> Processes:
+    """Multiply counts, which are named by their flags or variables."""
+    ranks = _product(*counts.values())
+    open_counts = tuple(_as_written(name, count) for name, count in counts.items() if _product(count) is None)
+    only_nodes_open = len(open_counts) == 1 and nodes in counts and _product(counts[nodes]) is None
+    return Processes(ranks, open_counts, _product(counts[processes]) if only_nodes_open else None)
+
+
+_MAX_LENGTH = 60
+_SUBSTITUTION = re.compile(r"`([^`]*)`")
+"""The backtick form of `$(...)`, whose backticks would end the code quote in a message."""
+
+
+def _as_written(name: str, value: Json) -> str:
+    """A flag or variable as shown in messages."""
+    text = "" if value in (None, True) else _SUBSTITUTION.sub(r"$(\1)", str(value))
+    text = text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 1]}…"
+    return f"{name}={text}" if name and text else name or text
+
+
+def _from_filter(flags: Mapping[str, Json]) -> Processes:
+    """The number of slots in `--include` of the launcher `deepspeed`; unknown with `--exclude`.
+
+    Source: deepspeed launcher/runner.py:parse_resource_filter, where hosts are separated by `@`.
+    """
+    included = flags.get("include")
+    if not isinstance(included, str) or "exclude" in flags:
+        name = "include" if "include" in flags else "exclude"
+        return Processes(None, (_as_written(f"--{name}", flags[name]),))
+    hosts = [host.partition(":")[2] for host in included.split("@")]
+    if all(hosts) and all(slot.isdecimal() for slots in hosts for slot in slots.split(",")):
+        return Processes(sum(len(slots.split(",")) for slots in hosts))
+    return Processes(None, (_as_written("--include", included),))
+
+
+def _reads_variables(words: tuple[str, ...]) -> bool:
+    """Whether a command's launcher reads the environment variables; `deepspeed` does not."""
+    first = words[0].rpartition("/")[2]
+    # `deepspeed` and `accelerate launch` do not read these variables.
+    return first not in ("deepspeed", "accelerate") and not (
+        first.startswith("python")
+        and "-m" not in words[1:3]
+        and not _TORCHRUN_WRAPPERS.search(" ".join(words[:3]))
+    )
+
+
+_TORCHRUN_WRAPPERS = re.compile(r"torch|swift|factory|xtuner|launch")
+
+
+def _from_mpi(shell: ShellCommand) -> Processes | None:
+    """The processes of `mpirun -np N`, or all slots of an MPIJob; None for any other command."""
+    words = shell.words
+    if words[0].rpartition("/")[2] not in ("mpirun", "mpiexec"):
+        return None
+    for flag, count in _flag_values(words, ("-np", "-n", "--np")):
+        ranks = _product(count)
+        return Processes(ranks, () if ranks else (f"{flag} {count}",))
+    if any(word.startswith(_MPI_PLACEMENT) for word in words[:_MAX_WORDS]):
+        return Processes(None)
+    return Processes(_product(shell.variables.get(MPI_WORKERS), shell.variables.get(MPI_SLOTS)))
+
+
+_MPI_PLACEMENT = (
+    "-N",
+    "-npernode",
+    "--npernode",
+    "-ppn",
+    "--map-by",
+    "-map-by",
+    "-H",
+    "--host",
+    "-hostfile",
+    "--hostfile",
+)
+"""Flags of MPI that place processes otherwise than one in each slot."""
+
+
+_MPI_JOB_HOSTFILE = "/etc/mpi/hostfile"
+"""Hostfile that the MPI operator writes: kubeflow mpi-operator pkg/controller/mpi_job_controller.go."""
+_MAX_HOSTS = 10_000
+
+
+def _mpi_hosts(launcher: LauncherCall, shell: ShellCommand) -> Mapping[str, int] | None:
+    """Return the slots by worker of an MPIJob; None for any other hostfile."""
+    workers, slots = (_product(shell.variables.get(name)) for name in (MPI_WORKERS, MPI_SLOTS))
+    if launcher.flags["hostfile"] != _MPI_JOB_HOSTFILE or workers is None or slots is None:
+        return None
+    return {f"worker-{number}": slots for number in range(min(workers, _MAX_HOSTS))}
+
+
+def _from_slurm(shell: ShellCommand) -> Processes:
+    """The tasks of a Slurm step if each is a training process: `srun python train.py`."""
+    launcher = next((word for word in shell.words[1:_MAX_WORDS] if _is_launcher(word)), "")
+    if not launcher.rpartition("/")[2].startswith("python"):
+        return Processes(None)
+    at = shell.words.index(launcher)
+    if "-m" in shell.words[at + 1 : at + 3]:  # perhaps a launcher
+        return Processes(None)
+    options = dict(_flag_values(shell.words[:at], ("-n", "--ntasks", "-N", "--nodes", "--ntasks-per-node")))
+    variables = shell.variables
+    for flag in ("--ntasks", "-n"):
+        if flag in options:
+            return _product_of_counts({flag: options[flag]}, "", flag)
+    if not options:
+        tasks = variables.get("SLURM_NTASKS")
+        return (
+            Processes(None)
+            if tasks is None
+            else _product_of_counts({"SLURM_NTASKS": tasks}, "", "SLURM_NTASKS")
+        )
+    counts: dict[str, Json] = {}
+    for flags, variable in (
+        (("--nodes", "-N"), "SLURM_NNODES"),
+        (("--ntasks-per-node",), "SLURM_NTASKS_PER_NODE"),
+    ):
+        flag = next((flag for flag in flags if flag in options), variable)
+        counts[flag] = options.get(flag, variables.get(variable, "1"))
+    nodes, tasks_per_node = counts
+    return _product_of_counts(counts, nodes, tasks_per_node)
+
+
+def _is_launcher(word: str) -> bool:
+    return word.rpartition("/")[2].startswith(("python", "torchrun", "accelerate", "deepspeed", "bash"))
+
+
+def _flag_values(words: tuple[str, ...], flags: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Yield the given flags among the first words, with their values."""
+    for word, following in pairwise((*words[:_MAX_WORDS], "")):
+        name, equals, value = word.partition("=")
+        if name in flags:
+            yield name, value if equals else following
+
+
+def _product(*counts: Json) -> int | None:
+    """The product of counts written as decimal text; None if one is not a number or the product is 0."""
+    numbers = [
+        int(count) for count in counts if isinstance(count, str) and count.isdecimal() and len(count) < 10
+    ]
+    return math.prod(numbers) or None if len(numbers) == len(counts) else None
+
+
+# Shell variables that decide the number of processes.
+
+
+def open_variables(shell: ShellCommand) -> tuple[str, ...]:
+    """Unset shell variables that decide how many processes a command starts, those of the nodes first."""
+    if not shell.dependencies:
+        return ()
+    unset: dict[str, None] = {}
+    for flags, variable in ((_NODE_FLAGS, 0), (_PROCESS_FLAGS, 1)):
+        for word in _values_of_flags(shell.words, flags):
+            unset |= dict.fromkeys(sorted(shell.dependencies.get(word, ())))
+        for names in _LAUNCHER_VARIABLES:
+            unset |= dict.fromkeys(sorted(shell.dependencies.get(names[variable], ())))
+    return tuple(sorted(unset, key=lambda name: _COUNT_NAMES.search(name) is None))[:_MAX_VARIABLES]
+
+
+def _values_of_flags(words: tuple[str, ...], flags: tuple[str, ...]) -> Iterator[str]:
+    """Yield the words that are, or contain, the value of one of these flags."""
+    for word, following in pairwise((*words, "")):
+        name, equals, _ = word[2:].partition("=")
+        if word.startswith("--") and name.replace("-", "_") in flags:
+            yield word if equals else following
+
+
+class HasWorldSize(Protocol):
+    """A command with a world size."""
+
+    @property
+    def world_size(self) -> int | None:
+        """Number of processes on all nodes; None if unknown."""
+
+
+CommandT = TypeVar("CommandT", bound=HasWorldSize)
+
+
+def solve_for_ranks(
+    evaluate: Callable[[Mapping[str, str]], CommandT | None], names: tuple[str, ...], ranks: int
+) -> tuple[CommandT, dict[str, str]] | None:
+    """Find values of shell variables with which a command starts `ranks` processes; None without a solution.
+
+    `evaluate`: runs the reader with the given values. One variable at a time is set to the factor that is
+    missing, first with the others unset, then with the others set to 1.
+    """
+    command = evaluate({})
+    if command is not None and command.world_size == ranks:
+        return command, {}
+    ones = dict.fromkeys(names, "1")
+    for others, order in (({}, names), (ones, names[::-1])):
+        for name in order:
+            with_one = evaluate({**others, name: "1"})
+            if with_one is None or with_one.world_size is None or ranks % with_one.world_size:
+                continue
+            values = {**others, name: str(ranks // with_one.world_size)}
+            solution = evaluate(values)
+            if solution is not None and solution.world_size == ranks:
+                return solution, values
+    return None
