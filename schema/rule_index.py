@@ -4,7 +4,8 @@ The index lists the paths that a rule reads first. They are recorded by running 
 release. A config that sets none of these paths gives the same answers as the empty one, so the rule reports
 nothing for it and is not imported. Where the rule reports a diagnostic for the empty config of one consumer, or
 reads the world size, the index lists that as a condition. A rule that reports anything for every empty config, or
-whose questions cannot be recorded, is always run.
+whose questions cannot be recorded, is always run. A rule that asks nothing for a consumer reports nothing for it,
+and the index lists the other consumers.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dsconfig.document import read_dict
 from dsconfig.evaluation.evaluate import EVENTS
 from dsconfig.evaluation.rule import DECLARED, Declaration
 from dsconfig.evaluation.rule_context import Context, SkipRule, Source
-from dsconfig.job.consumers import LOADERS
+from dsconfig.job.consumers import HUGGING_FACE, LOADERS
 
 _HEAD = '''"""Generated from dsconfig/rules by `make generate`; do not edit."""
 
@@ -32,12 +33,15 @@ if TYPE_CHECKING:
 
 RULES: tuple[Entry, ...] = (
 '''
+_Questions = dict[str, set[str] | None]
+"""Questions of a rule by consumer; None: it always has to run."""
 _PATHS = frozenset(("has", "is_on", "raw", "value"))
 _FREE = frozenset(
     "before between consumer default depends_on key release release_name section since".split()  # noqa: SIM905
 )
 """Attributes of a context that depend on the release and the consumer only."""
 _CONDITIONS = {
+    "arguments": "<arguments>",
     "facts": "<facts>",
     "filled": "<job>",
     "from_file": "<file>",
@@ -75,15 +79,30 @@ def _modules(folder: str, package: str) -> Iterator[str]:
             yield from _modules(os.path.join(folder, name), f"{package}.{name}")
 
 
-def _entry(rule: Declaration, questions: set[str] | None) -> tuple[object, ...]:
+def _entry(rule: Declaration, questions: _Questions) -> tuple[object, ...]:
     declaration = (rule.code, rule.name, rule.effect, rule.since, rule.until, rule.general, rule.reads)
-    return (*declaration, rule.check.__module__, None if questions is None else tuple(sorted(questions)))
+    consumers = tuple(each for each in LOADERS if questions[each] != set())
+    only_for = None if len(consumers) == len(LOADERS) else consumers
+    return (*declaration, rule.check.__module__, _triggers(questions), only_for)
 
 
-def _first_questions() -> dict[str, set[str] | None]:
-    """The questions of each rule by its code; None for a rule that always has to run."""
-    by_code: dict[str, set[str] | None] = {
-        code: None if rule.reads in ("launch file", "job") else set() for code, rule in DECLARED.items()
+def _triggers(questions: _Questions) -> tuple[str, ...] | None:
+    """The questions for all consumers; None for a rule that always has to run."""
+    triggers: set[str] = set()
+    for consumer, paths in questions.items():
+        if paths is None and consumer == LOADERS[0]:
+            return None
+        triggers |= {f"<{consumer}>"} if paths is None else paths
+    return tuple(sorted(triggers))
+
+
+def _first_questions() -> dict[str, _Questions]:
+    """The questions of each rule for each consumer, by its code; None where it always has to run."""
+    by_code: dict[str, _Questions] = {
+        code: dict.fromkeys(LOADERS)
+        if rule.reads in ("launch file", "job")
+        else {each: set() for each in LOADERS}
+        for code, rule in DECLARED.items()
     }
     for consumer in LOADERS:
         for size in (None, _WorldSize()):
@@ -91,12 +110,10 @@ def _first_questions() -> dict[str, set[str] | None]:
             while release <= number(LATEST):
                 empty = Context(Source(read_dict({}), consumer, None), release)
                 for code, rule in DECLARED.items():
-                    questions = by_code[code]
-                    if questions is None or f"<{consumer}>" in questions:
-                        continue
-                    if _applies(rule, empty):
+                    questions = by_code[code][consumer]
+                    if questions is not None and _applies(rule, empty):
                         recorded = _questions(rule, _RecordingContext(empty, size))
-                        by_code[code] = _merge(questions, recorded, consumer, size)
+                        by_code[code][consumer] = _merge(questions, recorded, size)
                 release = empty.equivalent.meet(empty.walk.equivalent).last + 1
     return by_code
 
@@ -106,14 +123,10 @@ def _applies(rule: Declaration, context: Context) -> bool:
     return not has_ended and (rule.since is None or context.since(rule.since))
 
 
-def _merge(
-    questions: set[str], recorded: set[str] | None, consumer: str, world_size: object
-) -> set[str] | None:
+def _merge(questions: set[str], recorded: set[str] | None, world_size: object) -> set[str] | None:
     if recorded is not None:
         return questions | recorded
-    if world_size is not None:
-        return questions | {"<world size>"}
-    return None if consumer == LOADERS[0] else questions | {f"<{consumer}>"}
+    return None if world_size is None else questions | {"<world size>"}
 
 
 def _questions(rule: Declaration, context: _RecordingContext) -> set[str] | None:
@@ -153,6 +166,8 @@ class _RecordingContext:
         if name == "target":
             self.questions.add("<range>")
             return Interval(self._context.release, self._context.release)
+        if name == "uses_plugin" and self._context.consumer not in HUGGING_FACE:
+            return False  # in every version
         if name in _CONDITIONS:
             self.questions.add(_CONDITIONS[name])
             return getattr(self._context, name)

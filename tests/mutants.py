@@ -93,7 +93,7 @@ def failure(mutant: Mutant) -> str | None:
     rule = RULES[mutant.rule.code]
     declared = rule.declared
     DECLARED[rule.code] = mutant.rule
-    RULES[rule.code] = rule._replace(triggers=None)  # it may ask for something else
+    RULES[rule.code] = rule._replace(triggers=None, consumers=None)  # it may ask for something else
     _forget()
     try:
         return next(_failures(rule), None)

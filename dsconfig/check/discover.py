@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 
 from dsconfig.core.file_access import MAX_NOTEBOOK_SIZE, OUTSIDE, contents, is_own, may_read, repository_root
+from dsconfig.document import keep_document, kept_document
 from dsconfig.document.config_file_names import SUFFIXES, is_named_config, is_notebook, is_python, is_yaml
 from dsconfig.launch.launch_file_formats import is_script
 from dsconfig.launch.repository import may_start_job
@@ -17,7 +18,7 @@ from dsconfig.launch.repository import may_start_job
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject
-    from dsconfig.document import Document
+    from dsconfig.document import Document, Format
 
 
 # Content decides whether a file is a config; names only select the files worth reading.
@@ -191,6 +192,7 @@ def reads_as_config(path: str, data: bytes, *, yaml: bool) -> bool:
             or detect_config.is_broken_config(document)
             or (yaml and detect_config.has_config_below_a_key(document))
         ):
+            keep_document(document, data)
             return True
     # `ds_config.json` can be nothing else: report it even if its content is broken or all keys are typos.
     named = not yaml and is_named_config(path)
@@ -260,7 +262,8 @@ def linked_configs(names: Iterable[str]) -> dict[str, list[str]]:
         from dsconfig.launch.find_jobs import jobs_of
         from dsconfig.launch.located_config import find_link
 
-        document = read_bytes(data, name, "yaml" if is_yaml(name) else "json")
+        syntax: Format = "yaml" if is_yaml(name) else "json"
+        document = kept_document(data, name, syntax) or read_bytes(data, name, syntax)
         jobs = list(jobs_of(document))
         paths = [job.lookup.path for job in jobs if job.lookup is not None and job.lookup.path]
         paths += [job.launch.name for job in jobs if job.started_by]
@@ -291,11 +294,8 @@ def _without_cycles(launches_by_config: dict[str, list[str]]) -> dict[str, list[
 def read_small_file(path: str) -> bytes:
     """Return the file's bytes; empty if the file is too large or cannot be read."""
     try:
-        size = os.path.getsize(path)
-        # `os.read` allocates what it is asked for: a mebibyte for each small file would dominate the run
-        # time.
         limit = MAX_NOTEBOOK_SIZE if is_notebook(path) else _MAX_CONFIG_SIZE
-        data = contents(path, size) if size <= limit else b""
+        data = contents(path, limit) if os.path.getsize(path) <= limit else b""
     except OSError:
         return b""
     return data if len(data) <= limit else b""
@@ -314,7 +314,7 @@ def _in_utf8(data: bytes) -> bytes:
 def _document(path: str, data: bytes, *, yaml: bool) -> Document:
     from dsconfig.document import read_bytes
 
-    return read_bytes(data, path, "yaml" if yaml else "json")
+    return read_bytes(data, _short(path), "yaml" if yaml else "json")
 
 
 def _root(document: Document) -> JsonObject:

@@ -95,7 +95,8 @@ def at(data: Mapping[str, Json], path: str) -> Json:
     """Return the value at a dotted path; None if absent."""
     value: Json = data
     for part in path.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
+        # `dict` comes first: the test for an abstract class takes twenty times as long.
+        value = value.get(part) if isinstance(value, (dict, Mapping)) else None
     return value
 
 

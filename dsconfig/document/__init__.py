@@ -1,7 +1,16 @@
 """Documents: JSON, JSONC, Hjson and YAML text as a located tree."""
 
 from dsconfig.document.document import Document
-from dsconfig.document.reader import read_base64, read_bytes, read_dict, read_file, read_mapping, read_text
+from dsconfig.document.reader import (
+    keep_document,
+    kept_document,
+    read_base64,
+    read_bytes,
+    read_dict,
+    read_file,
+    read_mapping,
+    read_text,
+)
 from dsconfig.document.tree import (
     KINDS,
     MAX_DEPTH,
@@ -29,6 +38,8 @@ __all__ = [
     "Position",
     "Problem",
     "Span",
+    "keep_document",
+    "kept_document",
     "read_base64",
     "read_bytes",
     "read_dict",

@@ -90,13 +90,13 @@ def read_json(text: str, name: str, *, translate: bool = True) -> Document:
         from dsconfig.document.hjson_recovery import read_any
 
         return Document(name, text, "json", read_any(text, translate=translate))
-    return Document(name, text, "json", lambda: _located(text), value=value)
+    return Document(name, text, "json", lambda: _locate(text, value), value=value)
 
 
-def _located(text: str) -> Tree:
-    from dsconfig.document.hjson import parse
+def _locate(text: str, value: JsonObject) -> Tree:
+    from dsconfig.document.plain_json_tree import plain_json_tree
 
-    return parse(text)
+    return plain_json_tree(text, value)
 
 
 def _failed_document(text: str, name: str, format: Format, kind: str, detail: str = "") -> Document:
@@ -119,6 +119,28 @@ def _undecodable(data: bytes, name: str, format: Format, error: UnicodeDecodeErr
     tree = read_text(text, name, format).tree
     problem = Problem("invalid-utf8", Span(start, start + 1), (), detail, ALL_PARSERS)
     return Document(name, text, format, tree._replace(problems=(problem, *tree.problems)))
+
+
+# Documents of one run: discovery parses a file to see that it is a config, and the check needs the same document.
+
+_MAX_KEPT, _MAX_KEPT_SIZE = 1000, 1 << 15
+"""Maximal number of kept documents, and of bytes of each."""
+_kept: dict[str, tuple[bytes, Document]] = {}
+
+
+def keep_document(document: Document, data: bytes) -> None:
+    """Keep a document for `kept_document`, unless it is large."""
+    if len(_kept) < _MAX_KEPT and len(data) <= _MAX_KEPT_SIZE:
+        _kept[document.name] = data, document
+
+
+def kept_document(data: bytes, name: str, format: Format, *, is_last: bool = False) -> Document | None:
+    """Return the kept document of a file with these bytes; None without one.
+
+    `is_last`: it is not kept any longer, because a caller may change the values of its config.
+    """
+    kept = _kept.pop(name, None) if is_last else _kept.get(name)
+    return None if kept is None or kept[0] != data or kept[1].format != format else kept[1]
 
 
 # Other JSON or YAML files with an object: training arguments, or a model's `config.json`.

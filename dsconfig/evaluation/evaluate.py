@@ -42,18 +42,14 @@ _MAX_MESSAGE = 4000
 def evaluate(source: Source, release: int, text_findings: TextFindings | None = None) -> Outcome:
     """Run every applicable rule for a release number; `text_findings` is a cache shared between releases."""
     context = Context(source, release)
-    rules, alike = applicable_rules(release, context.root)
+    rules, alike = applicable_rules(release, context.root, context.consumer)
     findings: list[tuple[Rule, Finding]] = []
-    present_paths, cache = (
-        present_triggers(context, triggers_of(rules)),
-        {} if text_findings is None else text_findings,
-    )
-    for rule in rules:
-        if rule.triggers is None or not present_paths.isdisjoint(rule.triggers):
-            is_text_rule = rule.reads in ("text", "launch file", "job")
-            results = _text_findings(rule, context, cache) if is_text_rule else _findings(rule, context)
-            if results:
-                findings += [(rule, each) for each in results if not _is_overwritten(context, rule, each)]
+    cache = {} if text_findings is None else text_findings
+    for rule in triggered_rules(context, rules):
+        is_text_rule = rule.reads in ("text", "launch file", "job")
+        results = _text_findings(rule, context, cache) if is_text_rule else _findings(rule, context)
+        if results:
+            findings += [(rule, each) for each in results if not _is_overwritten(context, rule, each)]
     if context.is_launch and not any(finding.effect is Effect.REJECTED for _, finding in findings):
         block_outcome = _block_outcome(context, release)
         findings += block_outcome.findings
@@ -163,23 +159,58 @@ _SUBJECTS: dict[RootKind, tuple[Subject, ...]] = {
 }
 
 
-def applicable_rules(release: int, root: RootKind = "config") -> tuple[tuple[Rule, ...], Interval]:
-    """Return the rules for a release and a kind of root, and the releases with exactly these rules."""
+PathsByKey: TypeAlias = "Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]"
+"""All trigger paths of some rules, each with its keys below the top-level key, by top-level key."""
+
+
+class RuleSet(NamedTuple):
+    """The rules for some releases, a kind of root and a consumer."""
+
+    rules: tuple[Rule, ...]
+    always: tuple[int, ...]
+    """Positions of the rules without triggers, which always run."""
+    by_trigger: Mapping[str, tuple[int, ...]]
+    """Positions of the rules that each trigger starts."""
+    trigger_paths: PathsByKey
+
+
+def applicable_rules(
+    release: int, root: RootKind = "config", consumer: str = "deepspeed"
+) -> tuple[RuleSet, Interval]:
+    """Return the rules for a release, a kind of root and a consumer, and the releases with exactly these rules."""
     boundaries = _boundaries()
     index = bisect_right(boundaries, release)
     alike = Interval(boundaries[index - 1], boundaries[index] - 1)
-    return _applicable(alike.first, root), alike
+    return _applicable(alike.first, root, consumer), alike
 
 
 @cache
-def _applicable(release: int, root: RootKind) -> tuple[Rule, ...]:
+def _applicable(release: int, root: RootKind, consumer: str) -> RuleSet:
     subjects = _SUBJECTS[root]
-    rules = []
+    rules: list[Rule] = []
+    always: list[int] = []
+    by_trigger: dict[str, list[int]] = {}
     for rule in RULES.values():
         first, last = rule.releases
-        if first <= release <= last and rule.reads in subjects:
-            rules.append(rule)
-    return tuple(rules)
+        if not first <= release <= last or rule.reads not in subjects:
+            continue
+        if rule.consumers is not None and consumer not in rule.consumers:
+            continue
+        if rule.triggers is None:
+            always.append(len(rules))
+        for trigger in rule.triggers or ():
+            by_trigger.setdefault(trigger, []).append(len(rules))
+        rules.append(rule)
+    by_top: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+    for path in sorted(by_trigger):
+        top, *below = split_path(path)
+        by_top.setdefault(top, []).append((path, tuple(below)))
+    return RuleSet(
+        tuple(rules),
+        tuple(always),
+        {trigger: tuple(positions) for trigger, positions in by_trigger.items()},
+        {top: tuple(paths) for top, paths in by_top.items()},
+    )
 
 
 @cache
@@ -192,26 +223,22 @@ def _boundaries() -> tuple[int, ...]:
     return tuple(sorted(numbers))
 
 
-# Which rules can be skipped: a rule whose triggers are all absent finds nothing (dsconfig/rules/_index.py).
+# Which rules can be skipped: a rule whose triggers are all absent finds nothing (schema/rule_index.py).
 
 EVENTS = ("unknown", "rejected", "coerced", "unresolved_autos", "duplicate_aliases", "deprecated", "unused")
 """Attributes of a walk that can trigger a rule."""
 
-PathsByKey: TypeAlias = "Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]"
-"""All trigger paths of some rules, each with its keys below the top-level key, by top-level key."""
+
+def triggered_rules(context: Context, rules: RuleSet) -> Iterator[Rule]:
+    """Yield the rules that may find something in this config, in the order of the index."""
+    # Hot path: a look-up for each trigger that is present, not a test for each rule.
+    positions = set(rules.always)
+    for trigger in present_triggers(context, rules.trigger_paths):
+        positions.update(rules.by_trigger.get(trigger, ()))
+    return map(rules.rules.__getitem__, sorted(positions))
 
 
-@cache
-def triggers_of(rules: tuple[Rule, ...]) -> PathsByKey:
-    """Return the triggers of these rules."""
-    by_top: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
-    for path in sorted({path for rule in rules for path in rule.triggers or ()}):
-        top, *below = split_path(path)
-        by_top.setdefault(top, []).append((path, tuple(below)))
-    return {top: tuple(paths) for top, paths in by_top.items()}
-
-
-def present_triggers(context: Context, paths: PathsByKey) -> frozenset[str]:
+def present_triggers(context: Context, paths: PathsByKey) -> set[str]:
     """Return the triggers that the config contains under any alias, or that follow from its content.
 
     Names in angle brackets are triggers that are no keys: events of the walk, and properties of the job.
@@ -237,13 +264,14 @@ def present_triggers(context: Context, paths: PathsByKey) -> frozenset[str]:
     triggers.update(f"<{event}>" for event in EVENTS if getattr(walk, event))
     triggers.update(f"<{word}>" for word, holds in _job_triggers(context).items() if holds)
     triggers.add(f"<{context.consumer}>")
-    return frozenset(triggers)
+    return triggers
 
 
 def _job_triggers(context: Context) -> dict[str, bool]:
     """Return the properties of the job that can trigger a rule."""
     facts = context.facts
     return {
+        "arguments": context.arguments is not None,
         "elastic": context.is_elastic,
         "file": context.from_file,
         "job": context.filled is not None,

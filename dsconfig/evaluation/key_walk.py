@@ -5,7 +5,7 @@ from __future__ import annotations
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple, Spec
 from dsconfig.core.releases import EVERY_RELEASE, Interval
 from dsconfig.document.tree import UNKNOWN
-from dsconfig.evaluation.coercion import Coerced, Rejected, read
+from dsconfig.evaluation.coercion import Coerced, Rejected, is_unchanged, read
 from dsconfig.model.key_table import KeyView, SectionView, child_section, type_named, view
 
 # The walk judges nothing. It records unknown, rejected, converted, deprecated and "auto" values, and the
@@ -69,19 +69,24 @@ class Walk:
                     UnknownKey((*path, word), lenient if word == _STRICT_ARGUMENT else section, value)
                 )
                 continue
-            if section.dialect == "hand" and _is_hidden(section, key, data):
+            info = key.info
+            if info.hidden_by is not None and section.dialect == "hand" and _is_hidden(section, key, data):
                 continue
-            target = (*canonical, key.info.name)
+            target = (*canonical, info.name)
             source = (*path, word)
-            effective = self._value(KnownKey(source, section, key, value), target)
+            # Hot path: most keys have no event to record.
+            if not info.flags and info.deprecated > self.release and is_unchanged(key.type, value):
+                effective = value
+            else:
+                effective = self._value(KnownKey(source, section, key, value), target)
             if effective is _ABSENT:
                 continue
-            if key.info.name in values:
+            if info.name in values:
                 alias = source if source != target else self.aliases.get(target, source)
                 self.duplicate_aliases.append(KnownKey(alias, section, key, value))
             if source != target:
                 self.aliases[target] = source
-            values[key.info.name] = effective
+            values[info.name] = effective
         return values
 
     def _with_params(self, section: SectionView, data: JsonObject) -> SectionView:

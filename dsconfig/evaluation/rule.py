@@ -73,6 +73,8 @@ class Rule(NamedTuple):
     module: str
     triggers: tuple[str, ...] | None
     """Triggers: without any of these the rule finds nothing. None: unknown, the rule always runs."""
+    consumers: tuple[str, ...] | None
+    """The only consumers for which the rule may find something; None: all of them."""
     releases: Interval
     """The releases from `since` to `until`."""
 
@@ -112,19 +114,22 @@ class Rule(NamedTuple):
 RULES: dict[str, Rule] = {}
 """All rules, by code."""
 
-Entry: TypeAlias = "tuple[str, str, str, str | None, str | None, bool, Subject, str, tuple[str, ...] | None]"
-"""A rule in the index: the fields of `Rule` up to `triggers`."""
+Names: TypeAlias = "tuple[str, ...] | None"
+Entry: TypeAlias = "tuple[str, str, str, str | None, str | None, bool, Subject, str, Names, Names]"
+"""A rule in the index: the fields of `Rule` up to `consumers`."""
 
 
 def register_index(index: tuple[Entry, ...]) -> None:
     """Fill `RULES` from an index."""
     RULES.clear()
-    for code, name, effect, since, until, general, reads, module, asks in index:
+    for code, name, effect, since, until, general, reads, module, triggers, consumers in index:
         releases = Interval(
             (NUMBERS.get(since) or number(since)) if since else 0,
             (NUMBERS.get(until) or number(until)) if until else NEVER,
         )
-        RULES[code] = Rule(code, name, Effect(effect), since, until, general, reads, module, asks, releases)
+        RULES[code] = Rule(
+            code, name, Effect(effect), since, until, general, reads, module, triggers, consumers, releases
+        )
 
 
 class rule(NamedTuple):  # noqa: N801  used as a decorator

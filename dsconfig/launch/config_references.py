@@ -328,9 +328,9 @@ def _path_references(
 
 
 def _search_texts(files: tuple[tuple[str, bytes], ...], base: str, top: str) -> Iterator[_PathReference]:
-    budget = Budget(FOLDER_STEPS)
+    budget, name = Budget(FOLDER_STEPS), base.encode()
     for script, data in files:
-        if base.encode() not in data:
+        if name not in data:
             continue
         # Latin-1 never fails, and paths are compared as ASCII; JSON escapes the quotes of a command.
         text = data.decode("latin-1").replace('\\"', '"')

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from dsconfig.core.file_access import MAX_NOTEBOOK_SIZE, contents
-from dsconfig.document import Document, read_bytes
+from dsconfig.document import Document, Format, kept_document, read_bytes
 from dsconfig.document.config_file_names import is_notebook, is_python
 from dsconfig.job.consumers import ELASTIC
 from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
@@ -34,7 +34,8 @@ def read_config(path: str) -> Document:
 
         if configs := documents_in(data, path):
             return configs[0]
-    document = read_bytes(data, path, "yaml" if _is_yaml(path) else "json")
+    syntax: Format = "yaml" if _is_yaml(path) else "json"
+    document = kept_document(data, path, syntax, is_last=True) or read_bytes(data, path, syntax)
     if not _is_yaml(path) or _is_launch_document(document):
         return document
     reader = consumer_of_path(path, flags_only=not _is_json(data))

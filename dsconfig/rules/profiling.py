@@ -122,7 +122,7 @@ def diagnosis_left_on(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "wall_clock_breakdown": false}
     """
     for row in _COSTS:
-        if row.path.split(".", 1)[0] not in ctx.data or not ctx.has(row.path) or ctx.key(row.path) is None:
+        if not ctx.has(row.path) or ctx.key(row.path) is None:
             continue
         if ctx.is_on(row.path) and isinstance(ctx.value(row.path), int):
             name = row.path.rsplit(".", 1)[-1] if row.path.count("enabled") == 0 else row.path

@@ -16,7 +16,7 @@ from tests.cases import cases
 def all_run() -> Iterator[None]:
     """Every rule runs, whatever it asks for."""
     before = dict(RULES)
-    RULES.update({code: rule._replace(triggers=None) for code, rule in before.items()})
+    RULES.update({code: rule._replace(triggers=None, consumers=None) for code, rule in before.items()})
     _applicable.cache_clear()
     yield
     RULES.update(before)
@@ -38,6 +38,15 @@ def test_few_rules_have_to_run_always() -> None:
         if rule.triggers is None and rule.reads not in ("launch file", "job")
     }
     assert always == {"DSC201", "DSC930"}, "a rule asks first for the key that it is about"
+
+
+def test_rules_for_some_consumers_are_left_out_for_the_others() -> None:
+    only_for = {code: rule.consumers for code, rule in RULES.items()}
+    assert only_for["DSC829"] == ("transformers",), "it asks for the training arguments of a Trainer"
+    assert only_for["DSC803"] == ("lightning",)
+    assert only_for["DSC813"] == ("transformers", "accelerate")
+    assert only_for["DSC201"] is None
+    assert RULES["DSC829"].triggers == ("<arguments>",)
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.code if isinstance(rule, Rule) else "")

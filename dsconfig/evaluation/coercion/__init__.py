@@ -7,14 +7,14 @@ accepts values that pydantic 2 rejects, and the reverse. Other sections are read
 
 from __future__ import annotations
 
-from dsconfig.evaluation.coercion.coercion_result import Coerced, Rejected, Verdict, Why
+from dsconfig.evaluation.coercion.coercion_result import Coerced, Rejected, Verdict, Why, out_of_bounds
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, Spec
 
 
-__all__ = ["Coerced", "Rejected", "Verdict", "Why", "read"]
+__all__ = ["Coerced", "Rejected", "Verdict", "Why", "is_unchanged", "read"]
 
 
 def read(spec: Spec, value: Json, dialect: str) -> Verdict:
@@ -26,3 +26,13 @@ def read(spec: Spec, value: Json, dialect: str) -> Verdict:
     else:
         from dsconfig.evaluation.coercion.coercion_result import read_unchecked as convert
     return convert(spec, value)
+
+
+_NUMBERS: dict[str, type[Json]] = {"int": int, "float": float}
+
+
+def is_unchanged(spec: Spec, value: Json) -> bool:
+    """Whether a value is a number or boolean of exactly the type, which every dialect accepts as it is."""
+    if spec[0] == "bool":
+        return value is True or value is False
+    return type(value) is _NUMBERS.get(spec[0]) and not out_of_bounds(spec, value)

@@ -317,8 +317,8 @@ def zero_optimization_as_boolean_with_accelerate(ctx: Context) -> Iterator[Findi
 
         {"train_batch_size": "auto", "zero_optimization": {"stage": 1}}
     """
-    value = ctx.data.get("zero_optimization")
-    if ctx.uses_plugin and isinstance(value, bool):
+    value = ctx.data.get("zero_optimization") if ctx.uses_plugin else None
+    if isinstance(value, bool):
         section = {"stage": int(value)}
         yield ctx.at(
             "zero_optimization",
@@ -445,9 +445,11 @@ def accumulation_under_no_sync(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "gradient_accumulation_steps": 4, "zero_optimization": {"stage": 1}}
     """
+    if not ctx.uses_plugin:
+        return
     steps = ctx.raw(STEPS)
     accumulates = steps == "auto" or (isinstance(steps, int | float) and steps > 1)
-    if not ctx.uses_plugin or has_change(ctx, "no_sync") or not accumulates or stage(ctx) < 2:
+    if has_change(ctx, "no_sync") or not accumulates or stage(ctx) < 2:
         return
     version = ctx.version if ctx.consumer == "transformers" else _trainer_version(ctx)
     is_trainer = version is not None or ctx.facts.uses_trainer

@@ -79,8 +79,8 @@ def schedule_argument_overridden(ctx: Context) -> Iterator[Finding]:
         {"base_model": "m", "datasets": [], "micro_batch_size": 1, "lr_scheduler": "cosine",
         "deepspeed": {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}}
     """
-    chosen = scheduler(ctx) if ctx.has("scheduler.type") else None
     name = _argument(ctx, "lr_scheduler_type")
+    chosen = scheduler(ctx) if isinstance(name, str) and ctx.has("scheduler.type") else None
     if chosen is None or not isinstance(name, str):
         return
     curve = _CURVES.get(chosen.name)
@@ -140,8 +140,8 @@ def optimizer_argument_overridden(ctx: Context) -> Iterator[Finding]:
         {"base_model": "m", "datasets": [], "micro_batch_size": 1, "optimizer": "adamw_bnb_8bit",
         "deepspeed": {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}}
     """
-    chosen = optimizer(ctx) if ctx.has("optimizer.type") else None
     name = _argument(ctx, "optim")
+    chosen = optimizer(ctx) if isinstance(name, str) and ctx.has("optimizer.type") else None
     if chosen is None or not isinstance(name, str):
         return
     if name.lower() in _OPTIMS.get(chosen.name.rpartition(".")[2], frozenset()):
@@ -190,6 +190,8 @@ def optimizer_argument_under_offload(ctx: Context) -> Iterator[Finding]:
         "deepspeed": {"train_batch_size": "auto",
         "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}}
     """
+    if ctx.consumer != "transformers" or ctx.arguments is None:
+        return
     device = ctx.raw("zero_optimization.offload_optimizer.device")
     if device not in ("cpu", "nvme") or "optimizer" in ctx.data or not has_change(ctx, "own_offload"):
         return

@@ -1,0 +1,53 @@
+"""The located tree of plain JSON, whose value json's C scanner has parsed already."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+
+from dsconfig.document.tree import Member, Node, Span, Tree
+
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Final
+
+    from dsconfig.core.json_types import Json
+    from dsconfig.document.tree import NodeKind
+
+_TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]|[^\s{}\[\]:,"]+')
+"""A string, bracket, number or constant. Commas and colons say nothing that the value does not say."""
+_KINDS: Final[dict[type, NodeKind]] = {
+    str: "string",
+    int: "number",
+    float: "number",
+    bool: "boolean",
+    type(None): "null",
+}
+
+
+def plain_json_tree(text: str, value: Json) -> Tree:
+    """Locate each key and value of a text.
+
+    The parser of Hjson builds the same tree in three times the time.
+
+    Args:
+        text: strict JSON without repeated keys, as `parse_plain_json` accepts it.
+        value: the value of the text; the nodes share its parts.
+    """
+    # Without a Python call for each span.
+    spans = map(partial(tuple.__new__, Span), map(re.Match.span, _TOKEN.finditer(text)))
+    return Tree(_node(value, spans), ())
+
+
+def _node(value: Json, spans: Iterator[Span]) -> Node:
+    """Build the node of a value; `MAX_DEPTH` bounds the recursion."""
+    span = next(spans)
+    kind = _KINDS.get(type(value))
+    if kind is not None:
+        return Node(kind, span, value)
+    if type(value) is dict:
+        members = tuple([Member(key, next(spans), _node(item, spans)) for key, item in value.items()])
+        return Node("object", Span(span.start, next(spans).end), value, members)
+    items = tuple([_node(item, spans) for item in value])
+    return Node("array", Span(span.start, next(spans).end), value, (), items)
