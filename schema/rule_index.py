@@ -19,8 +19,8 @@ import dsconfig.rules
 from dsconfig.core.releases import LATEST, Interval, number
 from dsconfig.document import read_dict
 from dsconfig.evaluation.evaluate import EVENTS
-from dsconfig.evaluation.rule import DECLARED, Declaration
-from dsconfig.evaluation.rule_context import Context, SkipRule, Source
+from dsconfig.evaluation.rule import DECLARED, RuleDeclaration
+from dsconfig.evaluation.rule_context import Context, EvaluatedDocument, SkipRule
 from dsconfig.job.consumers import HUGGING_FACE, LOADERS
 
 _HEAD = '''"""Generated from dsconfig/rules by `make generate`; do not edit."""
@@ -55,7 +55,7 @@ _CONDITIONS = {
 """Attributes that equal those of the empty config for most configs, with the condition for the other configs."""
 
 
-class _NotRecordable(Exception):  # noqa: N818  control flow, no error
+class _UnrecordableQuestion(Exception):  # noqa: N818  control flow, no error
     """The rule asks a question that cannot be recorded."""
 
 
@@ -79,7 +79,7 @@ def _modules(folder: str, package: str) -> Iterator[str]:
             yield from _modules(os.path.join(folder, name), f"{package}.{name}")
 
 
-def _entry(rule: Declaration, questions: _Questions) -> tuple[object, ...]:
+def _entry(rule: RuleDeclaration, questions: _Questions) -> tuple[object, ...]:
     declaration = (rule.code, rule.name, rule.effect, rule.since, rule.until, rule.general, rule.reads)
     consumers = tuple(each for each in LOADERS if questions[each] != set())
     only_for = None if len(consumers) == len(LOADERS) else consumers
@@ -108,7 +108,7 @@ def _first_questions() -> dict[str, _Questions]:
         for size in (None, _WorldSize()):
             release = 0
             while release <= number(LATEST):
-                empty = Context(Source(read_dict({}), consumer, None), release)
+                empty = Context(EvaluatedDocument(read_dict({}), consumer, None), release)
                 for code, rule in DECLARED.items():
                     questions = by_code[code][consumer]
                     if questions is not None and _applies(rule, empty):
@@ -118,7 +118,7 @@ def _first_questions() -> dict[str, _Questions]:
     return by_code
 
 
-def _applies(rule: Declaration, context: Context) -> bool:
+def _applies(rule: RuleDeclaration, context: Context) -> bool:
     has_ended = rule.until is not None and context.release > number(rule.until)
     return not has_ended and (rule.since is None or context.since(rule.since))
 
@@ -129,13 +129,13 @@ def _merge(questions: set[str], recorded: set[str] | None, world_size: object) -
     return None if world_size is None else questions | {"<world size>"}
 
 
-def _questions(rule: Declaration, context: _RecordingContext) -> set[str] | None:
+def _questions(rule: RuleDeclaration, context: _RecordingContext) -> set[str] | None:
     """The questions of a rule; None if it reports a diagnostic, or asks a question that cannot be recorded."""
     try:
         diagnostics = list(rule.check(context))  # type: ignore[arg-type]
     except SkipRule:
         diagnostics = []
-    except (_NotRecordable, TypeError):
+    except (_UnrecordableQuestion, TypeError):
         return None
     return None if diagnostics else context.questions
 
@@ -171,7 +171,7 @@ class _RecordingContext:
         if name in _CONDITIONS:
             self.questions.add(_CONDITIONS[name])
             return getattr(self._context, name)
-        raise _NotRecordable
+        raise _UnrecordableQuestion
 
     def _ask(self, name: str, path: str) -> object:
         self.questions.add(path)
@@ -194,7 +194,7 @@ class _RecordingConfig(dict[str, Any]):
         return False
 
     def _reject(self, *_: object) -> Any:
-        raise _NotRecordable
+        raise _UnrecordableQuestion
 
     __getitem__ = __iter__ = __len__ = __bool__ = __eq__ = __or__ = __ror__ = _reject
     keys = values = items = copy = _reject
@@ -209,7 +209,7 @@ class _RecordingLists:
 
     def __getattr__(self, name: str) -> list[object]:
         if name not in self._lists:
-            raise _NotRecordable
+            raise _UnrecordableQuestion
         self._questions.add(f"<{name}>")
         return []
 
@@ -218,7 +218,7 @@ class _WorldSize:
     """A world size of which every use is a question that cannot be recorded."""
 
     def _reject(self, *_: object) -> Any:
-        raise _NotRecordable
+        raise _UnrecordableQuestion
 
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __int__ = __index__ = _reject
     __add__ = __sub__ = __mul__ = __mod__ = __floordiv__ = __rmul__ = __rmod__ = __rfloordiv__ = _reject

@@ -42,14 +42,14 @@ LAUNCH_FILES: dict[bool, dict[str, JsonObject]] = {
 """Valid and invalid test files for Accelerate."""
 
 
-class Sample(NamedTuple):
+class SampleConfig(NamedTuple):
     """A config of a test case."""
 
     name: str
     config: Json
 
 
-def samples() -> Iterator[Sample]:
+def samples() -> Iterator[SampleConfig]:
     """The distinct configs of all cases, smallest first."""
     label_by_text = {
         json.dumps(case.entry["config"]): case.label
@@ -57,7 +57,7 @@ def samples() -> Iterator[Sample]:
         if isinstance(case.entry.get("config"), dict) and case.consumer == "deepspeed"
     }
     for text, label in sorted(label_by_text.items(), key=lambda each: (len(each[0]), each)):
-        yield Sample(re.sub(r"[^\w-]+", "-", label), json.loads(text))
+        yield SampleConfig(re.sub(r"[^\w-]+", "-", label), json.loads(text))
 
 
 def choose_samples(schema: JsonObject, release: str) -> dict[bool, dict[str, Json]]:

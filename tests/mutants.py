@@ -18,7 +18,7 @@ from random import Random
 from typing import Any
 
 from dsconfig.evaluation.evaluate import _applicable
-from dsconfig.evaluation.rule import DECLARED, Declaration
+from dsconfig.evaluation.rule import DECLARED, RuleDeclaration
 from dsconfig.rules import RULES, Rule
 from tests.cases import cases
 from tests.cases.words import found
@@ -42,7 +42,7 @@ INVERSE: dict[type[ast.cmpop], type[ast.cmpop]] = {
 class Mutant:
     """A rule with one condition inverted, and that condition before and after."""
 
-    rule: Declaration
+    rule: RuleDeclaration
     was: str
     now: str
 

@@ -24,7 +24,7 @@ from dsconfig.launch.located_config import locate, why_no_config
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dsconfig.render.terminal_style import Style
+    from dsconfig.render.terminal_style import TerminalStyle
 
 
 Verdict: TypeAlias = Literal["ok", "crashes", "rejected"]
@@ -107,7 +107,7 @@ def _verdict(reason: Diagnostic | None) -> Verdict:
 _TONES = {"ok": "good", "crashes": "error", "rejected": "error"}
 
 
-def table(ranges: Sequence[Stretch], style: Style) -> str:
+def table(ranges: Sequence[Stretch], style: TerminalStyle) -> str:
     """Return a line for each range: the releases, the result and the reason."""
     from dsconfig.render.terminal_style import printable, wrapped
 

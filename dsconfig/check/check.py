@@ -16,8 +16,8 @@ from dsconfig.core.wording import in_yaml
 from dsconfig.document import Document
 from dsconfig.document.document import location, location_of
 from dsconfig.document.tree import unknown_paths
-from dsconfig.evaluation.evaluate import Outcome, TextFindings, evaluate
-from dsconfig.evaluation.rule_context import Context, Source
+from dsconfig.evaluation.evaluate import EvaluationOutcome, TextFindings, evaluate
+from dsconfig.evaluation.rule_context import Context, EvaluatedDocument
 from dsconfig.job.consumers.consumer_versions import unknown_version
 from dsconfig.job.detect_consumer import Overwrite, Reader
 from dsconfig.job.job import Job
@@ -106,7 +106,7 @@ def parsed_config(report: Report) -> JsonObject | None:
     """Return the config as the newest release of the report parses it; None if the text is not a config."""
     assert report.document is not None
     release = NUMBERS[report.target.releases[-1]]
-    context = Context(Source(report.document, report.reader.spec, report.world_size), release)
+    context = Context(EvaluatedDocument(report.document, report.reader.spec, report.world_size), release)
     root = report.document.value(context.parser)
     return root if context.is_config and isinstance(root, dict) else None
 
@@ -155,7 +155,7 @@ def _report(
         program_notes = notes_of(document)
     elif document.format == "yaml":
         unknown = frozenset(unknown_paths(document.value()))
-    source = Source(
+    source = EvaluatedDocument(
         document, reader.spec, size, span, job.training_arguments, reader.facts, kind, unknown, overwrite
     )
     findings, newest, has_more = merge_releases(source, target.releases)
@@ -328,7 +328,9 @@ def world_sizes(context: Context) -> tuple[int, ...] | None:
     return supported_world_sizes(context) if context.is_config and context.world_size is None else None
 
 
-def notes(document: Document, newest: Outcome, reader: Reader, *, is_truncated: bool) -> tuple[str, ...]:
+def notes(
+    document: Document, newest: EvaluationOutcome, reader: Reader, *, is_truncated: bool
+) -> tuple[str, ...]:
     """Return the notes on the file as a whole."""
     limit = f"{newest.context.max_findings:,}"
     truncation = (
@@ -340,7 +342,7 @@ def notes(document: Document, newest: Outcome, reader: Reader, *, is_truncated: 
     return (*_unresolved_note(document, newest, reader), *remarks, *([truncation] if is_truncated else []))
 
 
-def _unresolved_note(document: Document, newest: Outcome, reader: Reader) -> tuple[str, ...]:
+def _unresolved_note(document: Document, newest: EvaluationOutcome, reader: Reader) -> tuple[str, ...]:
     """Say how many values stay "auto" because plain DeepSpeed does not resolve them."""
     if reader.name != "deepspeed" or not newest.unresolved_autos:
         return ()
@@ -353,7 +355,7 @@ def _unresolved_note(document: Document, newest: Outcome, reader: Reader) -> tup
 
 
 def common_to_all_consumers(
-    candidates: list[Diagnostic], source: Source, reader: Reader, releases: tuple[str, ...]
+    candidates: list[Diagnostic], source: EvaluatedDocument, reader: Reader, releases: tuple[str, ...]
 ) -> tuple[list[Diagnostic], tuple[str, ...]]:
     """Keep the diagnostics of the assumed consumer that hold for every other candidate too, and note the assumption.
 
@@ -400,7 +402,9 @@ class MergedFinding(NamedTuple):
     releases: list[str]
 
 
-def merge_releases(source: Source, releases: tuple[str, ...]) -> tuple[list[MergedFinding], Outcome, bool]:
+def merge_releases(
+    source: EvaluatedDocument, releases: tuple[str, ...]
+) -> tuple[list[MergedFinding], EvaluationOutcome, bool]:
     """Evaluate all releases; return their findings, the outcome of the newest, and whether findings were left out.
 
     The notes of the report come from the newest release alone.

@@ -202,9 +202,9 @@ def _render(report: Report) -> str:
     """Render the diagnostics, the notes and the closing line, linked files included."""
     from dsconfig.render import full
     from dsconfig.render.summary import against, note, overview, summary, working_sizes
-    from dsconfig.render.terminal_style import Style
+    from dsconfig.render.terminal_style import TerminalStyle
 
-    plain = Style()
+    plain = TerminalStyle()
     reports = (report, *report.children)
     configs = [each for each in reports if not each.why_not_config]
     diagnostics = [diagnostic for each in configs for diagnostic in each.diagnostics]

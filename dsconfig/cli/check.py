@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dsconfig.check.report import Report
     from dsconfig.cli.check_files import Checker, Tally
     from dsconfig.cli.fix_files import Fixer
-    from dsconfig.render.terminal_style import Style
+    from dsconfig.render.terminal_style import TerminalStyle
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -172,7 +172,7 @@ def _show(
         side.write(checker.tally.closing(style if side is sys.stdout else style_of(side, args.color)))
 
 
-def _show_statistics(args: argparse.Namespace, tally: Tally, style: Style) -> None:
+def _show_statistics(args: argparse.Namespace, tally: Tally, style: TerminalStyle) -> None:
     from dsconfig.render.summary import statistics
 
     stream = sys.stdout if args.output_format in TEXT else sys.stderr

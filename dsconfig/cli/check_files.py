@@ -21,7 +21,7 @@ from dsconfig.core.releases import Target
 from dsconfig.document import Document
 from dsconfig.job.detect_consumer import Reader, named_consumer
 from dsconfig.launch.read_passed_config import read_config as read_file
-from dsconfig.render.terminal_style import Style, columns, printable
+from dsconfig.render.terminal_style import TerminalStyle, columns, printable
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -311,7 +311,7 @@ class Tally:
 
         return against(target, options.settings.where if options.settings.path else None)
 
-    def closing(self, style: Style) -> str:
+    def closing(self, style: TerminalStyle) -> str:
         """The notes and the summary line."""
         from dsconfig.render.summary import note, summary, working_sizes
 
@@ -320,7 +320,7 @@ class Tally:
         notes = dict.fromkeys((*self.notes, *working_sizes(self.sizes, every=self.options.overrides.verbose)))
         return "".join(note(text, style) for text in notes) + last
 
-    def overview(self, style: Style, *, fixing: bool, listed: bool = False) -> str:
+    def overview(self, style: TerminalStyle, *, fixing: bool, listed: bool = False) -> str:
         """The number of diagnostics by rule and where to start, for a long report; empty for a short one."""
         from dsconfig.render.summary import overview
 

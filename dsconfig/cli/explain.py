@@ -13,7 +13,7 @@ from dsconfig.cli.command_inputs import read, read_stdin
 from dsconfig.cli.errors import CLEAN, FAILED, fail
 from dsconfig.cli.markdown_to_terminal import page
 from dsconfig.core.diagnostic import rule_url
-from dsconfig.render.terminal_style import Style, style_of, wrapped
+from dsconfig.render.terminal_style import TerminalStyle, style_of, wrapped
 
 if TYPE_CHECKING:
     from dsconfig.check.report import Report
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     return CLEAN
 
 
-def _error(text: str, args: argparse.Namespace, style: Style) -> str | None:
+def _error(text: str, args: argparse.Namespace, style: TerminalStyle) -> str | None:
     """Explain an error message; None if the text contains no known one."""
     from dsconfig.cli.explain_error import as_json, as_text, explain_error
     from dsconfig.core.releases import UnknownReleaseError, resolve
@@ -82,7 +82,7 @@ def _report(args: argparse.Namespace) -> Report:
     return check(located, build_job(located, job_from_arguments(args.target, args.world_size, args.consumer)))
 
 
-def _rules(word: str, style: Style) -> str | None:
+def _rules(word: str, style: TerminalStyle) -> str | None:
     """Page of one rule, or a line for each rule if a code prefix matches several."""
     from dsconfig.check.rule_selector import match
     from dsconfig.rules import RULES
@@ -94,7 +94,7 @@ def _rules(word: str, style: Style) -> str | None:
     return "".join(f"{wrapped(line, style, 7)}\n" for line in lines) or None
 
 
-def _page(rule: Rule, style: Style) -> str:
+def _page(rule: Rule, style: TerminalStyle) -> str:
     facts = [f"Effect: {rule.effect.value} ({rule.effect.severity}) as a rule"]
     if rule.since or rule.until:
         facts.append(f"Releases: {rule.since or 'the first'} to {rule.until or 'the latest'}")
@@ -111,7 +111,7 @@ def _page(rule: Rule, style: Style) -> str:
     )
 
 
-def _advisory(word: str, style: Style) -> str | None:
+def _advisory(word: str, style: TerminalStyle) -> str | None:
     """Documentation of the advisory with this name."""
     from dsconfig.rules._advisory_table import advisories, documentation
 
@@ -122,7 +122,7 @@ def _advisory(word: str, style: Style) -> str | None:
     return None
 
 
-def _key(word: str, style: Style) -> str | None:
+def _key(word: str, style: TerminalStyle) -> str | None:
     from dsconfig.model.key_description import members
     from dsconfig.model.key_description import page as key_page
 
@@ -137,7 +137,7 @@ def _key(word: str, style: Style) -> str | None:
     return None if text is None else page(text, style) + _members(members(word), style)
 
 
-def _members(keys: Mapping[str, str], style: Style) -> str:
+def _members(keys: Mapping[str, str], style: TerminalStyle) -> str:
     """A line for each key of a section."""
     if not keys:
         return ""

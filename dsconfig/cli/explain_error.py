@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.cli.markdown_to_terminal import page
 from dsconfig.core.diagnostic import SITE, rule_url
-from dsconfig.rules.error_messages import Match, find
+from dsconfig.rules.error_messages import ErrorMessageMatch, find
 
 if TYPE_CHECKING:
     from dsconfig.check.report import Report
     from dsconfig.core.diagnostic import Diagnostic
     from dsconfig.core.json_types import Json
     from dsconfig.core.releases import Target
-    from dsconfig.render.terminal_style import Style
+    from dsconfig.render.terminal_style import TerminalStyle
 
 
 class Explanation(NamedTuple):
     """Known messages in a text, most likely first, with details from the text and from a config."""
 
-    matches: Sequence[Match]
+    matches: Sequence[ErrorMessageMatch]
     keys: Sequence[str] = ()
     """A sentence for each key that pydantic rejects in the text."""
     config: str | None = None
@@ -48,7 +48,7 @@ def explain_error(text: str, target: Target, report: Report | None = None) -> Ex
     return Explanation(matches, keys, _applies(matches[0], report, diagnostics), diagnostics)
 
 
-def as_text(explanation: Explanation, style: Style) -> str:
+def as_text(explanation: Explanation, style: TerminalStyle) -> str:
     """Render the explanation for a terminal."""
     first, *others = explanation.matches
     return page("\n".join(_markdown(first, others, explanation)), style)
@@ -75,7 +75,9 @@ def address(id: str) -> str:
     return f"{SITE}messages/{id}/"
 
 
-def _markdown(first: Match, others: Sequence[Match], explanation: Explanation) -> Iterator[str]:
+def _markdown(
+    first: ErrorMessageMatch, others: Sequence[ErrorMessageMatch], explanation: Explanation
+) -> Iterator[str]:
     from dsconfig.rules import RULES
 
     entry = first.entry
@@ -109,7 +111,7 @@ def _markdown(first: Match, others: Sequence[Match], explanation: Explanation) -
         yield from (f"- {each.entry.text.replace('{}', '...')} ({address(each.entry.id)})" for each in others)
 
 
-def _applies(match: Match, report: Report, diagnostics: Sequence[Diagnostic]) -> str:
+def _applies(match: ErrorMessageMatch, report: Report, diagnostics: Sequence[Diagnostic]) -> str:
     """Describe whether the config causes the message, as far as rules can tell."""
     name, codes = report.name, ", ".join(match.entry.rules)
     if not codes:

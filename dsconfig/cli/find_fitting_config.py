@@ -16,8 +16,8 @@ from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.memory.models.record_model import weights_of
 from dsconfig.memory.verdict import EXCEEDS, FITS, UNKNOWN, NotModelledError
 from dsconfig.resolve.errors import ResolveError
-from dsconfig.resolve.memory import LENGTH, Options, estimate_request
-from dsconfig.resolve.memory_limits import Limits
+from dsconfig.resolve.memory import LENGTH, MemoryOptions, estimate_request
+from dsconfig.resolve.memory_limits import RequestedLimits
 from dsconfig.resolve.model_source import model_of
 from dsconfig.schema import presets
 
@@ -53,9 +53,9 @@ class Request(NamedTuple):
     script: str
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> RequestedLimits:
         """Memory that a GPU and a node have."""
-        return Limits(self.gpu, self.host, self.margin)
+        return RequestedLimits(self.gpu, self.host, self.margin)
 
     @property
     def precision(self) -> str:
@@ -174,7 +174,7 @@ def _fits(trial: Trial) -> bool:
 def _try(request: Request, level: Level, checkpointing: bool, micro_batch: int) -> Trial:
     """Estimate exactly the text that would be written, with the arguments that the command passes."""
     arguments = training_arguments(request, checkpointing, micro_batch)
-    options = Options(
+    options = MemoryOptions(
         request.model,
         request.world_size,
         request.target,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dsconfig.check.report import Report
     from dsconfig.cli.fix_files import Fixer
     from dsconfig.core.releases import Target
-    from dsconfig.render.terminal_style import Style
+    from dsconfig.render.terminal_style import TerminalStyle
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     return PROBLEMS if has_problems and not args.exit_zero else CLEAN
 
 
-def _lines(fixer: Fixer, left: list[Report], target: Target, style: Style) -> Iterator[str]:
+def _lines(fixer: Fixer, left: list[Report], target: Target, style: TerminalStyle) -> Iterator[str]:
     """A line for each applied fix, for each remaining problem, and for each note."""
     from dsconfig.render.concise import render
     from dsconfig.render.terminal_style import printable

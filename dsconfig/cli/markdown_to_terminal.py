@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dsconfig.render.terminal_style import Style, wrapped
+from dsconfig.render.terminal_style import TerminalStyle, wrapped
 
 _CODE = re.compile(r"`[^`\n]+`")
 _LABEL = re.compile(r"[A-Z][a-z]+:")
@@ -14,7 +14,7 @@ _ENTRY = re.compile(r"\s*(?:[-*]|\d+\.)\s+|\s+")
 _ALONE = re.compile(r"\s*(?:[-*]|\d+\.)\s|#|\||[A-Z][a-z]+:$")
 
 
-def page(text: str, style: Style) -> str:
+def page(text: str, style: TerminalStyle) -> str:
     """Render Markdown for a terminal, or as plain text if the style has no colors."""
     lines = dedented(text)
     return "\n".join(_lines(_joined(lines) if style.wraps else lines, style)) + "\n"
@@ -43,7 +43,7 @@ def dedented(text: str) -> list[str]:
     return [first, *dedent(rest).splitlines()] if rest else [first]
 
 
-def _lines(lines: list[str], style: Style) -> Iterator[str]:
+def _lines(lines: list[str], style: TerminalStyle) -> Iterator[str]:
     code = False
     for line in lines:
         if line.lstrip().startswith(_FENCE):

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from dsconfig.core.gpu_memory import Gpu
     from dsconfig.document import Document
     from dsconfig.resolve.errors import ResolveError
-    from dsconfig.resolve.memory import Estimate, Options, Verdict
+    from dsconfig.resolve.memory import Estimate, MemoryOptions, Verdict
     from dsconfig.resolve.model_source import ModelSource
 
 
@@ -238,7 +238,7 @@ def table(args: argparse.Namespace) -> int:
             fail("--nodes and --world-size exclude each other")
         size = args.nodes * (args.gpus_per_node or NODE)
     rows = stage_table(_run_options(args)._replace(world_size=size or args.gpus_per_node or NODE))
-    limits = render.Limits(args.gpu, args.host, args.margin)
+    limits = render.RequestedLimits(args.gpu, args.host, args.margin)
     if args.output_format == "json":
         answer = {
             "stages": [row.to_dict(limits) for row in rows],
@@ -262,7 +262,7 @@ def _advice(args: argparse.Namespace, error: ResolveError) -> tuple[str, ...]:
     )
 
 
-def _options(args: argparse.Namespace) -> tuple[Document, Options]:
+def _options(args: argparse.Namespace) -> tuple[Document, MemoryOptions]:
     """The config, and the arguments of `memory`."""
     from dsconfig.cli.command_inputs import job_from_args
     from dsconfig.job.job import Fact
@@ -291,15 +291,15 @@ def _options(args: argparse.Namespace) -> tuple[Document, Options]:
     )
 
 
-def _run_options(args: argparse.Namespace) -> Options:
+def _run_options(args: argparse.Namespace) -> MemoryOptions:
     """The arguments of `memory` besides the config and its job."""
-    from dsconfig.resolve.memory import Options
+    from dsconfig.resolve.memory import MemoryOptions
 
     names = (
         *("sequence_length", "micro_batch", "attention", "checkpointing", "lora", "optimizer", "zero_init"),
         *("gpus_per_node", "sp", "imbalance", "launch", "loss", "quantize", "trainer", "vllm"),
     )
-    return Options(
+    return MemoryOptions(
         _model(args),
         args.world_size,
         args.target,
@@ -344,7 +344,7 @@ def _write(args: argparse.Namespace, estimate: Estimate) -> int:
     from dsconfig.render.terminal_style import style_of
     from dsconfig.resolve import memory_output as render
 
-    limits = render.Limits(args.gpu, args.host, args.margin)
+    limits = render.RequestedLimits(args.gpu, args.host, args.margin)
     if args.output_format == "json":
         sys.stdout.write(as_json(estimate.to_dict() | limits.to_dict(estimate), indent=2) + "\n")
     elif args.output_format == "csv":
@@ -371,7 +371,7 @@ def exit_code(verdicts: Iterable[Verdict | None]) -> int:
     return PROBLEMS if "does not fit" in kinds else FAILED if kinds & {"unknown", "tight"} else CLEAN
 
 
-def fit(args: argparse.Namespace, document: Document, options: Options) -> int:
+def fit(args: argparse.Namespace, document: Document, options: MemoryOptions) -> int:
     """Find the smallest changes that fit, print them, and write the config with them if asked to."""
     from dsconfig.render.terminal_style import style_of
     from dsconfig.resolve import memory_output as render
@@ -394,7 +394,7 @@ def fit(args: argparse.Namespace, document: Document, options: Options) -> int:
         answer = result.to_dict() | {"removed": list(removed), "consumer": consumer_name}
         stream.write(as_json({"fit": answer}, indent=2) + "\n")
     else:
-        style, limits = style_of(stream, args.color), render.Limits(args.fit, args.host, headroom)
+        style, limits = style_of(stream, args.color), render.RequestedLimits(args.fit, args.host, headroom)
         print_lines(render.fit_lines(result, limits, style, removed, consumer_name), style, stream)
     if rewritten and args.output == "-":
         write_text(rewritten.text)
@@ -428,7 +428,7 @@ def _check_usage(args: argparse.Namespace, document: Document) -> None:
     forbid_overwriting_sources(args.output, document, args.file, *read)
 
 
-def largest(args: argparse.Namespace, document: Document, options: Options) -> int:
+def largest(args: argparse.Namespace, document: Document, options: MemoryOptions) -> int:
     """Find the largest value of one kind that fits, and print it."""
     from dsconfig.render.terminal_style import style_of
     from dsconfig.resolve import memory_output as render

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from dsconfig.fix.migration_plan import Change, Decision
     from dsconfig.job.detect_consumer import Reader
     from dsconfig.launch.located_config import EditableConfig
-    from dsconfig.render.terminal_style import Style
+    from dsconfig.render.terminal_style import TerminalStyle
 
 
 # Given a launch file, the command migrates the config of its job: the file it names, or the embedded config.
@@ -286,7 +286,7 @@ def _consumer_note(reader: Reader) -> str:
 
 
 def report(
-    document: Document, migration: Migration, route: Route, elasticity_file: str | None, style: Style
+    document: Document, migration: Migration, route: Route, elasticity_file: str | None, style: TerminalStyle
 ) -> str:
     """Changes, and the decisions that are left, in the order in which to make them."""
     from dsconfig.render.terminal_style import flowed
@@ -295,7 +295,7 @@ def report(
 
 
 def _report_lines(
-    document: Document, migration: Migration, route: Route, elasticity_file: str | None, style: Style
+    document: Document, migration: Migration, route: Route, elasticity_file: str | None, style: TerminalStyle
 ) -> Iterator[str]:
     name = printable(document.name)
     from_to = (
@@ -325,14 +325,14 @@ def _change(change: Change) -> str:
     return f"{_place(change.path, change.line)}{change.what}\n    {change.why}"
 
 
-def _list(title: str, lines: Sequence[str], style: Style) -> Iterator[str]:
+def _list(title: str, lines: Sequence[str], style: TerminalStyle) -> Iterator[str]:
     if lines:
         yield f"\n{style.paint(title, 'bold')}"
         for line in lines:
             yield "\n".join(f"  {printable(part)}" for part in line.split("\n"))
 
 
-def _numbered(title: str, decisions: Sequence[Decision], style: Style) -> Iterator[str]:
+def _numbered(title: str, decisions: Sequence[Decision], style: TerminalStyle) -> Iterator[str]:
     if decisions:
         yield f"\n{style.paint(title, 'bold')}"
     for number, each in enumerate(decisions, 1):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import NoReturn, TextIO
 
     from dsconfig.core.json_types import Json, KeyPath
-    from dsconfig.render.terminal_style import Style
+    from dsconfig.render.terminal_style import TerminalStyle
     from dsconfig.resolve.errors import ResolveError, UnknownWorldSizeError
 
 
@@ -39,7 +39,7 @@ def assignment(text: str) -> tuple[str, Json]:
         return key.strip(), value
 
 
-def print_lines(lines: Iterable[str], style: Style, stream: TextIO) -> None:
+def print_lines(lines: Iterable[str], style: TerminalStyle, stream: TextIO) -> None:
     """Print lines, wrapped to the width of the terminal."""
     from dsconfig.render.terminal_style import flowed
 

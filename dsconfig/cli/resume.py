@@ -22,8 +22,8 @@ from dsconfig.cli.errors import CLEAN, PROBLEMS, fail
 from dsconfig.cli.output_files import write_text
 
 if TYPE_CHECKING:
-    from dsconfig.render.terminal_style import Style
-    from dsconfig.resolve.checkpoint_resume import Resume
+    from dsconfig.render.terminal_style import TerminalStyle
+    from dsconfig.resolve.checkpoint_resume import ResumeReport
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     return CLEAN if resume.verdict == "loads" else PROBLEMS
 
 
-def _json(resume: Resume) -> str:
+def _json(resume: ResumeReport) -> str:
     data = {
         "version": 1,
         "verdict": resume.verdict,
@@ -85,7 +85,7 @@ def _json(resume: Resume) -> str:
 _TONES = {"blocked": "error", "unknown": "warning"}
 
 
-def _text(resume: Resume, style: Style) -> Iterator[str]:
+def _text(resume: ResumeReport, style: TerminalStyle) -> Iterator[str]:
     from dsconfig.render.terminal_style import printable
 
     checkpoint = resume.checkpoint

@@ -13,7 +13,7 @@ from dsconfig.render.fingerprint import as_json
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from dsconfig.render.terminal_style import Style
+    from dsconfig.render.terminal_style import TerminalStyle
     from dsconfig.rules import Rule
 
 
@@ -74,7 +74,7 @@ def _list_advisories(codes: Iterable[str], args: argparse.Namespace) -> None:
         sys.stdout.write(f"{wrapped(line, style, 2)}\n")
 
 
-def lines(rules: Iterable[Rule], style: Style) -> Iterator[str]:
+def lines(rules: Iterable[Rule], style: TerminalStyle) -> Iterator[str]:
     """A line for each rule: code, effect, name and title."""
     from dsconfig.core.diagnostic import rule_url
     from dsconfig.render.terminal_style import wrapped

@@ -23,7 +23,7 @@ from dsconfig.render.fingerprint import as_json
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dsconfig.render.terminal_style import Style
+    from dsconfig.render.terminal_style import TerminalStyle
     from dsconfig.resolve.effective_values import Shown
 
 FORMATS = ("table", "json")
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     return CLEAN
 
 
-def _table(shown: Shown, style: Style) -> Iterator[str]:
+def _table(shown: Shown, style: TerminalStyle) -> Iterator[str]:
     from dsconfig.render.terminal_style import flowed, printable, wrapped
 
     cells = [(value.key, json.dumps(json_value(value.value), ensure_ascii=False)) for value in shown.values]

@@ -12,7 +12,14 @@ from dsconfig.core.releases import EVERY_RELEASE, NEVER, Interval
 from dsconfig.document import Document, Problem, read_dict
 from dsconfig.document.tree import MAX_PROBLEMS, YAML_TEXT
 from dsconfig.evaluation.rule import DECLARED, RULES, Rule, Subject
-from dsconfig.evaluation.rule_context import Context, Finding, RootKind, SkipRule, Source, split_path
+from dsconfig.evaluation.rule_context import (
+    Context,
+    EvaluatedDocument,
+    Finding,
+    RootKind,
+    SkipRule,
+    split_path,
+)
 from dsconfig.job.consumers import accelerate_launch_file
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
@@ -21,7 +28,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
 
-class Outcome(NamedTuple):
+class EvaluationOutcome(NamedTuple):
     """The findings of one evaluation."""
 
     findings: tuple[tuple[Rule, Finding], ...]
@@ -39,7 +46,9 @@ _MAX_MESSAGE = 4000
 """Maximal characters of a message or help. A key of 30,000 characters in 1,000 findings would take 30 MB."""
 
 
-def evaluate(source: Source, release: int, text_findings: TextFindings | None = None) -> Outcome:
+def evaluate(
+    source: EvaluatedDocument, release: int, text_findings: TextFindings | None = None
+) -> EvaluationOutcome:
     """Run every applicable rule for a release number; `text_findings` is a cache shared between releases."""
     context = Context(source, release)
     rules, alike = applicable_rules(release, context.root, context.consumer)
@@ -54,7 +63,7 @@ def evaluate(source: Source, release: int, text_findings: TextFindings | None = 
         block_outcome = _block_outcome(context, release)
         findings += block_outcome.findings
         alike = alike.meet(block_outcome.equivalent)
-    return Outcome(
+    return EvaluationOutcome(
         tuple(one_per_cause(context, findings)),
         alike.meet(context.equivalent).meet(context.walk.equivalent),
         context,
@@ -76,13 +85,13 @@ def _is_overwritten(context: Context, rule: Rule, finding: Finding) -> bool:
     return context.overwrite(dotted(path)) is not None
 
 
-def _block_outcome(context: Context, release: int) -> Outcome:
+def _block_outcome(context: Context, release: int) -> EvaluationOutcome:
     """Evaluate the config that Accelerate builds from a launch file's block; findings keep their keys there."""
     config = accelerate_launch_file.plugin_config(context.data, context.version)
     if config is None:
-        return Outcome((), EVERY_RELEASE, context)
+        return EvaluationOutcome((), EVERY_RELEASE, context)
     outcome = evaluate(
-        Source(
+        EvaluatedDocument(
             read_dict(config, context.document.name), context.spec, context.world_size, facts=context.facts
         ),
         release,
@@ -93,7 +102,7 @@ def _block_outcome(context: Context, release: int) -> Outcome:
         # The rules on launch files report keys that are absent from the block.
         if path_in_block is not None and _contains(config, finding.path):
             findings.append((rule, finding._replace(path=path_in_block, related=(), fix=None, span=None)))
-    return Outcome(tuple(findings), outcome.equivalent, context)
+    return EvaluationOutcome(tuple(findings), outcome.equivalent, context)
 
 
 def _contains(value: Json, path: KeyPath) -> bool:

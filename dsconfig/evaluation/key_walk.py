@@ -5,21 +5,21 @@ from __future__ import annotations
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple, Spec
 from dsconfig.core.releases import EVERY_RELEASE, Interval
 from dsconfig.document.tree import UNKNOWN
-from dsconfig.evaluation.coercion import Coerced, Rejected, is_unchanged, read
+from dsconfig.evaluation.coercion import CoercedValue, RejectedValue, is_unchanged, read
 from dsconfig.model.key_table import KeyView, SectionView, child_section, type_named, view
 
 # The walk judges nothing. It records unknown, rejected, converted, deprecated and "auto" values, and the
 # effective value of every key. Rules put the events into words.
 
 
-class Unreadable:
+class UnreadableValue:
     """Stands for a value that the release rejects or the consumer fills in; no rule may reason with it."""
 
 
-UNREADABLE = Unreadable()
+UNREADABLE = UnreadableValue()
 
 
-class Walk:
+class KeyWalk:
     """The events and values of one walk."""
 
     def __init__(self, release: int, consumer: str, unfilled: frozenset[str] = frozenset()) -> None:
@@ -29,8 +29,8 @@ class Walk:
         self.equivalent: Interval = EVERY_RELEASE
         """Releases for which the walk has the same outcome."""
         self.unknown: list[UnknownKey] = []
-        self.rejected: list[Rejection] = []
-        self.coerced: list[Coercion] = []
+        self.rejected: list[RejectionEvent] = []
+        self.coerced: list[CoercionEvent] = []
         self.unresolved_autos: list[KnownKey] = []
         """Unresolved "auto" values."""
         self.duplicate_aliases: list[KnownKey] = []
@@ -128,11 +128,11 @@ class Walk:
         if child is not None and shapes_of(value) & key.takes:
             return value
         verdict = read(key.type, value, section.dialect)
-        if isinstance(verdict, Rejected):
-            self.rejected.append(Rejection(*entry, verdict))
+        if isinstance(verdict, RejectedValue):
+            self.rejected.append(RejectionEvent(*entry, verdict))
             return value if section.dialect == "hand" else UNREADABLE
-        if isinstance(verdict, Coerced):
-            self.coerced.append(Coercion(*entry, verdict))
+        if isinstance(verdict, CoercedValue):
+            self.coerced.append(CoercionEvent(*entry, verdict))
             if child is not None and isinstance(verdict.value, dict):
                 # pydantic 1 calls `dict(value)` in `BaseModel.validate`: a list of pairs becomes a section.
                 return self.section(child, verdict.value, path, canonical)
@@ -146,8 +146,8 @@ class Walk:
         if shapes_of(value) & key.takes:
             as_object = as_mapping(value) if "mapping" in key.takes else None
             return value if as_object is None else self.section(child, as_object, path, canonical)
-        verdict = Rejected("null" if value is None else "type", key.type, value)
-        self.rejected.append(Rejection(*entry, verdict))
+        verdict = RejectedValue("null" if value is None else "type", key.type, value)
+        self.rejected.append(RejectionEvent(*entry, verdict))
         return UNREADABLE
 
     def _nested(self, spec: Spec, value: Json, path: KeyPath, canonical: KeyPath) -> Json:
@@ -219,14 +219,14 @@ class KnownKey(NamedTuple):
     value: Json
 
 
-class Rejection(NamedTuple):
+class RejectionEvent(NamedTuple):
     """A value that the release rejects."""
 
     path: KeyPath
     section: SectionView
     key: KeyView
     value: Json
-    verdict: Rejected
+    verdict: RejectedValue
 
     @property
     def rejected_path(self) -> KeyPath:
@@ -234,14 +234,14 @@ class Rejection(NamedTuple):
         return (*self.path, *self.verdict.at)
 
 
-class Coercion(NamedTuple):
+class CoercionEvent(NamedTuple):
     """A value that the release converts to another one."""
 
     path: KeyPath
     section: SectionView
     key: KeyView
     value: Json
-    verdict: Coerced
+    verdict: CoercedValue
 
     @property
     def changes_value(self) -> bool:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Check = Callable[["Context"], Iterator[Finding]]
 
 
-class Declaration(NamedTuple):
+class RuleDeclaration(NamedTuple):
     """The arguments of `@rule` and the function."""
 
     code: str
@@ -44,7 +44,7 @@ class Declaration(NamedTuple):
     reads: Subject
     source: str
     check: Check
-    conditions: tuple[Condition, ...]
+    conditions: tuple[SchemaCondition, ...]
 
     @property
     def doc(self) -> str:
@@ -55,7 +55,7 @@ class Declaration(NamedTuple):
 _DOCSTRINGS_DROPPED = sys.flags.optimize >= 2
 """Whether Python runs with `-OO` or `PYTHONOPTIMIZE=2`, which drops docstrings."""
 
-DECLARED: dict[str, Declaration] = {}
+DECLARED: dict[str, RuleDeclaration] = {}
 """The rules of the modules imported so far, by code."""
 
 
@@ -79,7 +79,7 @@ class Rule(NamedTuple):
     """The releases from `since` to `until`."""
 
     @property
-    def declared(self) -> Declaration:
+    def declared(self) -> RuleDeclaration:
         """The declaration; imports the rule's module."""
         if self.code not in DECLARED:
             import_module(self.module)
@@ -106,7 +106,7 @@ class Rule(NamedTuple):
         return self.declared.source
 
     @property
-    def conditions(self) -> tuple[Condition, ...]:
+    def conditions(self) -> tuple[SchemaCondition, ...]:
         """The part of the rule that a JSON schema can express."""
         return self.declared.conditions
 
@@ -150,7 +150,7 @@ class rule(NamedTuple):  # noqa: N801  used as a decorator
     source: str = ""
     general: bool = False
     reads: Subject = "config"
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[SchemaCondition, ...] = ()
 
     def __call__(self, check: Check) -> Check:
         """Register the generator function."""
@@ -158,7 +158,7 @@ class rule(NamedTuple):  # noqa: N801  used as a decorator
         if code in DECLARED or not (check.__doc__ or _DOCSTRINGS_DROPPED):
             raise ValueError(f"{code}: a rule needs a code of its own and a docstring")
         name = check.__name__.strip("_").replace("_", "-")
-        DECLARED[code] = Declaration(
+        DECLARED[code] = RuleDeclaration(
             code, name, effect, since, until, general, reads, source, check, conditions
         )
         return check
@@ -171,55 +171,55 @@ class rule(NamedTuple):  # noqa: N801  used as a decorator
 # but then an editor shows its message on the whole object. `check` covers the rest.
 
 
-class Written(NamedTuple):
+class KeyIsWritten(NamedTuple):
     """The key is present and not "auto", which some sections drop."""
 
     key: str
 
 
-class Is(NamedTuple):
+class KeyEquals(NamedTuple):
     """The key is present with one of these values."""
 
     key: str
     values: tuple[bool | int | str, ...]
 
 
-class Counts(NamedTuple):
+class EffectiveValueIs(NamedTuple):
     """The effective value is one of these, one of which is the default: the key may be absent."""
 
     key: str
     values: tuple[bool | int | str, ...]
 
 
-class Less(NamedTuple):
+class KeyIsBelow(NamedTuple):
     """The key is present with a number below the bound."""
 
     key: str
     bound: float
 
 
-class NotEmpty(NamedTuple):
+class SectionIsNotEmpty(NamedTuple):
     """The section is not empty."""
 
 
-class Absent(NamedTuple):
+class KeyMustBeAbsent(NamedTuple):
     """The key must be absent; the message says why."""
 
     key: str
     message: str
 
 
-class Needed(NamedTuple):
+class KeyIsRequired(NamedTuple):
     """The key must be present."""
 
     key: str
 
 
-Test: TypeAlias = "Written | Is | Counts | Less | NotEmpty"
-Demand: TypeAlias = "Absent | Needed"
+Test: TypeAlias = "KeyIsWritten | KeyEquals | EffectiveValueIs | KeyIsBelow | SectionIsNotEmpty"
+Demand: TypeAlias = "KeyMustBeAbsent | KeyIsRequired"
 
 
-class Condition(NamedTuple):
+class SchemaCondition(NamedTuple):
     """In the named section: if all tests hold, the demand must hold too."""
 
     section: str

@@ -11,7 +11,7 @@ from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple, at, 
 from dsconfig.core.releases import EVERY_RELEASE, Interval, name, number
 from dsconfig.document import Document, Parser, Part, Problem, Span
 from dsconfig.document.tree import UNKNOWN
-from dsconfig.evaluation.key_walk import UNREADABLE, UnknownKey, Walk
+from dsconfig.evaluation.key_walk import UNREADABLE, KeyWalk, UnknownKey
 from dsconfig.job.consumers import ELASTIC, HUGGING_FACE
 from dsconfig.job.consumers.consumer import keys_not_filled
 from dsconfig.job.consumers.consumer_versions import does, split_spec
@@ -83,7 +83,7 @@ def split_path(path: str) -> tuple[str, ...]:
     return tuple(path.split("."))
 
 
-class Source(NamedTuple):
+class EvaluatedDocument(NamedTuple):
     """A document to evaluate, and what is known about its job. `world_size` counts ranks; None: unknown."""
 
     document: Document
@@ -106,7 +106,7 @@ class Source(NamedTuple):
 class Context:
     """One config as one release interprets it, at one world size, for one consumer."""
 
-    def __init__(self, source: Source, release: int) -> None:
+    def __init__(self, source: EvaluatedDocument, release: int) -> None:
         self.document = source.document
         self.is_elastic = source.consumer == ELASTIC
         """Whether `dsconfig elastic run` loads it: without the `elasticity` block, with the planned batch."""
@@ -151,7 +151,7 @@ class Context:
             self.data = {key: value for key, value in self.data.items() if key not in _HANDED_OVER}
         self._keys: dict[str, KeyView | None] = {}
         self._facts: dict[Callable[[Context], object], object] = {}
-        self.walk = Walk(release, self.consumer, keys_not_filled(source.consumer))
+        self.walk = KeyWalk(release, self.consumer, keys_not_filled(source.consumer))
         self.walk.is_partial = bool(source.unknown)
         self.walk.values = self.walk.section(ROOT, self._without_overwritten(), (), ())
         self.walk.unknown += self._unknown_elasticity_keys()

@@ -14,8 +14,8 @@ from dsconfig.core.releases import NUMBERS, Target
 from dsconfig.core.wording import quoted
 from dsconfig.document import Document
 from dsconfig.document.apply_operations import apply_operations, is_equal
-from dsconfig.evaluation.coercion import Coerced
-from dsconfig.evaluation.rule_context import MISSING, Context, Source
+from dsconfig.evaluation.coercion import CoercedValue
+from dsconfig.evaluation.rule_context import MISSING, Context, EvaluatedDocument
 from dsconfig.model.key_table import ROOT, section_keys
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Transition:
 
     def context(self, document: Document, release: str) -> Context:
         """Evaluate the keys of a document in a release."""
-        return Context(Source(document, self.consumer, self.world_size), NUMBERS[release])
+        return Context(EvaluatedDocument(document, self.consumer, self.world_size), NUMBERS[release])
 
     def check(self, document: Document) -> Report:
         """Return the diagnostics that must be resolved, each with the migration's fix if there is one.
@@ -218,7 +218,7 @@ def converted_values(context: Context) -> dict[KeyPath, Json]:
     return {
         event.path: event.verdict.value
         for event in context.walk.coerced
-        if isinstance(event.verdict, Coerced) and event.value != "auto"
+        if isinstance(event.verdict, CoercedValue) and event.value != "auto"
     }
 
 

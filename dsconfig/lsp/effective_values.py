@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from dsconfig.lsp.workspace import Snapshot
-    from dsconfig.resolve.replaced_values import Value
+    from dsconfig.resolve.replaced_values import EffectiveValue
 
 
 def effective_values(snapshot: Snapshot, *, every: bool = False) -> Shown | None:
@@ -26,7 +26,7 @@ def effective_values(snapshot: Snapshot, *, every: bool = False) -> Shown | None
         return None
 
 
-def by_key(snapshot: Snapshot) -> Mapping[str, Value]:
+def by_key(snapshot: Snapshot) -> Mapping[str, EffectiveValue]:
     """Effective values by dotted key, computed once per version of a document."""
     if snapshot.values is None:
         # A program may change its config, so the values in the source need not be the effective ones.
@@ -42,7 +42,7 @@ _WIDEST = 48
 """Longest entry after which comments are still aligned."""
 
 
-def as_commented_json(values: Iterable[Value]) -> str:
+def as_commented_json(values: Iterable[EffectiveValue]) -> str:
     """Values as nested JSON with their origins as comments."""
     rows: list[tuple[str, str]] = [("{", "")]
     parent: list[str] = []

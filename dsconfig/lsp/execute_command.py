@@ -56,7 +56,7 @@ def _deliver(workspace: Workspace, result: CommandResult) -> JsonObject:
 
 
 def _resolve(snapshot: Snapshot, arguments: list[Json]) -> CommandResult:
-    from dsconfig.render.terminal_style import Style
+    from dsconfig.render.terminal_style import TerminalStyle
     from dsconfig.resolve.errors import ResolveError
     from dsconfig.resolve.resolve import resolve
     from dsconfig.resolve.resolved_run import run_lines
@@ -72,14 +72,14 @@ def _resolve(snapshot: Snapshot, arguments: list[Json]) -> CommandResult:
         )
     except ResolveError as error:
         return CommandResult(title, f"{error}\n")
-    lines = "".join(f"// {line}" for line in run_lines(run, Style()))
+    lines = "".join(f"// {line}" for line in run_lines(run, TerminalStyle()))
     config = json.dumps(run.config, indent=2, ensure_ascii=False, default=str)
     return CommandResult(title, f"{lines}{config}\n", "jsonc")
 
 
 def _compat(snapshot: Snapshot, _: list[Json]) -> CommandResult:
     from dsconfig.check.accepting_releases import compat, table
-    from dsconfig.render.terminal_style import Style
+    from dsconfig.render.terminal_style import TerminalStyle
 
     report = snapshot.report
     title = f"{_name(snapshot)}: releases"
@@ -87,14 +87,14 @@ def _compat(snapshot: Snapshot, _: list[Json]) -> CommandResult:
         stretches = compat(snapshot.text.document, world_size=report.world_size, consumer=report.reader)
     except OSError as error:
         return CommandResult(title, f"{error}\n")
-    return CommandResult(title, table(stretches, Style()))
+    return CommandResult(title, table(stretches, TerminalStyle()))
 
 
 def _memory(snapshot: Snapshot, arguments: list[Json]) -> CommandResult:
-    from dsconfig.render.terminal_style import Style
+    from dsconfig.render.terminal_style import TerminalStyle
     from dsconfig.resolve.errors import ResolveError
     from dsconfig.resolve.memory import memory
-    from dsconfig.resolve.memory_output import Limits, text_lines
+    from dsconfig.resolve.memory_output import RequestedLimits, text_lines
 
     size = _size(snapshot, arguments)
     model = arguments[1] if len(arguments) > 1 and isinstance(arguments[1], str) else snapshot.model
@@ -112,8 +112,8 @@ def _memory(snapshot: Snapshot, arguments: list[Json]) -> CommandResult:
         )
     except (ResolveError, OSError, ValueError) as error:
         return CommandResult(title, f"{error}\n")
-    limits = Limits(None, None)
-    return CommandResult(title, f"model: {model}\n{''.join(text_lines(estimate, limits, Style()))}")
+    limits = RequestedLimits(None, None)
+    return CommandResult(title, f"model: {model}\n{''.join(text_lines(estimate, limits, TerminalStyle()))}")
 
 
 def _show(snapshot: Snapshot, arguments: list[Json]) -> CommandResult:

@@ -13,7 +13,7 @@ from dsconfig.lsp.effective_values import by_key
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject
     from dsconfig.lsp.workspace import Snapshot, Workspace
-    from dsconfig.resolve.replaced_values import Value
+    from dsconfig.resolve.replaced_values import EffectiveValue
 
 _CHANGED = ("filled", "derived", "dropped", "converted")
 
@@ -51,7 +51,7 @@ def _hints(snapshot: Snapshot) -> Iterator[tuple[int, JsonObject]]:
             )
 
 
-def _label(value: Value, literal: object) -> str:
+def _label(value: EffectiveValue, literal: object) -> str:
     """Effective value if it differs from the written one; otherwise empty."""
     if value.origin not in _CHANGED:
         return ""

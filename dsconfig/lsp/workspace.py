@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.document import Document
     from dsconfig.lsp.protocol import Encoding
-    from dsconfig.resolve.replaced_values import Value
+    from dsconfig.resolve.replaced_values import EffectiveValue
 
 
 # Open documents.
@@ -236,7 +236,7 @@ class Snapshot:
 
     def __init__(self, text: OpenText, report: Report) -> None:
         self.text, self.report = text, report
-        self.values: Mapping[str, Value] | None = None
+        self.values: Mapping[str, EffectiveValue] | None = None
         """Effective values, once they were requested."""
         self._verified: dict[int, Diagnostic] = {}
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dsconfig.memory.config_values import Values as Values
+    from dsconfig.memory.config_values import ConfigValues as ConfigValues
     from dsconfig.memory.estimates import Estimate as Estimate
     from dsconfig.memory.estimates import estimate as estimate
     from dsconfig.memory.models.architecture import Architecture as Architecture
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dsconfig.memory.zeropp_shapes import uneven as uneven
 
 EXPORTS = {
-    "Values": "config_values",
+    "ConfigValues": "config_values",
     "Estimate": "estimates",
     "estimate": "estimates",
     "Architecture": "models.architecture",

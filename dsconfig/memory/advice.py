@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.memory.autograd_graph import Segment
+from dsconfig.memory.autograd_graph import CheckpointedSegment
 from dsconfig.memory.engines.base import GATHERED
 from dsconfig.memory.engines.stage_1_and_2 import DeepSpeedZeroOptimizer
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject
     from dsconfig.memory.engines.base import Engine
-    from dsconfig.memory.memory_ledger import Ledger
+    from dsconfig.memory.memory_ledger import MemoryLedger
 
 ZERO = "zero_optimization."
 NEARLY_ALL = 0.98
 
 
-class Advice(NamedTuple):
+class MemoryAdvice(NamedTuple):
     """A note on a setting that wastes memory or does not work with this model."""
 
     key: str
@@ -29,7 +29,7 @@ class Advice(NamedTuple):
         return {"key": self.key, "text": self.text}
 
 
-def advice_for(engine: Engine, ledger: Ledger) -> tuple[Advice, ...]:
+def advice_for(engine: Engine, ledger: MemoryLedger) -> tuple[MemoryAdvice, ...]:
     """Collect the advice on an engine's settings."""
     return (
         *_oversized_bucket(engine),
@@ -44,7 +44,7 @@ def advice_for(engine: Engine, ledger: Ledger) -> tuple[Advice, ...]:
     )
 
 
-def _oversized_bucket(engine: Engine) -> Iterator[Advice]:
+def _oversized_bucket(engine: Engine) -> Iterator[MemoryAdvice]:
     """Warn about a reduce bucket that is larger than the model."""
     setup = engine.setup
     if setup.stage and setup.contiguous_gradients and setup.reduce_bucket_size > engine.trainable_numel:
@@ -52,22 +52,22 @@ def _oversized_bucket(engine: Engine) -> Iterator[Advice]:
             f"the bucket of {setup.reduce_bucket_size:,} elements is larger than all {engine.trainable_numel:,}"
             " trainable elements"
         )
-        yield Advice(f"{ZERO}reduce_bucket_size", f"{text}, and is allocated in full")
+        yield MemoryAdvice(f"{ZERO}reduce_bucket_size", f"{text}, and is allocated in full")
 
 
-def _flatten_location(engine: Engine, ledger: Ledger) -> Iterator[Advice]:
+def _flatten_location(engine: Engine, ledger: MemoryLedger) -> Iterator[MemoryAdvice]:
     """Say where stages 1 and 2 flatten the weights, if that decides the peak (`flatten_on_accelerator`)."""
     if not isinstance(engine, DeepSpeedZeroOptimizer) or engine.setup.quirks.flattens_weights_on_host:
         return
     since = "since 0.19.0 stages 1 and 2 flatten the weights on the host if the GPU has no memory for a second copy"
     if engine.flattened_on_host:
-        yield Advice(f"{ZERO}stage", f"{since}, as in this run")
+        yield MemoryAdvice(f"{ZERO}stage", f"{since}, as in this run")
     peaks = {phase: peak.bytes for phase, peak in ledger.rank.peaks.items()}
     if engine.setup.gpu_limit is None and max(peaks, key=lambda phase: peaks[phase]) == "load":
-        yield Advice(f"{ZERO}stage", f"{since}: pass `--gpu` to see which applies")
+        yield MemoryAdvice(f"{ZERO}stage", f"{since}: pass `--gpu` to see which applies")
 
 
-def _stage3_gathering(engine: Engine, ledger: Ledger) -> Iterator[Advice]:
+def _stage3_gathering(engine: Engine, ledger: MemoryLedger) -> Iterator[MemoryAdvice]:
     """Warn if stage 3 keeps the whole model gathered, or if `ratio` has no effect."""
     setup = engine.setup
     if setup.stage != 3:
@@ -76,14 +76,14 @@ def _stage3_gathering(engine: Engine, ledger: Ledger) -> Iterator[Advice]:
     gathered = max(peaks[phase].live.get(GATHERED, 0) for phase in ("forward", "backward") if phase in peaks)
     if setup.dp_world_size > 1 and gathered >= NEARLY_ALL * setup.itemsize * engine.total_numel:
         text = "all parameters are gathered at once. Lower it together with `stage3_max_live_parameters`"
-        yield Advice(f"{ZERO}stage3_max_reuse_distance", text)
+        yield MemoryAdvice(f"{ZERO}stage3_max_reuse_distance", text)
     shards = sum(-(-weight.numel // setup.dp_world_size) for weight in engine.trainable)
     if setup.offloads_optimizer and 0 < setup.offload_ratio < 1 and setup.stage3.sub_group_size >= shards:
         text = f"everything is offloaded: the {shards:,} parameters of a rank form a single sub-group"
-        yield Advice(f"{ZERO}offload_optimizer.ratio", text)
+        yield MemoryAdvice(f"{ZERO}offload_optimizer.ratio", text)
 
 
-def _recomputed_modules(engine: Engine) -> Iterator[Advice]:
+def _recomputed_modules(engine: Engine) -> Iterator[MemoryAdvice]:
     """Warn about parameters that non-reentrant checkpointing keeps gathered.
 
     0.16.0 to 0.16.7 do not reset `ds_grads_remaining` before a pass (runtime/zero/parameter_offload.py).
@@ -91,22 +91,24 @@ def _recomputed_modules(engine: Engine) -> Iterator[Advice]:
     setup = engine.setup
     if not setup.depends_on_reentrant or setup.use_reentrant:
         return
-    if any(isinstance(step, Segment) for step in engine.tape.steps):
+    if any(isinstance(step, CheckpointedSegment) for step in engine.tape.steps):
         text = "0.16.0 to 0.16.7 keep parameters that non-reentrant checkpointing recomputes gathered until the step"
-        yield Advice(f"{ZERO}stage", f"{text}: upgrade to 0.16.8, or pass `use_reentrant=True`")
+        yield MemoryAdvice(f"{ZERO}stage", f"{text}: upgrade to 0.16.8, or pass `use_reentrant=True`")
 
 
-def _mistaken_fp32_accumulation(engine: Engine) -> Iterator[Advice]:
+def _mistaken_fp32_accumulation(engine: Engine) -> Iterator[MemoryAdvice]:
     """Warn about releases that ignore fp32 gradient accumulation.
 
     0.17.6 to 0.18.4 define `DDP_BFLOAT16` with the value of `BFLOAT16` (runtime/constants.py).
     """
     if engine.setup.accumulates_bf16_in_fp32 and engine.setup.quirks.fp32_accumulation_is_mistaken_for_bf16:
         states = ", and every rank holds the full optimizer state" if engine.setup.stage else ""
-        yield Advice("data_types.grad_accum_dtype", f"0.17.6 to 0.18.4 accumulate in bf16 anyway{states}")
+        yield MemoryAdvice(
+            "data_types.grad_accum_dtype", f"0.17.6 to 0.18.4 accumulate in bf16 anyway{states}"
+        )
 
 
-def _experts_not_leaf(engine: Engine) -> Iterator[Advice]:
+def _experts_not_leaf(engine: Engine) -> Iterator[MemoryAdvice]:
     """Suggest leaf modules for MoE blocks, whose ranks can use different experts."""
     classes = {module.class_name for module in engine.tape.modules if module.class_name}
     if engine.setup.stage == 3 and classes and not classes & set(engine.setup.leaf_classes):
@@ -116,23 +118,25 @@ def _experts_not_leaf(engine: Engine) -> Iterator[Advice]:
         )
         if engine.setup.quirks.lacks_leaf_module_key:
             call = f"deepspeed.utils.set_z3_leaf_modules(model, [{names}])"
-            yield Advice(f"{ZERO}stage", f"make {names} a leaf module, with `{call}` in the script: {why}")
+            yield MemoryAdvice(
+                f"{ZERO}stage", f"make {names} a leaf module, with `{call}` in the script: {why}"
+            )
         else:
-            yield Advice(f"{ZERO}leaf_module.classes", f"make {names} a leaf module: {why}")
+            yield MemoryAdvice(f"{ZERO}leaf_module.classes", f"make {names} a leaf module: {why}")
 
 
-def _sequence_parallel_dtype(engine: Engine) -> Iterator[Advice]:
+def _sequence_parallel_dtype(engine: Engine) -> Iterator[MemoryAdvice]:
     """Warn about fp32 gradient communication, the default with sequence parallelism."""
     setup = engine.setup
     if setup.sp_size > 1 and setup.stage in (0, 3) and setup.comm_itemsize > setup.itemsize:
         text = "gradients are communicated in fp32 with sequence parallelism"
         bucket = f", and the bucket takes {setup.comm_itemsize} bytes per element" if setup.stage == 3 else ""
-        yield Advice(
+        yield MemoryAdvice(
             "seq_parallel_communication_data_type", f"{text}{bucket}. Set it to bf16 or fp16 to halve that"
         )
 
 
-def _autoep_save(engine: Engine) -> Iterator[Advice]:
+def _autoep_save(engine: Engine) -> Iterator[MemoryAdvice]:
     """Warn about a save that fails.
 
     `_zero3_consolidated_16bit_state_dict` raises if experts have their own partition group (0.19.8).
@@ -140,10 +144,10 @@ def _autoep_save(engine: Engine) -> Iterator[Advice]:
     setup = engine.setup
     if setup.ep_size and setup.stage == 3 and setup.gathers_on_save:
         text = "with AutoEP at stage 3 the model cannot be gathered: DeepSpeed raises when it is saved"
-        yield Advice(f"{ZERO}stage3_gather_16bit_weights_on_model_save", text)
+        yield MemoryAdvice(f"{ZERO}stage3_gather_16bit_weights_on_model_save", text)
 
 
-def _zenflow_layout(engine: Engine) -> Iterator[Advice]:
+def _zenflow_layout(engine: Engine) -> Iterator[MemoryAdvice]:
     """Warn about weights that ZenFlow transposes.
 
     `_update_model_bit16_weights` reads the transposed weights with their original shape (0.19.7 and 0.19.8).
@@ -151,4 +155,4 @@ def _zenflow_layout(engine: Engine) -> Iterator[Advice]:
     setup = engine.setup
     if setup.zenflow and setup.stage in (1, 2):
         text = "since 0.19.7 stages 1 and 2 read matrices by rows that ZenFlow stores by columns"
-        yield Advice(f"{ZERO}zenflow", f"{text}: the trained model is not the loaded one")
+        yield MemoryAdvice(f"{ZERO}zenflow", f"{text}: the trained model is not the loaded one")

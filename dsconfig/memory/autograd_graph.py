@@ -17,7 +17,7 @@ ROW_PARALLEL = (".o_proj", ".down_proj")
 """
 
 
-class Weight:
+class ModelParameter:
     """A model parameter; `number` is its index in `named_parameters()`."""
 
     __slots__ = (
@@ -70,7 +70,7 @@ class Weight:
 Loss: TypeAlias = 'Literal["full", "chunked", "fused"]'
 
 
-class Kernels(NamedTuple):
+class FusedKernels(NamedTuple):
     """Implementations of the loss, norms and MLPs."""
 
     loss: Loss = "full"
@@ -102,7 +102,7 @@ class Quantization(NamedTuple):
         return int(numel * self.constants)
 
 
-class Adapter(NamedTuple):
+class LoraAdapter(NamedTuple):
     """LoRA settings (PEFT): all base weights are frozen, and each target layer gets two trainable matrices."""
 
     rank: int
@@ -138,7 +138,9 @@ class Module:
         "weights",
     )
 
-    def __init__(self, number: int, name: str, weights: Sequence[Weight], inputs_require_grad: bool) -> None:
+    def __init__(
+        self, number: int, name: str, weights: Sequence[ModelParameter], inputs_require_grad: bool
+    ) -> None:
         self.number, self.name, self.weights, self.inputs_require_grad = (
             number,
             name,
@@ -148,16 +150,16 @@ class Module:
         self.class_name = ""
         """Class name, set where a setting such as `leaf_module.classes` can refer to it."""
         self.lora_modules: LoraModules | None = None
-        self.external_params: tuple[Weight, ...] = ()
+        self.external_params: tuple[ModelParameter, ...] = ()
         """Parameters of other modules that its forward reads (`register_external_parameter`)."""
 
     @property
-    def params_to_fetch(self) -> tuple[Weight, ...]:
+    def params_to_fetch(self) -> tuple[ModelParameter, ...]:
         """Parameters that stage 3 gathers before the module runs (`iter_params`)."""
         return self.weights + self.external_params
 
 
-class Tensor:
+class ActivationTensor:
     """An activation: size, dtype width, number of readers, and whether it requires a gradient."""
 
     __slots__ = ("bytes", "itemsize", "label", "numel", "reader_count", "refcount", "requires_grad")
@@ -188,10 +190,10 @@ class Operation:
 
     def __init__(
         self,
-        inputs: tuple[Tensor, ...],
-        output: Tensor,
-        saved: tuple[Tensor, ...],
-        weights: tuple[Weight, ...],
+        inputs: tuple[ActivationTensor, ...],
+        output: ActivationTensor,
+        saved: tuple[ActivationTensor, ...],
+        weights: tuple[ModelParameter, ...],
         temporary: int,
         backward_temporary: int,
         shares_grad: bool,
@@ -229,7 +231,7 @@ class LeaveModule:
         self.module, self.requires_grad = module, requires_grad
 
 
-class Segment:
+class CheckpointedSegment:
     """A checkpointed segment: only its input is kept, the steps run again in the backward pass.
 
     `is_offloaded`: the input is kept on the host, and copied back to be recomputed from.
@@ -237,7 +239,7 @@ class Segment:
 
     __slots__ = ("is_offloaded", "source", "steps")
 
-    def __init__(self, source: Tensor, is_offloaded: bool = False) -> None:
+    def __init__(self, source: ActivationTensor, is_offloaded: bool = False) -> None:
         self.source, self.is_offloaded, self.steps = source, is_offloaded, list[Step]()
 
     def split(self) -> tuple[list[Step], list[Step]]:
@@ -259,11 +261,11 @@ class DropReferences:
 
     __slots__ = ("tensors",)
 
-    def __init__(self, tensors: tuple[Tensor, ...]) -> None:
+    def __init__(self, tensors: tuple[ActivationTensor, ...]) -> None:
         self.tensors = tensors
 
 
-Step: TypeAlias = "Operation | EnterModule | LeaveModule | Segment | DropReferences"
+Step: TypeAlias = "Operation | EnterModule | LeaveModule | CheckpointedSegment | DropReferences"
 
 
 class ModuleScope:
@@ -271,7 +273,7 @@ class ModuleScope:
 
     __slots__ = ("arguments", "entered", "start", "tape")
 
-    def __init__(self, tape: Tape, module: Module, arguments: tuple[Tensor, ...]) -> None:
+    def __init__(self, tape: ForwardTape, module: Module, arguments: tuple[ActivationTensor, ...]) -> None:
         self.tape, self.start, self.entered = tape, len(tape.operations), EnterModule(module)
         self.arguments = arguments
 
@@ -291,7 +293,7 @@ class ModuleScope:
             self.tape.keep_alive(*self.arguments)
 
 
-class Tape:
+class ForwardTape:
     """A model under construction, and the recorded steps of its forward pass."""
 
     def __init__(
@@ -299,19 +301,19 @@ class Tape:
         itemsize: int,
         autocast: bool = False,
         saves_linear_inputs: bool = False,
-        adapter: Adapter | None = None,
+        adapter: LoraAdapter | None = None,
         on_cpu: bool = False,
-        kernels: Kernels | None = None,
+        kernels: FusedKernels | None = None,
         quantization: Quantization | None = None,
     ) -> None:
         self.itemsize, self.autocast, self.saves_linear_inputs = itemsize, autocast, saves_linear_inputs
         self.adapter, self.on_cpu = adapter, on_cpu
-        self.kernels, self.quantization = kernels or Kernels(), quantization
+        self.kernels, self.quantization = kernels or FusedKernels(), quantization
         self.buffer_bytes = 0
         """Bytes of constants that no engine partitions, such as those of quantized weights."""
         self.linear_names: dict[str, None] = {}
         """Last components of linear layer names, the possible LoRA targets."""
-        self.weights: list[Weight] = []
+        self.weights: list[ModelParameter] = []
         self.modules: list[Module] = []
         self.steps: list[Step] = []
         self.operations: list[Operation] = []
@@ -338,9 +340,11 @@ class Tape:
     ) -> Module:
         """Create a module with parameters of these sizes; `casts`: autocast computes with a copy of them."""
         requires_grad = requires_grad and self.adapter is None
-        params = list[Weight]()
+        params = list[ModelParameter]()
         for size in sizes:
-            params.append(Weight(len(self.weights), len(self.modules), name, size, requires_grad, casts))
+            params.append(
+                ModelParameter(len(self.weights), len(self.modules), name, size, requires_grad, casts)
+            )
             self.weights += params[-1:]
         module = Module(len(self.modules), name, params, inputs_require_grad)
         self.modules.append(module)
@@ -381,7 +385,7 @@ class Tape:
         )
         return wrapper
 
-    def _quantize(self, weight: Weight) -> None:
+    def _quantize(self, weight: ModelParameter) -> None:
         """Store a frozen weight packed; its forward and backward dequantize it into a temporary tensor."""
         if self.quantization is not None:
             weight.original_numel = weight.numel
@@ -390,20 +394,20 @@ class Tape:
 
     def tensor(
         self, numel: int, itemsize: int = 0, requires_grad: bool = True, label: str = "activations"
-    ) -> Tensor:
+    ) -> ActivationTensor:
         """Create a tensor, in the model's dtype by default."""
-        return Tensor(numel, itemsize or self.itemsize, requires_grad, label)
+        return ActivationTensor(numel, itemsize or self.itemsize, requires_grad, label)
 
     def op(
         self,
-        inputs: Sequence[Tensor],
-        output: Tensor,
-        saved: Sequence[Tensor] = (),
-        weights: Sequence[Weight] = (),
+        inputs: Sequence[ActivationTensor],
+        output: ActivationTensor,
+        saved: Sequence[ActivationTensor] = (),
+        weights: Sequence[ModelParameter] = (),
         temporary: int = 0,
         backward_temporary: int = 0,
         shares_grad: bool = False,
-    ) -> Tensor:
+    ) -> ActivationTensor:
         """Record an operation and return its output."""
         operation = Operation(
             tuple(inputs),
@@ -427,13 +431,13 @@ class Tape:
             output.requires_grad = False
         return output
 
-    def keep_alive(self, *tensors: Tensor) -> None:
+    def keep_alive(self, *tensors: ActivationTensor) -> None:
         """Record that Python variables reference these tensors up to this point."""
         for tensor in tensors:
             tensor.reader_count += 1
         self.steps.append(DropReferences(tensors))
 
-    def enable_input_grad(self, embedded: Tensor) -> None:
+    def enable_input_grad(self, embedded: ActivationTensor) -> None:
         """Make a frozen embedding's output require gradients (PEFT's `enable_input_require_grads`)."""
         if not embedded.requires_grad:
             embedded.requires_grad, self.input_grad_bytes = True, embedded.bytes
@@ -441,19 +445,21 @@ class Tape:
     def add_transient(self, count: int) -> None:
         """Allocate bytes briefly at the end of the forward pass, when all activations are alive."""
         index = next(n for n in reversed(range(len(self.steps))) if isinstance(self.steps[n], Operation))
-        self.steps.insert(index, Operation((), Tensor(0, 1, False, "temporaries"), (), (), count, 0, False))
+        self.steps.insert(
+            index, Operation((), ActivationTensor(0, 1, False, "temporaries"), (), (), count, 0, False)
+        )
 
-    def scope(self, module: Module, *arguments: Tensor) -> ModuleScope:
+    def scope(self, module: Module, *arguments: ActivationTensor) -> ModuleScope:
         """Record the block as a module's forward; the caller keeps `arguments` alive."""
         return ModuleScope(self, module, arguments)
 
     @contextmanager
-    def checkpoint(self, source: Tensor, active: bool) -> Iterator[None]:
+    def checkpoint(self, source: ActivationTensor, active: bool) -> Iterator[None]:
         """Record the block as a checkpointed segment if `active`."""
         if not active:
             yield
             return
-        outer_steps, segment = self.steps, Segment(source, self.kernels.offloads_checkpoints)
+        outer_steps, segment = self.steps, CheckpointedSegment(source, self.kernels.offloads_checkpoints)
         self.steps = segment.steps
         yield
         self.steps = outer_steps
@@ -477,7 +483,7 @@ class Tape:
 # Order of module hooks in the forward and the backward pass.
 
 
-class Visit(NamedTuple):
+class ModuleHookCall(NamedTuple):
     """One module hook: enter or leave, in the forward or the backward pass."""
 
     module: Module
@@ -487,23 +493,23 @@ class Visit(NamedTuple):
     """Number of the module whose backward triggered the recomputation."""
 
 
-def forward_visits(steps: Sequence[Step], owner: int | None = None) -> Iterator[Visit]:
+def forward_visits(steps: Sequence[Step], owner: int | None = None) -> Iterator[ModuleHookCall]:
     """Module hooks of a forward pass, in order."""
     for step in steps:
         if isinstance(step, (EnterModule, LeaveModule)):
-            yield Visit(step.module, isinstance(step, EnterModule), False, owner)
-        elif isinstance(step, Segment):
+            yield ModuleHookCall(step.module, isinstance(step, EnterModule), False, owner)
+        elif isinstance(step, CheckpointedSegment):
             yield from forward_visits(step.steps, owner)
 
 
-def backward_visits(steps: Sequence[Step]) -> Iterator[Visit]:
+def backward_visits(steps: Sequence[Step]) -> Iterator[ModuleHookCall]:
     """Module hooks of a backward pass, recomputations included."""
     for step in reversed(steps):
         if isinstance(step, LeaveModule) and step.requires_grad:
-            yield Visit(step.module, True, True)
+            yield ModuleHookCall(step.module, True, True)
         elif isinstance(step, EnterModule) and step.requires_grad and step.module.inputs_require_grad:
-            yield Visit(step.module, False, True)
-        elif isinstance(step, Segment):
+            yield ModuleHookCall(step.module, False, True)
+        elif isinstance(step, CheckpointedSegment):
             recomputed, rest = step.split()
             yield from backward_visits(rest)
             yield from forward_visits(recomputed, recomputing_module(rest))
@@ -522,7 +528,7 @@ def recomputing_module(rest: Sequence[Step]) -> int | None:
     return open_modules[-1] if open_modules else None
 
 
-def module_visits(steps: Sequence[Step], counted: Collection[int] = ()) -> list[Visit]:
+def module_visits(steps: Sequence[Step], counted: Collection[int] = ()) -> list[ModuleHookCall]:
     """Module hooks of a forward and a backward pass, without post-backward hooks of `counted` modules."""
     visits = [*forward_visits(steps), *backward_visits(steps)]
     return [
@@ -535,12 +541,12 @@ def module_visits(steps: Sequence[Step], counted: Collection[int] = ()) -> list[
 def recomputed_modules(steps: Sequence[Step]) -> Iterator[int]:
     """Numbers of the modules whose forward runs again when segments are recomputed."""
     for step in steps:
-        if isinstance(step, Segment):
+        if isinstance(step, CheckpointedSegment):
             recomputed, _ = step.split()
             yield from (visit.module.number for visit in forward_visits(recomputed) if visit.is_entry)
 
 
-def modules_never_left(visits: Sequence[Visit]) -> list[Module]:
+def modules_never_left(visits: Sequence[ModuleHookCall]) -> list[Module]:
     """Modules whose post-backward hook never fires, because no gradient flows to their inputs."""
     open_modules: dict[Module, None] = {}
     for visit in visits:
@@ -554,7 +560,7 @@ def modules_never_left(visits: Sequence[Visit]) -> list[Module]:
 # Tensor parallelism (AutoTP) and the collectives inside a model.
 
 
-class TensorParallel(NamedTuple):
+class TensorParallelSettings(NamedTuple):
     """Number of tensor-parallel ranks, and which layers the release can shard."""
 
     size: int = 1

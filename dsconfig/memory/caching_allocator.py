@@ -19,7 +19,7 @@ LARGE_SEGMENT, MIN_LARGE, ROUND_LARGE = 20 * MIB, 10 * MIB, 2 * MIB
 """Larger blocks come from segments of `kLargeBuffer`, from `kMinLargeAlloc` on of their own size (`kRoundLarge`)."""
 
 
-class Event(NamedTuple):
+class AllocationEvent(NamedTuple):
     """An allocation (or with a negative size a release) of a term."""
 
     name: str
@@ -39,18 +39,18 @@ Stage 3 gathers on `__allgather_stream` (zero/partitioned_param_coordinator.py),
 """
 
 
-class Block:
+class SegmentBlock:
     """A part of a segment."""
 
     __slots__ = ("is_free", "next", "pool", "previous", "size")
 
-    def __init__(self, pool: Pool, size: int) -> None:
+    def __init__(self, pool: BlockPool, size: int) -> None:
         self.pool, self.size, self.is_free = pool, size, False
-        self.previous: Block | None = None
-        self.next: Block | None = None
+        self.previous: SegmentBlock | None = None
+        self.next: SegmentBlock | None = None
 
 
-class Pool:
+class BlockPool:
     """The free blocks of one stream and size class, sorted by size, then in order of their release."""
 
     __slots__ = ("free", "is_small", "keys", "serial")
@@ -58,24 +58,24 @@ class Pool:
     def __init__(self, is_small: bool) -> None:
         self.is_small = is_small
         self.keys: list[tuple[int, int]] = []
-        self.free: dict[tuple[int, int], Block] = {}
-        self.serial: dict[Block, tuple[int, int]] = {}
+        self.free: dict[tuple[int, int], SegmentBlock] = {}
+        self.serial: dict[SegmentBlock, tuple[int, int]] = {}
 
-    def add(self, block: Block, number: int) -> None:
+    def add(self, block: SegmentBlock, number: int) -> None:
         """Make a block available."""
         key = (block.size, number)
         block.is_free = True
         insort(self.keys, key)
         self.free[key], self.serial[block] = block, key
 
-    def remove(self, block: Block) -> None:
+    def remove(self, block: SegmentBlock) -> None:
         """Take a free block."""
         key = self.serial.pop(block)
         del self.keys[bisect_left(self.keys, key)]
         del self.free[key]
         block.is_free = False
 
-    def best_fit(self, size: int) -> Block | None:
+    def best_fit(self, size: int) -> SegmentBlock | None:
         """The smallest free block of at least `size` bytes."""
         index = bisect_left(self.keys, (size, -1))
         return self.free[self.keys[index]] if index < len(self.keys) else None
@@ -97,14 +97,14 @@ class CachingAllocator:
         self.reserved = self.peak_reserved = self.allocated = self.peak_allocated = 0
         self.retries = 0
         """Times that all cached segments were released to make room."""
-        self.pools: dict[tuple[str, bool], Pool] = {}
-        self.tails: dict[Pool, Block] = {}
+        self.pools: dict[tuple[str, bool], BlockPool] = {}
+        self.tails: dict[BlockPool, SegmentBlock] = {}
         """The last block of each expandable segment."""
-        self.live: dict[str, dict[int, list[Block]]] = {}
+        self.live: dict[str, dict[int, list[SegmentBlock]]] = {}
         """Allocated blocks by term and requested bytes."""
         self._number = 0
 
-    def run(self, events: Iterable[Event]) -> None:
+    def run(self, events: Iterable[AllocationEvent]) -> None:
         """Allocate and free in order.
 
         Raises:
@@ -123,7 +123,7 @@ class CachingAllocator:
         key = (STREAMS.get(name, ""), is_small)
         pool = self.pools.get(key)
         if pool is None:
-            pool = self.pools[key] = Pool(is_small)
+            pool = self.pools[key] = BlockPool(is_small)
         block = pool.best_fit(size)
         if block is None:
             block = self._new_segment(pool, size)
@@ -134,7 +134,7 @@ class CachingAllocator:
         self.peak_allocated = max(self.peak_allocated, self.allocated)
         self.live.setdefault(name, {}).setdefault(count, []).append(block)
 
-    def _new_segment(self, pool: Pool, size: int) -> Block:
+    def _new_segment(self, pool: BlockPool, size: int) -> SegmentBlock:
         segment = (
             SMALL_SEGMENT
             if pool.is_small
@@ -145,9 +145,9 @@ class CachingAllocator:
         if self.expandable:
             return self._expand(pool, size)
         self._reserve(segment)
-        return Block(pool, segment)
+        return SegmentBlock(pool, segment)
 
-    def _expand(self, pool: Pool, size: int) -> Block:
+    def _expand(self, pool: BlockPool, size: int) -> SegmentBlock:
         """Map pages at the end of the pool's segment, next to a free block there (`try_allocate_expandable_block`)."""
         page = SMALL_SEGMENT if pool.is_small else LARGE_SEGMENT
         tail = self.tails.get(pool)
@@ -158,7 +158,7 @@ class CachingAllocator:
             pool.remove(tail)
             tail.size += grown
             return tail
-        block = Block(pool, grown)
+        block = SegmentBlock(pool, grown)
         block.previous = tail
         if tail:
             tail.next = block
@@ -189,13 +189,13 @@ class CachingAllocator:
                     block.previous.next = None
                     self.tails[pool] = block.previous
 
-    def _split(self, block: Block, size: int) -> None:
+    def _split(self, block: SegmentBlock, size: int) -> None:
         rest = block.size - size
         # `should_split`: a small block keeps no rest of a minimal block, a large one none of up to `kSmallSize`.
         splits = rest >= MIN_BLOCK if block.pool.is_small or self.expandable else rest > SMALL
         if not splits:
             return
-        remainder = Block(block.pool, rest)
+        remainder = SegmentBlock(block.pool, rest)
         remainder.previous, remainder.next = block, block.next
         if block.next:
             block.next.previous = remainder
@@ -230,7 +230,7 @@ class CachingAllocator:
             if size > count:
                 self.allocate(name, size - count)
 
-    def _free_block(self, block: Block) -> None:
+    def _free_block(self, block: SegmentBlock) -> None:
         self.allocated -= block.size
         pool = block.pool
         for neighbor in (block.previous, block.next):
@@ -252,7 +252,7 @@ class CachingAllocator:
         pool.add(block, self._number)
 
 
-class Reservation(NamedTuple):
+class ReservedMemory(NamedTuple):
     """Bytes that torch reserves in a run."""
 
     reserved: int
@@ -264,8 +264,12 @@ class Reservation(NamedTuple):
 
 
 def reserve(
-    at_rest: Sequence[Event], step: Sequence[Event], capacity: int | None = None, *, expandable: bool = False
-) -> Reservation | None:
+    at_rest: Sequence[AllocationEvent],
+    step: Sequence[AllocationEvent],
+    capacity: int | None = None,
+    *,
+    expandable: bool = False,
+) -> ReservedMemory | None:
     """Simulate two steps after what is allocated at rest; None if the capacity does not suffice."""
     allocator = CachingAllocator(capacity, expandable=expandable)
     try:
@@ -274,7 +278,7 @@ def reserve(
             allocator.run(step)
     except OutOfMemoryError:
         return None
-    return Reservation(allocator.peak_reserved, allocator.peak_allocated, allocator.retries)
+    return ReservedMemory(allocator.peak_reserved, allocator.peak_allocated, allocator.retries)
 
 
 STEPS = 2

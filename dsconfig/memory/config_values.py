@@ -24,7 +24,7 @@ LARGEST = 1 << 60
 """Upper limit of a number of elements."""
 
 
-class Values:
+class ConfigValues:
     """Effective values by dotted key."""
 
     def __init__(self, values: Mapping[str, Json], explicit_keys: Collection[str] = ()) -> None:

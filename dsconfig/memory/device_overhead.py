@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.memory.caching_allocator import Event, reserve
+from dsconfig.memory.caching_allocator import AllocationEvent, reserve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dsconfig.core.json_types import JsonObject
-    from dsconfig.memory.caching_allocator import Reservation
-    from dsconfig.memory.engines.engine_setup import Setup
+    from dsconfig.memory.caching_allocator import ReservedMemory
+    from dsconfig.memory.engines.engine_setup import EngineSetup
     from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 MIB = 1 << 20
@@ -45,7 +45,7 @@ CUBLAS = (9 * MIB, 64 * MIB)
 """Workspaces of cuBLAS and cuBLASLt: 8 MiB before Hopper, 32 MiB each since (ATen/cuda/CublasHandlePool.cpp)."""
 
 
-class Overhead(NamedTuple):
+class DeviceOverhead(NamedTuple):
     """Memory that no tensor of the run accounts for, in bytes."""
 
     name: str
@@ -58,9 +58,9 @@ class Overhead(NamedTuple):
         return {"name": self.name, "low": self.low, "high": self.high, "text": self.text}
 
 
-def overheads_of(setup: Setup, arch: Architecture, batch: MicroBatch) -> tuple[Overhead, ...]:
+def overheads_of(setup: EngineSetup, arch: Architecture, batch: MicroBatch) -> tuple[DeviceOverhead, ...]:
     """Memory besides tensors and cached segments."""
-    terms = [Overhead("CUDA context", *CONTEXT, "the context and the code of loaded kernels")]
+    terms = [DeviceOverhead("CUDA context", *CONTEXT, "the context and the code of loaded kernels")]
     ranks = setup.dp_world_size * setup.tp_size
     if ranks > 1:
         groups = sum(size > 1 for size in (setup.tp_size, setup.sp_size, setup.ep_size, setup.hpz_size))
@@ -70,9 +70,11 @@ def overheads_of(setup: Setup, arch: Architecture, batch: MicroBatch) -> tuple[O
         )
         high += groups * CHANNELS[1] * CONNECTION
         number = f"{COMMUNICATORS[0]} to {COMMUNICATORS[1] + groups} communicators"
-        terms.append(Overhead("NCCL buffers", low, high, number))
+        terms.append(DeviceOverhead("NCCL buffers", low, high, number))
     workspace = CUBLAS[1] + attention_workspace(arch, batch)
-    terms.append(Overhead("workspaces", CUBLAS[0], workspace, "cuBLAS, and attention in the backward pass"))
+    terms.append(
+        DeviceOverhead("workspaces", CUBLAS[0], workspace, "cuBLAS, and attention in the backward pass")
+    )
     return tuple(terms)
 
 
@@ -97,19 +99,19 @@ class DeviceUsage:
     """Allocated bytes at the peak."""
     bound: int
     """Upper bound of the allocated bytes."""
-    overheads: tuple[Overhead, ...]
-    at_rest: Sequence[Event]
-    step: Sequence[Event]
+    overheads: tuple[DeviceOverhead, ...]
+    at_rest: Sequence[AllocationEvent]
+    step: Sequence[AllocationEvent]
 
     @cached_property
-    def unlimited(self) -> Reservation:
+    def unlimited(self) -> ReservedMemory:
         """Memory that torch reserves if nothing limits it."""
         result = reserve(self.at_rest, self.step)
         assert result is not None
         return result
 
     @cached_property
-    def expandable(self) -> Reservation:
+    def expandable(self) -> ReservedMemory:
         """The same with `expandable_segments`."""
         result = reserve(self.at_rest, self.step, expandable=True)
         assert result is not None

@@ -7,12 +7,19 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.memory.advice import Advice, advice_for
-from dsconfig.memory.caching_allocator import Event
+from dsconfig.memory.advice import MemoryAdvice, advice_for
+from dsconfig.memory.caching_allocator import AllocationEvent
 from dsconfig.memory.device_overhead import DeviceUsage, overheads_of
 from dsconfig.memory.engines.base import CONSOLIDATED, PINNED, SAVE, WEIGHTS
 from dsconfig.memory.engines.select_engine import select_engine
-from dsconfig.memory.memory_ledger import SLACK, TERMS, Ledger, LimitExceededError, MemoryPool, with_slack
+from dsconfig.memory.memory_ledger import (
+    SLACK,
+    TERMS,
+    LimitExceededError,
+    MemoryLedger,
+    MemoryPool,
+    with_slack,
+)
 from dsconfig.memory.models.generic_transformer import APPROXIMATION
 from dsconfig.memory.models.record_model import record
 from dsconfig.memory.setup_from_config import micro_batch_of, setup_of
@@ -41,10 +48,10 @@ from dsconfig.memory.verdict import (
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
-    from dsconfig.memory.autograd_graph import Tape
-    from dsconfig.memory.config_values import Values
+    from dsconfig.memory.autograd_graph import ForwardTape
+    from dsconfig.memory.config_values import ConfigValues
     from dsconfig.memory.engines.base import Engine
-    from dsconfig.memory.engines.engine_setup import Setup
+    from dsconfig.memory.engines.engine_setup import EngineSetup
     from dsconfig.memory.models.architecture import Architecture, MicroBatch
     from dsconfig.memory.training_job import TrainingJob
 
@@ -57,7 +64,7 @@ AT_REST = "at rest"
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class MemoryTerm:
     """Bytes of one term at rest and at each peak."""
 
     name: str
@@ -77,7 +84,7 @@ class MemoryUsage:
     peak: Mapping[str, int]
     bound: Mapping[str, int]
     """Upper bound of each peak."""
-    terms: tuple[Term, ...]
+    terms: tuple[MemoryTerm, ...]
 
     @property
     def highest_peak(self) -> int:
@@ -136,7 +143,7 @@ class MemoryUsage:
 
 
 @dataclass(frozen=True, slots=True)
-class Collective:
+class CollectiveCalls:
     """Calls of one collective in one phase of a step."""
 
     phase: str
@@ -165,8 +172,8 @@ class Estimate:
     trained: int
     rank: MemoryUsage
     host: MemoryUsage
-    collectives: tuple[Collective, ...]
-    findings: tuple[Advice, ...] = ()
+    collectives: tuple[CollectiveCalls, ...]
+    findings: tuple[MemoryAdvice, ...] = ()
     """Settings that waste memory, or do not work with this model."""
     unmodelled: tuple[UnmodeledSetting, ...] = ()
     """Settings of the job that change memory and are not in these numbers."""
@@ -305,14 +312,14 @@ NO_LIMIT = MemoryLimit()
 
 
 def simulate(
-    setup: Setup,
-    tape: Tape,
+    setup: EngineSetup,
+    tape: ForwardTape,
     batch: MicroBatch,
     limit: MemoryLimit = NO_LIMIT,
     extra: TrainerMemory = NO_EXTRA,
     *,
     records_events: bool = False,
-) -> tuple[Ledger, Engine]:
+) -> tuple[MemoryLedger, Engine]:
     """Simulate an engine for a recorded model: load it, then run one step.
 
     `records_events`: keep the order of all allocations of the rank.
@@ -320,7 +327,7 @@ def simulate(
     Raises:
         LimitExceededError: the usage exceeds a limit; raised as soon as that is certain.
     """
-    ledger = Ledger(tracks_combined=not setup.has_separate_host)
+    ledger = MemoryLedger(tracks_combined=not setup.has_separate_host)
     ledger.rank.limit = limit.rank
     if not any(weight.requires_grad for weight in tape.weights):
         names = ", ".join(sorted(batch.adapter.targets)) if batch.adapter else ""
@@ -368,7 +375,7 @@ def usage_of(pool: MemoryPool, engine: Engine | None = None, times: int = 1) -> 
         by_phase = {
             phase.replace(" ", "_"): bytes_of(name, phase) for phase, live in parts.items() if name in live
         }
-        terms.append(Term(name, max(by_phase.values()), by_phase, *TERMS[name]))
+        terms.append(MemoryTerm(name, max(by_phase.values()), by_phase, *TERMS[name]))
     order = {name: index for index, name in enumerate(TERMS)}
     terms.sort(key=lambda term: order[term.name])
     return MemoryUsage(
@@ -396,7 +403,7 @@ def bound(count: int, phase: str, engine: Engine | None = None) -> int:
 
 
 def estimate(
-    config: Values,
+    config: ConfigValues,
     model: Architecture,
     job: TrainingJob,
     limit: MemoryLimit = NO_LIMIT,
@@ -426,7 +433,7 @@ def estimate(
 
 
 def _estimate(
-    setup: Setup,
+    setup: EngineSetup,
     arch: Architecture,
     batch: MicroBatch,
     limit: MemoryLimit,
@@ -454,7 +461,7 @@ def _estimate(
         candidates.append((max(peak.bytes for peak in ledger.rank.peaks.values()), number, ledger, engine))
     _, number, ledger, engine = max(candidates, key=lambda entry: entry[0])
     calls = tuple(
-        Collective(phase, name, count, numel, itemsize, ranks)
+        CollectiveCalls(phase, name, count, numel, itemsize, ranks)
         for (phase, name, itemsize, ranks), (count, numel) in engine.calls.items()
     )
     return Estimate(
@@ -476,13 +483,13 @@ _cached_estimate = lru_cache(maxsize=32)(_estimate)
 
 
 def _device_usage(
-    ledger: Ledger, engine: Engine, arch: Architecture, batch: MicroBatch
+    ledger: MemoryLedger, engine: Engine, arch: Architecture, batch: MicroBatch
 ) -> DeviceUsage | None:
     """The usage of the GPU by the process of a rank, if its allocations were recorded."""
     pool = ledger.rank
     if pool.events is None:
         return None
-    usage, events = usage_of(pool, engine), [Event(*event) for event in pool.events]
+    usage, events = usage_of(pool, engine), [AllocationEvent(*event) for event in pool.events]
     doubt = 0
     if arch.family == "generic":
         by_phase = [

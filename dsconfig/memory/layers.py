@@ -5,34 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dsconfig.memory.autograd_graph import LoraModules, Module, Tape, Tensor, Weight
+from dsconfig.memory.autograd_graph import ActivationTensor, ForwardTape, LoraModules, ModelParameter, Module
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 # Layers as autograd operations. Shapes and saved tensors follow torch and Transformers, not the math.
 
 
-def cast(tape: Tape, x: Tensor, itemsize: int) -> Tensor:
+def cast(tape: ForwardTape, x: ActivationTensor, itemsize: int) -> ActivationTensor:
     """`x.to(dtype)`; returns `x` itself if it already has the dtype."""
     if x.itemsize == itemsize:
         return x
     return tape.op([x], tape.tensor(x.numel, itemsize, x.requires_grad))
 
 
-def to_fp32_under_autocast(tape: Tape, x: Tensor) -> Tensor:
+def to_fp32_under_autocast(tape: ForwardTape, x: ActivationTensor) -> ActivationTensor:
     """Cast to fp32 where CUDA's autocast does: pow, norms, softmax (`AT_FORALL_FP32`, ATen/autocast_mode.h)."""
     return cast(tape, x, 4) if tape.autocast else x
 
 
 def linear(
-    tape: Tape,
+    tape: ForwardTape,
     module: Module,
-    x: Tensor,
+    x: ActivationTensor,
     rows: int,
     out: int,
     label: str = "activations",
     *,
     flat: bool = False,
-) -> Tensor:
+) -> ActivationTensor:
     """`nn.Linear`; under autocast input and weight are cast, and the copies are saved.
 
     `flat`: the input is two-dimensional, so that the bias is part of the product (`addmm`).
@@ -64,13 +64,17 @@ def linear(
         )
 
 
-def saved_inputs(tape: Tape, x: Tensor, weights: Sequence[Weight]) -> list[Tensor]:
+def saved_inputs(
+    tape: ForwardTape, x: ActivationTensor, weights: Sequence[ModelParameter]
+) -> list[ActivationTensor]:
     """Inputs that a matmul saves: none if its weights are frozen, except in stage 3's own linear."""
     is_stage3_linear = tape.saves_linear_inputs and weights[0].is_linear
     return [x] if is_stage3_linear or any(weight.requires_grad for weight in weights) else []
 
 
-def _adapted(tape: Tape, module: Module, parts: LoraModules, x: Tensor, rows: int, out: int) -> Tensor:
+def _adapted(
+    tape: ForwardTape, module: Module, parts: LoraModules, x: ActivationTensor, rows: int, out: int
+) -> ActivationTensor:
     """PEFT's `Linear.forward`: the base layer plus the scaled output of `lora_B(lora_A(dropout(x)))`."""
     assert tape.adapter is not None
     with tape.scope(module, x):
@@ -84,19 +88,19 @@ def _adapted(tape: Tape, module: Module, parts: LoraModules, x: Tensor, rows: in
         return cast(tape, add(tape, base, scaled), base.itemsize)
 
 
-def add(tape: Tape, x: Tensor, y: Tensor) -> Tensor:
+def add(tape: ForwardTape, x: ActivationTensor, y: ActivationTensor) -> ActivationTensor:
     """Residual addition: both inputs share the gradient; for mixed dtypes a CPU first casts the narrower one."""
     same_dtype, itemsize = x.itemsize == y.itemsize, max(x.itemsize, y.itemsize)
     cast_first = 0 if same_dtype or not tape.on_cpu else itemsize * x.numel
     return tape.op([x, y], tape.tensor(x.numel, itemsize), temporary=cast_first, shares_grad=same_dtype)
 
 
-def multiply(tape: Tape, x: Tensor, y: Tensor) -> Tensor:
+def multiply(tape: ForwardTape, x: ActivationTensor, y: ActivationTensor) -> ActivationTensor:
     """Element-wise product, which saves both factors."""
     return tape.op([x, y], tape.tensor(x.numel, max(x.itemsize, y.itemsize)), [x, y])
 
 
-def activation(tape: Tape, module: Module | None, x: Tensor) -> Tensor:
+def activation(tape: ForwardTape, module: Module | None, x: ActivationTensor) -> ActivationTensor:
     """Element-wise function that saves its input (SiLU, GELU)."""
     if module is None:
         return tape.op([x], tape.tensor(x.numel, x.itemsize), [x])
@@ -104,14 +108,14 @@ def activation(tape: Tape, module: Module | None, x: Tensor) -> Tensor:
         return tape.op([x], tape.tensor(x.numel, x.itemsize), [x])
 
 
-def relu(tape: Tape, module: Module, x: Tensor) -> Tensor:
+def relu(tape: ForwardTape, module: Module, x: ActivationTensor) -> ActivationTensor:
     """Element-wise function that saves its output (ReLU, tanh)."""
     with tape.scope(module, x):
         output = tape.tensor(x.numel, x.itemsize)
         return tape.op([x], output, [output])
 
 
-def gated_activation(tape: Tape, module: Module, both: Tensor) -> Tensor:
+def gated_activation(tape: ForwardTape, module: Module, both: ActivationTensor) -> ActivationTensor:
     """`act(gate) * up` on the halves of one tensor; the backward pass concatenates their gradients."""
     count = both.numel // 2
     with tape.scope(module):
@@ -119,7 +123,7 @@ def gated_activation(tape: Tape, module: Module, both: Tensor) -> Tensor:
     return tape.op([gate], tape.tensor(count, both.itemsize), [gate, both], backward_temporary=gate.bytes)
 
 
-def gelu_new(tape: Tape, module: Module, x: Tensor) -> Tensor:
+def gelu_new(tape: ForwardTape, module: Module, x: ActivationTensor) -> ActivationTensor:
     """`NewGELUActivation`: seven operations, of which the power, tanh and products save tensors."""
     count = x.numel
     with tape.scope(module, x):
@@ -139,7 +143,9 @@ def gelu_new(tape: Tape, module: Module, x: Tensor) -> Tensor:
         return multiply(tape, half, one)
 
 
-def rms_norm(tape: Tape, module: Module, x: Tensor, rows: int, style: str = "llama") -> Tensor:
+def rms_norm(
+    tape: ForwardTape, module: Module, x: ActivationTensor, rows: int, style: str = "llama"
+) -> ActivationTensor:
     """`LlamaRMSNorm`: computed in fp32, with one reciprocal root per token.
 
     `style`: the weight is multiplied in the input's dtype (`llama`), in fp32 (`olmo2`), or in fp32 after
@@ -176,7 +182,7 @@ def rms_norm(tape: Tape, module: Module, x: Tensor, rows: int, style: str = "lla
         return output if style == "llama" else cast(tape, output, itemsize)
 
 
-def layer_norm(tape: Tape, module: Module, x: Tensor, rows: int) -> Tensor:
+def layer_norm(tape: ForwardTape, module: Module, x: ActivationTensor, rows: int) -> ActivationTensor:
     """`nn.LayerNorm`, which saves its input and the mean and reciprocal root of each token."""
     with tape.scope(module, x):
         x = to_fp32_under_autocast(tape, x)
@@ -186,7 +192,7 @@ def layer_norm(tape: Tape, module: Module, x: Tensor, rows: int) -> Tensor:
         return tape.op([x, sums], output, [x, sums], module.weights)
 
 
-def dropout(tape: Tape, x: Tensor, rate: float) -> Tensor:
+def dropout(tape: ForwardTape, x: ActivationTensor, rate: float) -> ActivationTensor:
     """Dropout, which saves a mask of one byte per element."""
     if not rate:
         return x
@@ -195,7 +201,7 @@ def dropout(tape: Tape, x: Tensor, rate: float) -> Tensor:
     return tape.op([x, mask], tape.tensor(x.numel, x.itemsize), [mask])
 
 
-def rotary(tape: Tape, x: Tensor, itemsize: int) -> Tensor:
+def rotary(tape: ForwardTape, x: ActivationTensor, itemsize: int) -> ActivationTensor:
     """`apply_rotary_pos_emb` on queries or keys; saves nothing, because cos and sin need no gradient."""
     count = x.numel
     x_cos = tape.op([x], tape.tensor(count, itemsize))
@@ -212,7 +218,7 @@ def rotary(tape: Tape, x: Tensor, itemsize: int) -> Tensor:
 # Attention: one fused kernel (sdpa, flash), or products and softmax one by one (eager).
 
 
-class Heads(NamedTuple):
+class AttentionHeads(NamedTuple):
     """Dimensions of an attention layer."""
 
     num_heads: int
@@ -240,28 +246,28 @@ class Heads(NamedTuple):
         return self.num_tokens * self.num_heads * self.head_dim
 
 
-def multi_head(arch: Architecture, batch: MicroBatch, **options: bool) -> Heads:
-    """Dimensions of attention without shared key/value heads; `options` are flags of `Heads`."""
+def multi_head(arch: Architecture, batch: MicroBatch, **options: bool) -> AttentionHeads:
+    """Dimensions of attention without shared key/value heads; `options` are flags of `AttentionHeads`."""
     size = arch.hidden_size // arch.num_heads
     tokens = batch.micro_batch_size, batch.sequence_length
-    return Heads(arch.num_heads, arch.num_heads, size, *tokens, arch.attention_dropout, **options)
+    return AttentionHeads(arch.num_heads, arch.num_heads, size, *tokens, arch.attention_dropout, **options)
 
 
 def attention(
-    tape: Tape,
+    tape: ForwardTape,
     kind: str,
-    heads: Heads,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None = None,
+    heads: AttentionHeads,
+    query: ActivationTensor,
+    key: ActivationTensor,
+    value: ActivationTensor,
+    mask: ActivationTensor | None = None,
     softcap: bool = False,
-) -> Tensor:
+) -> ActivationTensor:
     """Record attention and return its output; `softcap`: scores go through a tanh (Gemma 2)."""
     itemsize = 2 if tape.autocast else tape.itemsize
     if kind == "eager":
         return _eager_attention(tape, heads, query, key, value, itemsize, softcap)
-    masks: list[Tensor] = []
+    masks: list[ActivationTensor] = []
     if mask is not None:  # sdpa converts the mask to the query dtype and needs repeated key and value heads
         if heads.num_kv_heads > 1:  # a single head is expanded without a copy
             key, value = _repeat_kv(tape, heads, key), _repeat_kv(tape, heads, value)
@@ -281,14 +287,16 @@ def attention(
     return output
 
 
-def _repeat_kv(tape: Tape, heads: Heads, x: Tensor) -> Tensor:
+def _repeat_kv(tape: ForwardTape, heads: AttentionHeads, x: ActivationTensor) -> ActivationTensor:
     """`repeat_kv`: copy key or value heads once for each query head that shares them."""
     if heads.num_kv_heads == heads.num_heads:
         return x
     return tape.op([x], tape.tensor(heads.numel, x.itemsize))
 
 
-def rotate(tape: Tape, query: Tensor, key: Tensor, in_fp32: bool = False) -> tuple[Tensor, Tensor]:
+def rotate(
+    tape: ForwardTape, query: ActivationTensor, key: ActivationTensor, in_fp32: bool = False
+) -> tuple[ActivationTensor, ActivationTensor]:
     """Apply rotary embeddings to queries and keys, in the model's dtype or in fp32."""
     if not in_fp32:
         return rotary(tape, query, tape.itemsize), rotary(tape, key, tape.itemsize)
@@ -296,7 +304,9 @@ def rotate(tape: Tape, query: Tensor, key: Tensor, in_fp32: bool = False) -> tup
     return cast(tape, rotated[0], query.itemsize), cast(tape, rotated[1], key.itemsize)
 
 
-def rotate_fused(tape: Tape, heads: Heads, qkv: Tensor, rotary_dim: int) -> tuple[Tensor, Tensor, Tensor]:
+def rotate_fused(
+    tape: ForwardTape, heads: AttentionHeads, qkv: ActivationTensor, rotary_dim: int
+) -> tuple[ActivationTensor, ActivationTensor, ActivationTensor]:
     """Apply rotary embeddings to slices of a fused QKV tensor.
 
     Only `rotary_dim` elements of a head are rotated, and `torch.cat` builds new query and key tensors. Values
@@ -308,7 +318,9 @@ def rotate_fused(tape: Tape, heads: Heads, qkv: Tensor, rotary_dim: int) -> tupl
     return query, key, qkv
 
 
-def rotate_part(tape: Tape, heads: Heads, x: Tensor, count: int, rotary_dim: int) -> Tensor:
+def rotate_part(
+    tape: ForwardTape, heads: AttentionHeads, x: ActivationTensor, count: int, rotary_dim: int
+) -> ActivationTensor:
     """Apply rotary embeddings to `rotary_dim` elements of each of `count` heads, and concatenate them with the rest."""
     itemsize, numel = tape.itemsize, heads.num_tokens * count * rotary_dim
     # `rotate_half` builds a new tensor from two slices, which adds a temporary of half the size.
@@ -322,8 +334,14 @@ def rotate_part(tape: Tape, heads: Heads, x: Tensor, count: int, rotary_dim: int
 
 
 def _eager_attention(
-    tape: Tape, heads: Heads, query: Tensor, key: Tensor, value: Tensor, itemsize: int, softcap: bool
-) -> Tensor:
+    tape: ForwardTape,
+    heads: AttentionHeads,
+    query: ActivationTensor,
+    key: ActivationTensor,
+    value: ActivationTensor,
+    itemsize: int,
+    softcap: bool,
+) -> ActivationTensor:
     """`eager_attention_forward`: scores of S×S per head, softmax in fp32 and its cast."""
     count = heads.batch_size * heads.num_heads * heads.sequence_length**2
     key, value = _repeat_kv(tape, heads, key), _repeat_kv(tape, heads, value)
@@ -352,10 +370,10 @@ def _eager_attention(
 class AttentionMasks:
     """Attention masks of a model: float masks for `eager`, boolean ones for sliding windows under `sdpa`."""
 
-    def __init__(self, tape: Tape, arch: Architecture, batch: MicroBatch) -> None:
+    def __init__(self, tape: ForwardTape, arch: Architecture, batch: MicroBatch) -> None:
         self.tape, self.sliding_layers = tape, frozenset(arch.sliding_layers)
-        self.full: Tensor | None = None
-        self.sliding: Tensor | None = None
+        self.full: ActivationTensor | None = None
+        self.sliding: ActivationTensor | None = None
         square = batch.sequence_length**2
         if batch.attn_implementation == "eager":
             masks = [
@@ -370,10 +388,10 @@ class AttentionMasks:
         ):
             self.sliding = self._make(square, 1)
 
-    def _make(self, count: int, itemsize: int) -> Tensor:
+    def _make(self, count: int, itemsize: int) -> ActivationTensor:
         return self.tape.op([], self.tape.tensor(count, itemsize, requires_grad=False))
 
-    def for_layer(self, layer: int) -> Tensor | None:
+    def for_layer(self, layer: int) -> ActivationTensor | None:
         """The mask of a layer."""
         return self.sliding if layer in self.sliding_layers else self.full
 
@@ -389,7 +407,7 @@ class AttentionMasks:
 LOGITS = "logits and loss"
 
 
-def lm_head(tape: Tape, words: Module, arch: Architecture) -> Module:
+def lm_head(tape: ForwardTape, words: Module, arch: Architecture) -> Module:
     """Create the output projection, whose weight may be the tied embedding."""
     sizes = () if arch.tie_word_embeddings else ((arch.vocab_size // arch.lm_head_shards, arch.hidden_size),)
     head = tape.module("lm_head", *sizes, casts=True)
@@ -399,7 +417,9 @@ def lm_head(tape: Tape, words: Module, arch: Architecture) -> Module:
     return head
 
 
-def embed(tape: Tape, table: Module, count: int, batch: MicroBatch, scaled: bool = False) -> Tensor:
+def embed(
+    tape: ForwardTape, table: Module, count: int, batch: MicroBatch, scaled: bool = False
+) -> ActivationTensor:
     """Look up token embeddings; Gemma multiplies them by `sqrt(hidden_size)`."""
     with tape.scope(table):
         x = tape.op([], tape.tensor(count), weights=table.weights)
@@ -411,10 +431,10 @@ def embed(tape: Tape, table: Module, count: int, batch: MicroBatch, scaled: bool
 
 
 def language_loss(
-    tape: Tape,
+    tape: ForwardTape,
     head: Module,
-    weights: Sequence[Weight],
-    x: Tensor,
+    weights: Sequence[ModelParameter],
+    x: ActivationTensor,
     rows: int,
     vocabulary: int,
     shards: int = 1,
@@ -451,7 +471,12 @@ CHUNK = 256
 
 
 def _loss_without_logits(
-    tape: Tape, head: Module, weights: Sequence[Weight], x: Tensor, rows: int, vocabulary: int
+    tape: ForwardTape,
+    head: Module,
+    weights: Sequence[ModelParameter],
+    x: ActivationTensor,
+    rows: int,
+    vocabulary: int,
 ) -> None:
     """Cross entropy that never has all logits.
 
@@ -476,7 +501,9 @@ def _loss_without_logits(
     tape.op([loss], tape.tensor(1, 4), shares_grad=True)
 
 
-def cross_entropy(tape: Tape, hidden_states: Tensor, logits: Tensor, rows: int) -> None:
+def cross_entropy(
+    tape: ForwardTape, hidden_states: ActivationTensor, logits: ActivationTensor, rows: int
+) -> None:
     """Mean cross entropy; hidden states and logits stay referenced until it returns."""
     logits_fp32 = logits
     if logits.itemsize != 4:
@@ -493,7 +520,7 @@ def cross_entropy(tape: Tape, hidden_states: Tensor, logits: Tensor, rows: int) 
     tape.op([loss], tape.tensor(1, 4), shares_grad=True)
 
 
-def loss_in_logits_dtype(tape: Tape, logits: Tensor) -> None:
+def loss_in_logits_dtype(tape: ForwardTape, logits: ActivationTensor) -> None:
     """Mean cross entropy in the dtype of the logits, or in fp32 under autocast."""
     logits_up = to_fp32_under_autocast(tape, logits)
     log_probs = tape.tensor(logits_up.numel, logits_up.itemsize, label=LOGITS)

@@ -21,7 +21,7 @@ class LimitExceededError(Exception):
     """An allocation exceeds the limit."""
 
 
-class Peak(NamedTuple):
+class PhasePeak(NamedTuple):
     """The highest total of a phase, and the terms that made it up."""
 
     bytes: int
@@ -38,7 +38,7 @@ class MemoryPool:
         self.limit: int | None = None
         """Bytes at which the simulation stops early; None: no limit."""
         self.live: dict[str, int] = {}
-        self.peaks: dict[str, Peak] = {}
+        self.peaks: dict[str, PhasePeak] = {}
         self.events: list[tuple[str, int]] | None = None
         """Allocations and releases (negative) by term in their order, if they are recorded."""
         self.step_start = 0
@@ -64,7 +64,7 @@ class MemoryPool:
             if self.limit is not None and self.total > self.limit:
                 raise LimitExceededError
             self._top = self.total
-            self.peaks[self.phase] = Peak(self.total, self.live.copy())
+            self.peaks[self.phase] = PhasePeak(self.total, self.live.copy())
 
     def mark_step(self) -> None:
         """Note that the step starts now."""
@@ -78,7 +78,7 @@ class MemoryPool:
         self.record_peak()
 
 
-class Ledger:
+class MemoryLedger:
     """Live bytes of a process on its rank and its host, optionally combined.
 
     An engine that was measured on a CPU has one memory for both, so tests compare `combined`.
@@ -128,7 +128,7 @@ class Ledger:
 ZERO = "zero_optimization."
 
 
-class TermInfo(NamedTuple):
+class TermDescription(NamedTuple):
     """The config key that controls a term, and its formula.
 
     P: trainable parameters, W: data-parallel ranks, T: tokens of a micro batch, V: vocabulary, h: hidden
@@ -140,108 +140,114 @@ class TermInfo(NamedTuple):
 
 
 TERMS = {
-    "parameters": TermInfo(f"{ZERO}stage", "b·P; at stage 3 b·Σ⌈n/W⌉"),
-    "persistent parameters": TermInfo(
+    "parameters": TermDescription(f"{ZERO}stage", "b·P; at stage 3 b·Σ⌈n/W⌉"),
+    "persistent parameters": TermDescription(
         f"{ZERO}stage3_param_persistence_threshold", "b·Σ n of parameters up to the threshold"
     ),
-    "gathered parameters": TermInfo(
+    "gathered parameters": TermDescription(
         f"{ZERO}stage3_max_live_parameters",
         "b·n of each parameter that is fetched, prefetched, or kept for reuse",
     ),
-    "secondary partition": TermInfo(
+    "secondary partition": TermDescription(
         f"{ZERO}zero_hpz_partition_size", "b·P/hpz, from the first use of a parameter until the step"
     ),
-    "NVMe swap buffers": TermInfo(
+    "NVMe swap buffers": TermDescription(
         f"{ZERO}offload_optimizer.buffer_count",
         "4·buffer_count·largest sub-group; b·buffer_count·buffer_size of offload_param, "
         "plus b·n of a sub-group if max_in_cpu leaves part of it on NVMe",
     ),
-    "gradients waiting for NVMe": TermInfo(
+    "gradients waiting for NVMe": TermDescription(
         f"{ZERO}offload_optimizer.device",
         "4·⌈n/W⌉ of each parameter below 1 MiB or not aligned to 1 KiB, until the step",
     ),
-    "receive buffers": TermInfo(
+    "receive buffers": TermDescription(
         f"{ZERO}stage3_prefetch_bucket_size", "b·Σ n of a prefetched batch, until its last parameter is used"
     ),
-    "master weights": TermInfo(
+    "master weights": TermDescription(
         f"{ZERO}stage", "4·p; at stage 0 4·P with bf16 or fp16; half of that for half-precision masters"
     ),
-    "optimizer states": TermInfo(
+    "optimizer states": TermDescription(
         "optimizer.type",
         "8·p for Adam, 4·p with one moment, 0 for plain SGD; half of that with bf16_optimizer_states; "
         "for 8-bit Adam 2·p plus 8 bytes per 256 elements",
     ),
-    "gradients": TermInfo(
+    "gradients": TermDescription(
         f"{ZERO}stage",
         "b·P; at stages 1 and 2 b·Σ n of the parameters that overlap the rank's partition; at stage 3 b·p",
     ),
-    "fp32 gradient partition": TermInfo("data_types.grad_accum_dtype", "4·p"),
-    "fp32 model gradients": TermInfo("data_types.grad_accum_dtype", "4·P, never freed"),
-    "offloaded gradient partition": TermInfo(f"{ZERO}offload_optimizer.device", "4·p on the host"),
-    "offload staging buffers": TermInfo(
+    "fp32 gradient partition": TermDescription("data_types.grad_accum_dtype", "4·p"),
+    "fp32 model gradients": TermDescription("data_types.grad_accum_dtype", "4·P, never freed"),
+    "offloaded gradient partition": TermDescription(f"{ZERO}offload_optimizer.device", "4·p on the host"),
+    "offload staging buffers": TermDescription(
         f"{ZERO}offload_optimizer.device",
         "b·p and b·n of the largest parameter on the host, b·n also on the rank",
     ),
-    "SuperOffload gradient buffer": TermInfo(
+    "SuperOffload gradient buffer": TermDescription(
         f"{ZERO}offload_optimizer.super_offload",
         "4·largest sub-group (at most sub_group_size plus one parameter)",
     ),
-    "ZenFlow selected columns": TermInfo(
+    "ZenFlow selected columns": TermDescription(
         f"{ZERO}zenflow.topk_ratio",
         "b·S of gradients, and of weights until the step; S: topk_ratio of each matrix plus all vectors",
     ),
-    "ZenFlow selected states": TermInfo(
+    "ZenFlow selected states": TermDescription(
         f"{ZERO}zenflow.topk_ratio", "2·b·S on each rank; on the host with zenflow.offload"
     ),
-    "ZenFlow stale weights": TermInfo(f"{ZERO}zenflow.overlap_step", "4·p on the host"),
-    "pinned memory rounding": TermInfo(
+    "ZenFlow stale weights": TermDescription(f"{ZERO}zenflow.overlap_step", "4·p on the host"),
+    "pinned memory rounding": TermDescription(
         f"{ZERO}offload_optimizer.pin_memory",
         "2^⌈log₂ bytes⌉ less the bytes of each pinned tensor, plus cached blocks of shards that zero.Init pinned, "
         "and of gradients that SuperOffload moves to shared memory",
     ),
-    "reduce bucket": TermInfo(
+    "reduce bucket": TermDescription(
         f"{ZERO}reduce_bucket_size",
         "b·bucket, twice with overlap_comm at stages 1 and 2; permanent at stage 3",
     ),
-    "flattened bucket copy": TermInfo(f"{ZERO}reduce_bucket_size", "b·elements of the bucket being reduced"),
-    "Muon all-gather buffers": TermInfo(
+    "flattened bucket copy": TermDescription(
+        f"{ZERO}reduce_bucket_size", "b·elements of the bucket being reduced"
+    ),
+    "Muon all-gather buffers": TermDescription(
         f"{ZERO}reduce_bucket_size",
         "Muon at stage 3: gradients and momenta of a bucket of matrices; up to 256 MiB are cached",
     ),
-    "activations": TermInfo("train_micro_batch_size_per_gpu", "tensors saved for the backward pass, ∝ T"),
-    "frozen models": TermInfo(
+    "activations": TermDescription(
+        "train_micro_batch_size_per_gpu", "tensors saved for the backward pass, ∝ T"
+    ),
+    "frozen models": TermDescription(
         f"{ZERO}stage", "b·n of reference, reward and teacher models; at stage 3 b·n/W"
     ),
-    "value model": TermInfo(f"{ZERO}stage", "as much as the trained model at rest"),
-    "vLLM": TermInfo("vllm_gpu_memory_utilization", "its fraction of the GPU, next to training"),
-    "generation": TermInfo(
+    "value model": TermDescription(f"{ZERO}stage", "as much as the trained model at rest"),
+    "vLLM": TermDescription("vllm_gpu_memory_utilization", "its fraction of the GPU, next to training"),
+    "generation": TermDescription(
         f"{ZERO}stage", "key/value cache of the generated answers; at stage 3 also b·P of gathered weights"
     ),
-    "offloaded activations": TermInfo(
+    "offloaded activations": TermDescription(
         "train_micro_batch_size_per_gpu", "b·h·T of each checkpointed layer, on the host"
     ),
-    "activation gradients": TermInfo(
+    "activation gradients": TermDescription(
         "train_micro_batch_size_per_gpu", "gradients in flight during the backward pass, ∝ T"
     ),
-    "logits and loss": TermInfo("train_micro_batch_size_per_gpu", "(b + 8)·T·V; 8·T·V where b is 4"),
-    "MoE dispatch buffers": TermInfo(
+    "logits and loss": TermDescription("train_micro_batch_size_per_gpu", "(b + 8)·T·V; 8·T·V where b is 4"),
+    "MoE dispatch buffers": TermDescription(
         "expert_parallel.autoep_size", "b·h·k·T of tokens sent to experts and back; k experts per token"
     ),
-    "Ulysses all-to-all buffers": TermInfo(
+    "Ulysses all-to-all buffers": TermDescription(
         "sequence_parallel_size",
         "b·h·T for queries, keys, values and the attention output, each sent from a copy",
     ),
-    "autocast weight copies": TermInfo("torch_autocast.enabled", "2·n of each linear weight"),
-    "temporaries": TermInfo("train_micro_batch_size_per_gpu", "temporary tensors inside one operation"),
-    "optimizer step temporaries": TermInfo(
+    "autocast weight copies": TermDescription("torch_autocast.enabled", "2·n of each linear weight"),
+    "temporaries": TermDescription(
+        "train_micro_batch_size_per_gpu", "temporary tensors inside one operation"
+    ),
+    "optimizer step temporaries": TermDescription(
         "optimizer.type", "4·p for the fp32 gradient, plus temporary tensors of the update"
     ),
-    "inputs": TermInfo("train_micro_batch_size_per_gpu", "the batch"),
-    "consolidated weights": TermInfo(
+    "inputs": TermDescription("train_micro_batch_size_per_gpu", "the batch"),
+    "consolidated weights": TermDescription(
         f"{ZERO}stage3_gather_16bit_weights_on_model_save",
         "b·n of all parameters, on the host of rank 0 while the model is saved",
     ),
-    "initial model copy": TermInfo(
+    "initial model copy": TermDescription(
         f"{ZERO}stage",
         "4·P (2·P if built in half precision) per process, with the head before it is tied; "
         "until the weights are cast and moved to the GPU",

@@ -1,11 +1,11 @@
-"""Conversion of a config's effective values to an engine's `Setup`."""
+"""Conversion of a config's effective values to an engine's `EngineSetup`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.memory.config_values import ZERO, Values
-from dsconfig.memory.engines.engine_setup import NvmeOffload, OptimizerCost, Setup, Stage3Settings
+from dsconfig.memory.config_values import ZERO, ConfigValues
+from dsconfig.memory.engines.engine_setup import EngineSetup, NvmeSwapBuffers, OptimizerCost, Stage3Settings
 from dsconfig.memory.models.architecture import DECODER_VARIANTS
 from dsconfig.memory.optimizer_memory import (
     DEFAULT_CLIENT,
@@ -14,7 +14,7 @@ from dsconfig.memory.optimizer_memory import (
     cost_of_client,
     zenflow_settings,
 )
-from dsconfig.memory.release_quirks import Quirks
+from dsconfig.memory.release_quirks import ReleaseQuirks
 from dsconfig.memory.unsupported_settings import reject_config
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ OFFLOADED = ("cpu", "nvme")
 """Offload devices."""
 
 
-def default_client(values: Values) -> str | None:
+def default_client(values: ConfigValues) -> str | None:
     """The client optimizer to assume; None if the config has an `optimizer` section."""
     if values.text("optimizer.type"):
         return None
@@ -61,13 +61,13 @@ def default_client(values: Values) -> str | None:
     )
 
 
-def setup_of(values: Values, job: TrainingJob) -> Setup:
+def setup_of(values: ConfigValues, job: TrainingJob) -> EngineSetup:
     """The engine settings of rank 0.
 
     Raises:
         NotModelledError: the config has a setting without an estimate.
     """
-    quirks, client = Quirks(job.release), job.optimizer or default_client(values)
+    quirks, client = ReleaseQuirks(job.release), job.optimizer or default_client(values)
     reject_config(values, quirks, job.world_size, client, job.zero_init)
     setup = _setup(values, job.world_size, client, job.zero_init, quirks)
     return setup._replace(
@@ -75,7 +75,7 @@ def setup_of(values: Values, job: TrainingJob) -> Setup:
     )
 
 
-def micro_batch_of(setup: Setup, job: TrainingJob) -> MicroBatch:
+def micro_batch_of(setup: EngineSetup, job: TrainingJob) -> MicroBatch:
     """The micro batch of a job, with the dtypes and the parallelism of a setup."""
     batch = job.micro_batch
     return batch._replace(
@@ -90,12 +90,14 @@ def micro_batch_of(setup: Setup, job: TrainingJob) -> MicroBatch:
     )
 
 
-def _setup(values: Values, world: int, client: str | None, zero_init: bool, quirks: Quirks) -> Setup:
+def _setup(
+    values: ConfigValues, world: int, client: str | None, zero_init: bool, quirks: ReleaseQuirks
+) -> EngineSetup:
     """Fill each field of the setup from its key."""
     half_dtype, stage = values.half_dtype, values.stage
     itemsize = 2 if half_dtype else 4
     offloads_optimizer = stage > 0 and values.text(f"{ZERO}offload_optimizer.device") in OFFLOADED
-    return Setup(
+    return EngineSetup(
         stage=stage,
         dp_world_size=max(1, world // values.tp_size),
         gradient_accumulation_steps=max(1, values.count(_accumulation_key(values), 1)),
@@ -114,7 +116,7 @@ def _setup(values: Values, world: int, client: str | None, zero_init: bool, quir
         offloads_params=stage == 3 and values.text(f"{ZERO}offload_param.device") in OFFLOADED,
         offload_ratio=_offload_ratio(values),
         leaf_classes=_leaf_classes(values),
-        nvme=_nvme_offload(values, quirks) if stage == 3 else NvmeOffload(),
+        nvme=_nvme_offload(values, quirks) if stage == 3 else NvmeSwapBuffers(),
         hpz_size=min(world, values.count(f"{ZERO}zero_hpz_partition_size", 1)) if stage == 3 else 1,
         zero_init=zero_init,
         reduce_bucket_size=values.count(f"{ZERO}reduce_bucket_size"),
@@ -143,7 +145,7 @@ def _setup(values: Values, world: int, client: str | None, zero_init: bool, quir
     )
 
 
-def _accumulation_key(values: Values) -> str:
+def _accumulation_key(values: ConfigValues) -> str:
     """The key that sets the micro batches of a step; ZenFlow has its own (`configure_zenflow`)."""
     return f"{ZERO}zenflow.update_interval" if values.has_zenflow else "gradient_accumulation_steps"
 
@@ -159,7 +161,9 @@ STAGE3_KEYS = (
 """Keys below `zero_optimization` of the fields of `Stage3Settings`."""
 
 
-def _grad_accum_itemsize(values: Values, itemsize: int, stage: int, half: str | None, quirks: Quirks) -> int:
+def _grad_accum_itemsize(
+    values: ConfigValues, itemsize: int, stage: int, half: str | None, quirks: ReleaseQuirks
+) -> int:
     """Bytes of an accumulated gradient (`engine.get_data_types`)."""
     if stage == 2 and quirks.stage2_ignores_grad_accum_dtype:
         return itemsize
@@ -167,7 +171,7 @@ def _grad_accum_itemsize(values: Values, itemsize: int, stage: int, half: str | 
     return values.itemsize("data_types.grad_accum_dtype", 4 if defaults_to_fp32 else itemsize)
 
 
-def _comm_itemsize(values: Values, itemsize: int) -> int:
+def _comm_itemsize(values: ConfigValues, itemsize: int) -> int:
     """Bytes of a communicated gradient; sequence parallelism has its own key, with fp32 as default."""
     key = "communication_data_type"
     if values.sp_size > 1 and values.values.get(f"seq_parallel_{key}", "fp32") is not None:
@@ -175,20 +179,20 @@ def _comm_itemsize(values: Values, itemsize: int) -> int:
     return itemsize if values.sp_size > 1 else values.itemsize(key, itemsize)
 
 
-def _comm_dtype_is_other_half(values: Values, half: str | None) -> bool:
+def _comm_dtype_is_other_half(values: ConfigValues, half: str | None) -> bool:
     """Whether gradients are communicated in the other half-precision dtype."""
     dtype = str(values.values.get("communication_data_type")).lower().removeprefix("torch.")
     others = {"bf16": ("fp16", "float16", "half"), "fp16": ("bf16", "bfloat16")}
     return half is not None and values.sp_size == 1 and dtype in others[half]
 
 
-def _nvme_offload(values: Values, quirks: Quirks) -> NvmeOffload:
+def _nvme_offload(values: ConfigValues, quirks: ReleaseQuirks) -> NvmeSwapBuffers:
     """NVMe settings."""
     optimizer, parameters = (
         values.text(f"{ZERO}{section}.device") == "nvme" for section in ("offload_optimizer", "offload_param")
     )
     threads = "aio.thread_count" if quirks.aio_alignment_follows_thread_count else "aio.intra_op_parallelism"
-    return NvmeOffload(
+    return NvmeSwapBuffers(
         values.count(f"{ZERO}offload_optimizer.buffer_count", 4) if optimizer else 0,
         values.count(f"{ZERO}offload_param.buffer_size", 10**8) if parameters else 0,
         values.count(f"{ZERO}offload_param.buffer_count", 5) if parameters else 0,
@@ -199,16 +203,16 @@ def _nvme_offload(values: Values, quirks: Quirks) -> NvmeOffload:
     )
 
 
-def _uses_memory_efficient_linear(values: Values) -> bool:
+def _uses_memory_efficient_linear(values: ConfigValues) -> bool:
     return values.values.get(f"{ZERO}memory_efficient_linear", True) is not False
 
 
-def _offload_ratio(values: Values) -> float:
+def _offload_ratio(values: ConfigValues) -> float:
     value = values.values.get(f"{ZERO}offload_optimizer.ratio", 1.0)
     return float(value) if isinstance(value, (int, float)) else 1.0
 
 
-def _leaf_classes(values: Values) -> tuple[str, ...]:
+def _leaf_classes(values: ConfigValues) -> tuple[str, ...]:
     """Class names of `leaf_module`; DeepSpeed matches bare or full names (utils/z3_leaf_module.py)."""
     classes = values.values.get(f"{ZERO}leaf_module.classes")
     # utils/z3_leaf_module.py compares the class name, and the name with its module path.
@@ -218,7 +222,7 @@ def _leaf_classes(values: Values) -> tuple[str, ...]:
     )
 
 
-def _optimizer(values: Values, client: str | None, offloads: bool, muon_late: bool) -> OptimizerCost:
+def _optimizer(values: ConfigValues, client: str | None, offloads: bool, muon_late: bool) -> OptimizerCost:
     kind = values.text("optimizer.type")
     if client is not None or kind is None:
         return cost_of_client(client or DEFAULT_CLIENT, offloads)
@@ -230,6 +234,6 @@ def _optimizer(values: Values, client: str | None, offloads: bool, muon_late: bo
     return rule._replace(temporary_bytes=0, largest_tensor_bytes=16) if has_own_adam else rule
 
 
-def _gradient_postscale(values: Values) -> float | None:
+def _gradient_postscale(values: ConfigValues) -> float | None:
     factor: float = values.values.get("gradient_predivide_factor", 1.0)
     return None if values.flag("prescale_gradients") else factor

@@ -8,12 +8,12 @@ from dsconfig.memory.models.architecture import Architecture, MicroBatch
 from dsconfig.memory.models.record_model import weights_of
 
 if TYPE_CHECKING:
-    from dsconfig.memory.engines.engine_setup import Setup
+    from dsconfig.memory.engines.engine_setup import EngineSetup
 
 FROZEN, VALUE, VLLM, GENERATION = "frozen models", "value model", "vLLM", "generation"
 
 
-class Trainer(NamedTuple):
+class TrainingMethodTraits(NamedTuple):
     """A training method, by the name of TRL's trainer."""
 
     sequences_per_sample: int = 1
@@ -29,18 +29,20 @@ class Trainer(NamedTuple):
 
 
 TRAINERS = {
-    "sft": Trainer(),
-    "dpo": Trainer(2, has_reference=True),
-    "kto": Trainer(has_reference=True),
-    "orpo": Trainer(2),
-    "cpo": Trainer(2),
-    "simpo": Trainer(2),
-    "reward": Trainer(2),
-    "ppo": Trainer(2, has_reference=True, needs_frozen="reward", has_value_model=True, generates=True),
-    "grpo": Trainer(has_reference=True, generates=True),
-    "rloo": Trainer(has_reference=True, generates=True),
-    "online_dpo": Trainer(2, has_reference=True, needs_frozen="reward", generates=True),
-    "gkd": Trainer(needs_frozen="teacher", generates=True),
+    "sft": TrainingMethodTraits(),
+    "dpo": TrainingMethodTraits(2, has_reference=True),
+    "kto": TrainingMethodTraits(has_reference=True),
+    "orpo": TrainingMethodTraits(2),
+    "cpo": TrainingMethodTraits(2),
+    "simpo": TrainingMethodTraits(2),
+    "reward": TrainingMethodTraits(2),
+    "ppo": TrainingMethodTraits(
+        2, has_reference=True, needs_frozen="reward", has_value_model=True, generates=True
+    ),
+    "grpo": TrainingMethodTraits(has_reference=True, generates=True),
+    "rloo": TrainingMethodTraits(has_reference=True, generates=True),
+    "online_dpo": TrainingMethodTraits(2, has_reference=True, needs_frozen="reward", generates=True),
+    "gkd": TrainingMethodTraits(needs_frozen="teacher", generates=True),
 }
 """Sources: trl/trainer/*_trainer.py and trl/experimental; LLaMA-Factory train/*/workflow.py."""
 
@@ -63,10 +65,10 @@ NO_EXTRA = TrainerMemory()
 
 
 def trainer_memory(
-    setup: Setup,
+    setup: EngineSetup,
     arch: Architecture,
     batch: MicroBatch,
-    trainer: Trainer,
+    trainer: TrainingMethodTraits,
     frozen: tuple[Architecture, ...],
     vllm_bytes: int | None,
 ) -> TrainerMemory:
@@ -95,7 +97,7 @@ def numel_of(arch: Architecture) -> int:
     return sum(weight.numel for weight in weights_of(arch, 2, False).weights)
 
 
-def _generation_bytes(setup: Setup, arch: Architecture, batch: MicroBatch) -> int:
+def _generation_bytes(setup: EngineSetup, arch: Architecture, batch: MicroBatch) -> int:
     """Key/value cache of all answers of a step, and at stage 3 the gathered model (`ds3_gather_for_generation`)."""
     head_dim = arch.head_dim or arch.hidden_size // max(1, arch.num_heads)
     tokens = batch.micro_batch_size * setup.gradient_accumulation_steps * batch.sequence_length

@@ -8,7 +8,7 @@ from dsconfig.core.json_types import NamedTuple
 
 if TYPE_CHECKING:
     from dsconfig.memory.models.architecture import Architecture, MicroBatch
-    from dsconfig.memory.trainer_memory import Trainer
+    from dsconfig.memory.trainer_memory import TrainingMethodTraits
 
 
 class TrainingJob(NamedTuple):
@@ -30,7 +30,7 @@ class TrainingJob(NamedTuple):
     """`use_reentrant` of `torch.utils.checkpoint`."""
     gpu_limit: int | None = None
     """Bytes of GPU memory, which decide where weights are flattened; None: not known."""
-    trainer: Trainer | None = None
+    trainer: TrainingMethodTraits | None = None
     """Training method; None: plain fine-tuning."""
     frozen_models: tuple[Architecture, ...] = ()
     """Models next to the trained one, besides its reference model."""

@@ -13,7 +13,7 @@ from dsconfig.memory.engines.param_groups import is_muon
 from dsconfig.memory.verdict import NotModelledError
 from dsconfig.memory.zeropp_shapes import (
     QUANTIZER_ALIGNMENT,
-    Uneven,
+    UnevenShard,
     behind,
     divided,
     padded_shard_numel,
@@ -21,11 +21,11 @@ from dsconfig.memory.zeropp_shapes import (
 )
 
 if TYPE_CHECKING:
-    from dsconfig.memory.autograd_graph import Tape, TensorParallel, Weight
-    from dsconfig.memory.config_values import Values
-    from dsconfig.memory.engines.engine_setup import Setup
+    from dsconfig.memory.autograd_graph import ForwardTape, ModelParameter, TensorParallelSettings
+    from dsconfig.memory.config_values import ConfigValues
+    from dsconfig.memory.engines.engine_setup import EngineSetup
     from dsconfig.memory.models.architecture import Architecture, MicroBatch
-    from dsconfig.memory.release_quirks import Quirks
+    from dsconfig.memory.release_quirks import ReleaseQuirks
 
 # Settings on their own.
 
@@ -83,45 +83,45 @@ def stops(what: str, why: str, help: str = "") -> NotModelledError:
 # Combinations of settings.
 
 
-class Setting(NamedTuple):
+class NamedSetting(NamedTuple):
     """A setting as a sentence names it, and whether a config uses it."""
 
     shown: str
-    is_used: Callable[[Values], bool]
+    is_used: Callable[[ConfigValues], bool]
 
 
-class Combination(NamedTuple):
+class UnmeasuredCombination(NamedTuple):
     """Two settings that were not measured together, at some stages."""
 
-    first: Setting
-    second: Setting
+    first: NamedSetting
+    second: NamedSetting
     why: str = _BOTH
     stages: tuple[int, ...] = (0, 1, 2, 3)
 
-    def applies_to(self, values: Values) -> bool:
+    def applies_to(self, values: ConfigValues) -> bool:
         """Whether a config combines the two."""
         return self.first.is_used(values) and self.second.is_used(values) and values.stage in self.stages
 
 
-def _switch(key: str) -> Setting:
-    return Setting(f"`{key}`", lambda values: values.flag(key))
+def _switch(key: str) -> NamedSetting:
+    return NamedSetting(f"`{key}`", lambda values: values.flag(key))
 
 
-def _disabled(key: str) -> Setting:
-    return Setting(f"`{key}` false", lambda values: values.is_false(key))
+def _disabled(key: str) -> NamedSetting:
+    return NamedSetting(f"`{key}` false", lambda values: values.is_false(key))
 
 
-def _several(key: str) -> Setting:
-    return Setting(f"`{key}`", lambda values: values.count(key, 1) > 1)
+def _several(key: str) -> NamedSetting:
+    return NamedSetting(f"`{key}`", lambda values: values.count(key, 1) > 1)
 
 
-def _on_nvme(section: str) -> Setting:
+def _on_nvme(section: str) -> NamedSetting:
     key = f"{ZERO}{section}.device"
-    return Setting(f"`{key}`", lambda values: values.text(key) == "nvme")
+    return NamedSetting(f"`{key}`", lambda values: values.text(key) == "nvme")
 
 
-_ZENFLOW = Setting(f"`{ZERO}zenflow`", lambda values: values.has_zenflow)
-_MUON = Setting("Muon", lambda values: str(values.text("optimizer.type")).lower() == "muon")
+_ZENFLOW = NamedSetting(f"`{ZERO}zenflow`", lambda values: values.has_zenflow)
+_MUON = NamedSetting("Muon", lambda values: str(values.text("optimizer.type")).lower() == "muon")
 _AUTOTP, _ULYSSES, _AUTOEP = _several(AUTOTP), _several(ULYSSES), _switch(AUTOEP)
 _SUPER = _switch(f"{ZERO}offload_optimizer.super_offload")
 _NVME = (_on_nvme("offload_optimizer"), _on_nvme("offload_param"))
@@ -130,49 +130,51 @@ _HPZ = _several(f"{ZERO}zero_hpz_partition_size")
 _SHARDED = "it decides which layers are sharded"
 
 ZENFLOW_COMBINATIONS = (
-    Combination(_ZENFLOW, _AUTOTP),
-    Combination(_ZENFLOW, _ULYSSES),
-    *(Combination(_ZENFLOW, each, stages=(3,)) for each in (*_QUANTIZED, _SUPER, *_NVME)),
+    UnmeasuredCombination(_ZENFLOW, _AUTOTP),
+    UnmeasuredCombination(_ZENFLOW, _ULYSSES),
+    *(UnmeasuredCombination(_ZENFLOW, each, stages=(3,)) for each in (*_QUANTIZED, _SUPER, *_NVME)),
 )
 AUTOTP_COMBINATIONS = (
-    Combination(_HPZ, _AUTOTP, _ALONE),
-    Combination(_switch("tensor_parallel.partition_config.layer_specs"), _AUTOTP, _SHARDED),
-    Combination(_switch("tensor_parallel.preset_model"), _AUTOTP, _SHARDED),
-    Combination(
+    UnmeasuredCombination(_HPZ, _AUTOTP, _ALONE),
+    UnmeasuredCombination(_switch("tensor_parallel.partition_config.layer_specs"), _AUTOTP, _SHARDED),
+    UnmeasuredCombination(_switch("tensor_parallel.preset_model"), _AUTOTP, _SHARDED),
+    UnmeasuredCombination(
         _switch("tensor_parallel.injection_policy_tuple"), _AUTOTP, "it decides which outputs are summed"
     ),
-    Combination(_switch("tensor_parallel.vocab_parallel_lm_head"), _AUTOTP, "the loss is sharded too"),
-    Combination(_switch("tensor_parallel.keep_module_on_host"), _AUTOTP, "shards stay on the host"),
-    Combination(_QUANTIZED[1], _AUTOTP, _ALONE),
+    UnmeasuredCombination(
+        _switch("tensor_parallel.vocab_parallel_lm_head"), _AUTOTP, "the loss is sharded too"
+    ),
+    UnmeasuredCombination(_switch("tensor_parallel.keep_module_on_host"), _AUTOTP, "shards stay on the host"),
+    UnmeasuredCombination(_QUANTIZED[1], _AUTOTP, _ALONE),
 )
 AUTOEP_COMBINATIONS = (
-    *(Combination(_AUTOEP, each, _ALONE) for each in (_AUTOTP, _HPZ, *_QUANTIZED)),
-    Combination(_AUTOEP, _switch(f"{ZERO}round_robin_gradients"), _ALONE),
-    Combination(_AUTOEP, _switch("torch_autocast.enabled"), _ALONE),
-    Combination(_AUTOEP, _disabled(f"{ZERO}contiguous_gradients"), _ALONE, (1, 2)),
-    Combination(_AUTOEP, _disabled(f"{ZERO}reduce_scatter"), _ALONE, (1, 2)),
+    *(UnmeasuredCombination(_AUTOEP, each, _ALONE) for each in (_AUTOTP, _HPZ, *_QUANTIZED)),
+    UnmeasuredCombination(_AUTOEP, _switch(f"{ZERO}round_robin_gradients"), _ALONE),
+    UnmeasuredCombination(_AUTOEP, _switch("torch_autocast.enabled"), _ALONE),
+    UnmeasuredCombination(_AUTOEP, _disabled(f"{ZERO}contiguous_gradients"), _ALONE, (1, 2)),
+    UnmeasuredCombination(_AUTOEP, _disabled(f"{ZERO}reduce_scatter"), _ALONE, (1, 2)),
 )
 MUON_COMBINATIONS = (
-    Combination(
+    UnmeasuredCombination(
         _switch("optimizer.params.per_head_muon"), _MUON, "splitting layers by heads was not measured"
     ),
-    Combination(_AUTOEP, _MUON),
-    Combination(_SUPER, _MUON),
-    Combination(
-        Setting(
+    UnmeasuredCombination(_AUTOEP, _MUON),
+    UnmeasuredCombination(_SUPER, _MUON),
+    UnmeasuredCombination(
+        NamedSetting(
             f"`{ZERO}use_multi_rank_bucket_allreduce`",
             lambda values: values.is_false(f"{ZERO}use_multi_rank_bucket_allreduce"),
         ),
         _MUON,
         stages=(1, 2),
     ),
-    Combination(_AUTOTP, _MUON),
-    Combination(_ULYSSES, _MUON),
-    *(Combination(each, _MUON, "NVMe swapping was not measured with it", (3,)) for each in _NVME),
+    UnmeasuredCombination(_AUTOTP, _MUON),
+    UnmeasuredCombination(_ULYSSES, _MUON),
+    *(UnmeasuredCombination(each, _MUON, "NVMe swapping was not measured with it", (3,)) for each in _NVME),
 )
 
 
-def _reject_combinations(values: Values, combinations: Sequence[Combination]) -> None:
+def _reject_combinations(values: ConfigValues, combinations: Sequence[UnmeasuredCombination]) -> None:
     for each in combinations:
         if each.applies_to(values):
             raise unsupported(f"{each.first.shown} with {each.second.shown}", each.why)
@@ -182,7 +184,11 @@ def _reject_combinations(values: Values, combinations: Sequence[Combination]) ->
 
 
 def reject_config(
-    values: Values, quirks: Quirks, world: int, client: str | None = None, zero_init: bool = False
+    values: ConfigValues,
+    quirks: ReleaseQuirks,
+    world: int,
+    client: str | None = None,
+    zero_init: bool = False,
 ) -> None:
     """Reject a config with a setting, or a combination of settings, without an estimate.
 
@@ -217,7 +223,7 @@ def reject_config(
     _reject_super_offload(values, client or values.text("optimizer.type") or "adamw")
 
 
-def _reject_zenflow(values: Values, quirks: Quirks, client: str | None) -> None:
+def _reject_zenflow(values: ConfigValues, quirks: ReleaseQuirks, client: str | None) -> None:
     for why in _unsupported_zenflow(values):
         raise unsupported(_ZENFLOW.shown, why)
     if values.stage in (1, 2) and quirks.zenflow_transposes_views:
@@ -233,7 +239,7 @@ def _reject_zenflow(values: Values, quirks: Quirks, client: str | None) -> None:
     _reject_combinations(values, ZENFLOW_COMBINATIONS)
 
 
-def _unsupported_zenflow(values: Values) -> Iterator[str]:
+def _unsupported_zenflow(values: ConfigValues) -> Iterator[str]:
     """Why DeepSpeed raises in the first step or trains nothing; rules report what fails earlier."""
     if not isinstance(values.values.get(f"{ZERO}zenflow.update_interval"), int):
         yield (
@@ -250,7 +256,7 @@ def _unsupported_zenflow(values: Values) -> Iterator[str]:
         yield "`data_types.grad_accum_dtype` is fp32, but columns are selected from other gradients"
 
 
-def _reject_autotp(values: Values, quirks: Quirks, zero_init: bool, client: str | None) -> None:
+def _reject_autotp(values: ConfigValues, quirks: ReleaseQuirks, zero_init: bool, client: str | None) -> None:
     if values.stage == 3 and quirks.autotp_stops_at_stage3:
         why = "DeepSpeed stops with an AssertionError before 0.19.4"
         raise NotModelledError(f"`{AUTOTP}` above 1 is not supported yet at stage 3: {why}")
@@ -266,7 +272,7 @@ def _reject_autotp(values: Values, quirks: Quirks, zero_init: bool, client: str 
     _reject_combinations(values, AUTOTP_COMBINATIONS)
 
 
-def _reject_autoep(values: Values, quirks: Quirks, world: int) -> None:
+def _reject_autoep(values: ConfigValues, quirks: ReleaseQuirks, world: int) -> None:
     if quirks.lacks_autoep:
         raise NotModelledError(f"`{AUTOEP}` is not supported before 0.19.8")
     if world % values.ep_size:
@@ -278,7 +284,7 @@ def _reject_autoep(values: Values, quirks: Quirks, world: int) -> None:
     _reject_combinations(values, AUTOEP_COMBINATIONS)
 
 
-def _reject_muon(values: Values, quirks: Quirks) -> None:
+def _reject_muon(values: ConfigValues, quirks: ReleaseQuirks) -> None:
     """0.18.3 to 0.18.9 agree below stage 3, and so do releases from 0.19.8 on."""
     if quirks.muon_stops_without_share_of_group:
         why = "DeepSpeed raises `list index out of range` on a rank without a share of a group"
@@ -298,7 +304,7 @@ def _reject_muon(values: Values, quirks: Quirks) -> None:
     _reject_combinations(values, MUON_COMBINATIONS)
 
 
-def _reject_half_masters(values: Values) -> None:
+def _reject_half_masters(values: ConfigValues) -> None:
     """Reject half-precision masters that DeepSpeed rejects, or that were not measured."""
     half = values.half_dtype
     key = f"{half}.{half}_master_weights_and_grads"
@@ -318,7 +324,7 @@ _ADAMS = ("adam", "adamw", "adamw-fused", "cpu-adam")
 """Optimizers that SuperOffload's process runs."""
 
 
-def _reject_super_offload(values: Values, optimizer: str) -> None:
+def _reject_super_offload(values: ConfigValues, optimizer: str) -> None:
     """Reject configs with which SuperOffload fails before the first step; below stage 3 it is ignored."""
     if not _SUPER.is_used(values) or values.stage != 3:
         return
@@ -415,7 +421,7 @@ def _reject_autotp_model(arch: Architecture, batch: MicroBatch) -> None:
     _reject_uneven_shards(arch, sharing)
 
 
-def _reject_uneven_shards(arch: Architecture, sharing: TensorParallel) -> None:
+def _reject_uneven_shards(arch: Architecture, sharing: TensorParallelSettings) -> None:
     """Reject sizes that ranks cannot share evenly, since ranks would then use different amounts of memory."""
     sizes = {"heads": arch.num_heads, "key/value heads": arch.num_kv_heads}
     sizes |= {} if arch.num_experts else {"MLP elements": arch.intermediate_size}
@@ -432,7 +438,7 @@ def _reject_uneven_shards(arch: Architecture, sharing: TensorParallel) -> None:
 # A run: sizes of a model with which DeepSpeed stops.
 
 
-def reject_run(setup: Setup, tape: Tape, recomputes: bool) -> None:
+def reject_run(setup: EngineSetup, tape: ForwardTape, recomputes: bool) -> None:
     """Reject sizes with which DeepSpeed stops in the first steps, or that were not measured.
 
     Raises:
@@ -446,7 +452,7 @@ def reject_run(setup: Setup, tape: Tape, recomputes: bool) -> None:
     _reject_muon_shapes(setup, tape)
 
 
-def _reject_zenflow_shapes(setup: Setup, weights: Sequence[Weight], recomputes: bool) -> None:
+def _reject_zenflow_shapes(setup: EngineSetup, weights: Sequence[ModelParameter], recomputes: bool) -> None:
     what = f"with `{ZERO}zenflow` and this model"
     tensor = next((weight for weight in weights if weight.requires_grad and len(weight.shape) > 2), None)
     if tensor is not None:
@@ -472,7 +478,7 @@ def _reject_zenflow_shapes(setup: Setup, weights: Sequence[Weight], recomputes: 
         raise stops(what, f"at stage 3 `{ZERO}reduce_bucket_size` must be at least {size}")
 
 
-def _reject_secondary_partition(setup: Setup, tape: Tape) -> None:
+def _reject_secondary_partition(setup: EngineSetup, tape: ForwardTape) -> None:
     """Reject hpZ with frozen weights or leaf modules, which was not measured."""
     has_leaf = any(module.class_name in setup.leaf_classes for module in tape.modules if module.class_name)
     has_frozen = not all(weight.requires_grad for weight in tape.weights)
@@ -483,7 +489,7 @@ def _reject_secondary_partition(setup: Setup, tape: Tape) -> None:
 _WAYS_OUT = "remove it, or change the number of GPUs"
 
 
-def _reject_quantized(setup: Setup, tape: Tape) -> None:
+def _reject_quantized(setup: EngineSetup, tape: ForwardTape) -> None:
     """Reject weights or gradients that DeepSpeed cannot quantize (DSC412, DSC415, DSC416)."""
     ranks, copies = setup.dp_world_size, setup.hpz_size > 1
     sizes = [(weight.name, weight.numel) for weight in tape.weights if copies or setup.quantized_weights]
@@ -510,7 +516,7 @@ def _reject_quantized(setup: Setup, tape: Tape) -> None:
             )
 
 
-def reject_uneven_gather(setup: Setup, weights: Sequence[Weight], second: bool) -> None:
+def reject_uneven_gather(setup: EngineSetup, weights: Sequence[ModelParameter], second: bool) -> None:
     """Reject a gather whose shards are not aligned, across several modules.
 
     With `zero_hpz_partition_size` the first forward pass gathers module by module from the secondary
@@ -523,16 +529,16 @@ def reject_uneven_gather(setup: Setup, weights: Sequence[Weight], second: bool) 
     ranks, parts = setup.dp_world_size, setup.hpz_size if second else setup.dp_world_size
     count = sum(padded_shard_numel(weight.numel, ranks, parts) for weight in weights)
     if ranks > 1 and count % QUANTIZER_ALIGNMENT:
-        raise _uneven_error(Uneven(weights[0].name, count))
+        raise _uneven_error(UnevenShard(weights[0].name, count))
 
 
-def _uneven_error(part: Uneven) -> NotModelledError:
+def _uneven_error(part: UnevenShard) -> NotModelledError:
     shard = f"a rank's shard of `{part.module}` has {part.numel:,} elements"
     why = f"{shard}, not a multiple of {QUANTIZER_ALIGNMENT}"
     return stops(f"with `{ZERO}zero_quantized_weights`", why, _WAYS_OUT)
 
 
-def _reject_mistyped_grads(setup: Setup, tape: Tape) -> None:
+def _reject_mistyped_grads(setup: EngineSetup, tape: ForwardTape) -> None:
     """Reject communication dtypes of gradients with which the first backward pass of stages 1 and 2 fails."""
     if setup.is_unsharded or setup.stage == 3 or setup.uses_bf16_optimizer:
         return
@@ -551,7 +557,9 @@ def _reject_mistyped_grads(setup: Setup, tape: Tape) -> None:
         _reject_small_bucket(setup, communicated, other_dtype)
 
 
-def _reject_small_bucket(setup: Setup, communicated: Sequence[Weight], other_dtype: bool) -> None:
+def _reject_small_bucket(
+    setup: EngineSetup, communicated: Sequence[ModelParameter], other_dtype: bool
+) -> None:
     """Reject buckets that DeepSpeed looks up by the model's dtype and does not find (DSC411)."""
     total, what = (
         sum(weight.numel for weight in communicated),
@@ -575,7 +583,7 @@ def _reject_small_bucket(setup: Setup, communicated: Sequence[Weight], other_dty
         raise stops(what, f"{elements}, and its gradient is communicated in another dtype", ways_out)
 
 
-def _reject_muon_shapes(setup: Setup, tape: Tape) -> None:
+def _reject_muon_shapes(setup: EngineSetup, tape: ForwardTape) -> None:
     """`BF16_Optimizer` supports dense two-dimensional matrices only (`_prepare_muon_updates`)."""
     if not (setup.optimizer.muon_method and setup.uses_bf16_optimizer):
         return

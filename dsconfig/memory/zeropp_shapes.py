@@ -10,7 +10,7 @@ QUANTIZER_ALIGNMENT = 8
 """Multiple of elements that `CUDAQuantizer.quantize` requires (runtime/zero/partition_parameters.py)."""
 
 
-class Uneven(NamedTuple):
+class UnevenShard(NamedTuple):
     """A module whose shard on each rank is not a multiple of the quantizer's alignment."""
 
     module: str
@@ -22,7 +22,7 @@ def padded_shard_numel(numel: int, ranks: int, parts: int) -> int:
     return -(-numel // ranks) * ranks // parts
 
 
-def uneven(parameters: Iterable[tuple[str, int]], ranks: int, parts: int) -> Uneven | None:
+def uneven(parameters: Iterable[tuple[str, int]], ranks: int, parts: int) -> UnevenShard | None:
     """Find the first module whose shards do not meet the quantizer's alignment.
 
     `parameters` are pairs of module name and numel. In its first pass stage 3 gathers each module on its own
@@ -33,12 +33,16 @@ def uneven(parameters: Iterable[tuple[str, int]], ranks: int, parts: int) -> Une
     for module, numel in parameters:
         numel_by_module[module] = numel_by_module.get(module, 0) + padded_shard_numel(numel, ranks, parts)
     return next(
-        (Uneven(module, count) for module, count in numel_by_module.items() if count % QUANTIZER_ALIGNMENT),
+        (
+            UnevenShard(module, count)
+            for module, count in numel_by_module.items()
+            if count % QUANTIZER_ALIGNMENT
+        ),
         None,
     )
 
 
-class Behind(NamedTuple):
+class ShardPastParameterEnd(NamedTuple):
     """A parameter so small that the last rank's secondary shard would start past its end."""
 
     name: str
@@ -46,7 +50,7 @@ class Behind(NamedTuple):
     start: int
 
 
-def behind(parameters: Iterable[tuple[str, int]], ranks: int, secondary: int) -> Behind | None:
+def behind(parameters: Iterable[tuple[str, int]], ranks: int, secondary: int) -> ShardPastParameterEnd | None:
     """Find the first parameter whose last secondary shard would start past its end.
 
     DeepSpeed narrows it there and torch raises, up to 0.19.4. Source:
@@ -55,7 +59,7 @@ def behind(parameters: Iterable[tuple[str, int]], ranks: int, secondary: int) ->
     for name, numel in parameters:
         start = padded_shard_numel(numel, ranks, secondary) * (secondary - 1)
         if start > numel:
-            return Behind(name, numel, start)
+            return ShardPastParameterEnd(name, numel, start)
     return None
 
 
@@ -68,14 +72,14 @@ def sent_as_int4(shape: Sequence[int], ranks: int) -> bool:
     return len(shape) > 1 and prod(shape) % (2 * ranks) == 0
 
 
-class Divided(NamedTuple):
+class IndivisibleGroups(NamedTuple):
     """A parameter whose gradient has quantization groups that do not divide evenly among ranks."""
 
     name: str
     groups: int
 
 
-def divided(parameters: Iterable[tuple[str, Sequence[int]]], ranks: int) -> Divided | None:
+def divided(parameters: Iterable[tuple[str, Sequence[int]]], ranks: int) -> IndivisibleGroups | None:
     """Find the first parameter whose quantization groups do not divide evenly among ranks.
 
     The number of groups is the largest of the first two dimensions and the number of ranks. An all-to-all
@@ -83,5 +87,5 @@ def divided(parameters: Iterable[tuple[str, Sequence[int]]], ranks: int) -> Divi
     """
     for name, shape in parameters:
         if sent_as_int4(shape, ranks) and (groups := max(*shape[:2], ranks)) % ranks:
-            return Divided(name, groups)
+            return IndivisibleGroups(name, groups)
     return None

@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import TypeAlias
 
-    from dsconfig.render.report_protocols import Report, Target
-    from dsconfig.render.terminal_style import Style
+    from dsconfig.render.report_protocols import CheckedReleases, FileReport
+    from dsconfig.render.terminal_style import TerminalStyle
 
-Renderer: TypeAlias = "Callable[[Iterable[Report], Target, Style], Iterator[str]]"
+Renderer: TypeAlias = "Callable[[Iterable[FileReport], CheckedReleases, TerminalStyle], Iterator[str]]"
 
 FORMATS = ("full", "concise", "json", "sarif", "github", "gitlab", "junit", "markdown")
 """Output formats; each is a module of this package with a function `render`."""

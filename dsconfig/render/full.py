@@ -9,15 +9,15 @@ from dsconfig.core.diagnostic import SEVERITIES, Diagnostic, Location, dotted
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.render.concise import place
 from dsconfig.render.summary import count
-from dsconfig.render.terminal_style import Style, cells, printable, wrapped
+from dsconfig.render.terminal_style import TerminalStyle, cells, printable, wrapped
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from dsconfig.core.job_summary import JobSummary
-    from dsconfig.render.report_protocols import Report, Target
+    from dsconfig.render.report_protocols import CheckedReleases, FileReport
 
 
-def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
+def render(reports: Iterable[FileReport], target: CheckedReleases, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
     """Yield a block for each diagnostic, after a line with the detected consumer."""
     for report in reports:
         if report.summary is not None:
@@ -28,7 +28,7 @@ def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[
             yield "\n".join(_block(report, diagnostic, style)) + "\n\n"
 
 
-def job_line(job: JobSummary, style: Style) -> str:
+def job_line(job: JobSummary, style: TerminalStyle) -> str:
     """The job that was followed: `run.sh:3: Trainer, 16 ranks, batch 256 = 4 × 4 × 16, 2 errors`."""
     ranks = job.world_size
     location = style.paint(printable(job.location), "bold")
@@ -54,7 +54,7 @@ def job_line(job: JobSummary, style: Style) -> str:
     return f"{location}: {', '.join(parts)}"
 
 
-def _block(report: Report, diagnostic: Diagnostic, style: Style) -> Iterator[str]:
+def _block(report: FileReport, diagnostic: Diagnostic, style: TerminalStyle) -> Iterator[str]:
     severity = style.link(
         style.paint(f"{diagnostic.severity}[{diagnostic.code}]", diagnostic.severity), diagnostic.url
     )
@@ -88,7 +88,7 @@ def _related_location(location: Location | None, path: tuple[str | int, ...]) ->
     return f"{printable(dotted(path))}: " if path else ""
 
 
-def _source(text: str, location: Location | None, pad: str, style: Style, tone: str) -> Iterator[str]:
+def _source(text: str, location: Location | None, pad: str, style: TerminalStyle, tone: str) -> Iterator[str]:
     if not text or location is None:
         return
     bar = style.paint("|", "place")
@@ -101,7 +101,7 @@ def _source(text: str, location: Location | None, pad: str, style: Style, tone: 
         yield f"{pad} {bar} {' ' * line.before}{style.paint('^' * line.marked, tone)}"
 
 
-def _notes(report: Report, diagnostic: Diagnostic) -> Iterator[tuple[str, str]]:
+def _notes(report: FileReport, diagnostic: Diagnostic) -> Iterator[tuple[str, str]]:
     if diagnostic.help:
         yield "help", diagnostic.help
     if diagnostic.fix is not None:
@@ -139,7 +139,7 @@ class SourceLine(NamedTuple):
     marked: int
 
 
-def source_lines(text: str, location: Location, style: Style) -> Iterator[SourceLine | None]:
+def source_lines(text: str, location: Location, style: TerminalStyle) -> Iterator[SourceLine | None]:
     """First and last line of a location; None stands for the lines between them."""
     width = style.width - GUTTER
     first = max(0, location.start - (location.column - 1))

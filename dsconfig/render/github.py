@@ -10,13 +10,13 @@ from dsconfig.render.terminal_style import printable
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
-    from dsconfig.render.report_protocols import Report, Target
-    from dsconfig.render.terminal_style import Style
+    from dsconfig.render.report_protocols import CheckedReleases, FileReport
+    from dsconfig.render.terminal_style import TerminalStyle
 
 _LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
-def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
+def render(reports: Iterable[FileReport], target: CheckedReleases, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
     """Yield a line for each diagnostic."""
     for report in reports:
         for diagnostic in report.diagnostics:

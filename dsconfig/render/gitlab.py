@@ -9,13 +9,13 @@ from dsconfig.render.fingerprint import Fingerprints, as_json, escaped_name, rel
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from dsconfig.core.diagnostic import Diagnostic
-    from dsconfig.render.report_protocols import Report, Target
-    from dsconfig.render.terminal_style import Style
+    from dsconfig.render.report_protocols import CheckedReleases, FileReport
+    from dsconfig.render.terminal_style import TerminalStyle
 
 _SEVERITIES = {"error": "critical", "warning": "minor", "info": "info"}
 
 
-def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
+def render(reports: Iterable[FileReport], target: CheckedReleases, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
     """Yield one list for the whole run, a line for each diagnostic."""
     fingerprints = Fingerprints()
     comma = "[\n"

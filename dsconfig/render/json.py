@@ -13,13 +13,13 @@ from dsconfig.render.fingerprint import as_json
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from dsconfig.core.job_summary import JobSummary
-    from dsconfig.render.report_protocols import Reader, Report, Target
-    from dsconfig.render.terminal_style import Style
+    from dsconfig.render.report_protocols import CheckedReleases, DetectedConsumer, FileReport
+    from dsconfig.render.terminal_style import TerminalStyle
 
 VERSION = 1
 
 
-def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
+def render(reports: Iterable[FileReport], target: CheckedReleases, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
     """Yield one document for the whole run, a line for each file."""
     yield f'{{"version": {VERSION}, "target": {as_json(target.text)}, "files": ['
     comma = "\n"
@@ -29,7 +29,7 @@ def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[
     yield "\n]}\n" if comma == ",\n" else "]}\n"
 
 
-def file(report: Report) -> dict[str, object]:
+def file(report: FileReport) -> dict[str, object]:
     """Record of one file."""
     if report.read_error:
         return {"path": report.name, "error": report.read_error, "diagnostics": []}
@@ -56,6 +56,6 @@ def job(summary: JobSummary) -> dict[str, object]:
     }
 
 
-def reader(consumer: Reader) -> dict[str, object]:
+def reader(consumer: DetectedConsumer) -> dict[str, object]:
     """Record of the consumer and its evidence."""
     return {"name": consumer.name, "why": consumer.why, "origin": consumer.origin, "likely": consumer.likely}

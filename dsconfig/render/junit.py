@@ -15,11 +15,11 @@ from dsconfig.render.terminal_style import printable
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
-    from dsconfig.render.report_protocols import Report, Target
-    from dsconfig.render.terminal_style import Style
+    from dsconfig.render.report_protocols import CheckedReleases, FileReport
+    from dsconfig.render.terminal_style import TerminalStyle
 
 
-def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
+def render(reports: Iterable[FileReport], target: CheckedReleases, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
     """Yield one document for the whole run, in ASCII."""
     suites = [
         _unread(each) if each.read_error or each.why_not_config else _suite(each.name, each.diagnostics)
@@ -34,7 +34,7 @@ def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[
     yield "</testsuites>\n"
 
 
-def _unread(report: Report) -> tuple[str, int, int, int]:
+def _unread(report: FileReport) -> tuple[str, int, int, int]:
     """Suite of a file that could not be checked: one test with an error."""
     name, why = _text(relative(report.name)), _text(report.read_error or report.why_not_config or "")
     return (

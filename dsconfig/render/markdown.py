@@ -13,8 +13,8 @@ from dsconfig.render.terminal_style import printable
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
-    from dsconfig.render.report_protocols import Report, Target
-    from dsconfig.render.terminal_style import Style
+    from dsconfig.render.report_protocols import CheckedReleases, FileReport
+    from dsconfig.render.terminal_style import TerminalStyle
 
 MARK = "<!-- dsconfig -->"
 """First line, by which a workflow finds its earlier comment to update it."""
@@ -22,7 +22,7 @@ LIMIT = 60_000
 """Characters after which diagnostics are only counted: GitHub rejects comments of more than 65,536."""
 
 
-def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
+def render(reports: Iterable[FileReport], target: CheckedReleases, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
     """Yield the totals, then a list of diagnostics for each file; beyond `LIMIT` only their number."""
     kept = [each for each in reports if each.why_not_config is None]
     diagnostics = [each for report in kept for each in report.diagnostics]
@@ -52,7 +52,7 @@ def _heading(diagnostics: list[Diagnostic]) -> str:
     return f"### DeepSpeed configs: {totals or 'no problems found'}"
 
 
-def _checked(reports: list[Report]) -> str:
+def _checked(reports: list[FileReport]) -> str:
     read = {each.name: against(each.target, None) for each in reports if each.read_error is None}
     if not read:
         return "No file was checked."

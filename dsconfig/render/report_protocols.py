@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from dsconfig.core.job_summary import JobSummary
 
 
-class Text(Protocol):
+class SourceText(Protocol):
     """Document, as far as renderers need it."""
 
     @property
@@ -18,7 +18,7 @@ class Text(Protocol):
         """Source text; empty without one."""
 
 
-class Target(Protocol):
+class CheckedReleases(Protocol):
     """Checked releases, as far as renderers need them."""
 
     @property
@@ -38,7 +38,7 @@ class Target(Protocol):
         """File that pins the releases; empty for any other origin."""
 
 
-class Reader(Protocol):
+class DetectedConsumer(Protocol):
     """Consumer of a config with the evidence for it, as far as renderers need them."""
 
     @property
@@ -74,7 +74,7 @@ class RulePage(Protocol):
         """Default effect of its diagnostics."""
 
 
-class Report(Protocol):
+class FileReport(Protocol):
     """Result for one file, as far as renderers need it."""
 
     @property
@@ -86,11 +86,11 @@ class Report(Protocol):
         """Path of the file, or a name in angle brackets."""
 
     @property
-    def target(self) -> Target:
+    def target(self) -> CheckedReleases:
         """Checked releases."""
 
     @property
-    def reader(self) -> Reader:
+    def reader(self) -> DetectedConsumer:
         """Consumer of the config."""
 
     @property
@@ -106,7 +106,7 @@ class Report(Protocol):
         """Diagnostics in the order of their locations."""
 
     @property
-    def document(self) -> Text | None:
+    def document(self) -> SourceText | None:
         """Source document, if there is one."""
 
     def edits(self, diagnostic: Diagnostic) -> Sequence[tuple[int, int, str]]:

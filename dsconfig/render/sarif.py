@@ -16,14 +16,14 @@ from dsconfig.render.terminal_style import printable
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
-    from dsconfig.render.report_protocols import Report, RulePage, Target
-    from dsconfig.render.terminal_style import Style
+    from dsconfig.render.report_protocols import CheckedReleases, FileReport, RulePage
+    from dsconfig.render.terminal_style import TerminalStyle
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
-def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
+def render(reports: Iterable[FileReport], target: CheckedReleases, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
     """Yield one log with one run, a line for each result; only rules with results are listed."""
     rules: dict[str, tuple[int, dict[str, object]]] = {}
     fingerprints = Fingerprints()
@@ -36,7 +36,7 @@ def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[
             notifications.append(_notification(report.name, why))
             continue
         readers.append({"path": relative(report.name), **reader(report.reader)})
-        regions = _Regions(report.document.text if report.document else "")
+        regions = _SarifRegions(report.document.text if report.document else "")
         for diagnostic in report.diagnostics:
             if diagnostic.code not in rules:
                 rules[diagnostic.code] = len(rules), _rule(diagnostic, report.rule(diagnostic.code))
@@ -100,7 +100,9 @@ def _summary(doc: str) -> str:
     return " ".join(re.split(r"\n\s*(?:Bad|Good|Fixed)\b[^\n]*:\n", doc)[0].split())
 
 
-def _result(report: Report, diagnostic: Diagnostic, index: int, regions: _Regions) -> dict[str, object]:
+def _result(
+    report: FileReport, diagnostic: Diagnostic, index: int, regions: _SarifRegions
+) -> dict[str, object]:
     result: dict[str, object] = {
         "ruleId": diagnostic.code,
         "ruleIndex": index,
@@ -158,7 +160,7 @@ def _artifact(name: str) -> dict[str, object]:
     return {"uri": uri, "uriBaseId": "SRCROOT"}
 
 
-def _fixes(report: Report, diagnostic: Diagnostic, regions: _Regions) -> Iterator[dict[str, object]]:
+def _fixes(report: FileReport, diagnostic: Diagnostic, regions: _SarifRegions) -> Iterator[dict[str, object]]:
     edits = report.edits(diagnostic)
     if diagnostic.fix is None or not edits:
         return
@@ -172,7 +174,7 @@ def _fixes(report: Report, diagnostic: Diagnostic, regions: _Regions) -> Iterato
     }
 
 
-class _Regions:
+class _SarifRegions:
     """Lines and columns of ranges of a text."""
 
     def __init__(self, text: str) -> None:

@@ -10,8 +10,8 @@ from dsconfig.render.terminal_style import printable, wrapped
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
-    from dsconfig.render.report_protocols import Reader, Target
-    from dsconfig.render.terminal_style import Style
+    from dsconfig.render.report_protocols import CheckedReleases, DetectedConsumer
+    from dsconfig.render.terminal_style import TerminalStyle
 
 ORIGINS = {
     "argument": "--target",
@@ -25,8 +25,8 @@ ORIGINS = {
 def summary(
     counts: Mapping[str, int],
     targets: Mapping[str, int],
-    readers: Sequence[tuple[Reader, int]],
-    style: Style,
+    readers: Sequence[tuple[DetectedConsumer, int]],
+    style: TerminalStyle,
 ) -> str:
     """Summary line, for example `Checked 3 files against DeepSpeed 0.19.8 (latest known): 2 errors, 1 warning.`.
 
@@ -46,7 +46,7 @@ def summary(
     return wrapped(f"{checked}: {', '.join(parts)}.", style, 2) + "\n"
 
 
-def _consumers(readers: Sequence[tuple[Reader, int]]) -> str:
+def _consumers(readers: Sequence[tuple[DetectedConsumer, int]]) -> str:
     """Consumers of the files; empty if DeepSpeed itself loads all of them by default."""
     names = Counter[str]()
     for consumer, number in readers:
@@ -61,7 +61,7 @@ def _consumers(readers: Sequence[tuple[Reader, int]]) -> str:
     return f" ({', '.join(counted)})"
 
 
-def note(text: str, style: Style) -> str:
+def note(text: str, style: TerminalStyle) -> str:
     """Line of a note."""
     return wrapped(f"{style.paint('note', 'bold')}: {printable(text)}", style, 6) + "\n"
 
@@ -80,7 +80,7 @@ def working_sizes(sizes: Mapping[str, str], *, every: bool) -> list[str]:
     return [f"{len(sizes)} files work at some world sizes only: {listed}{rest}"]
 
 
-def against(target: Target, source: str | None) -> str:
+def against(target: CheckedReleases, source: str | None) -> str:
     """Checked releases, and the origin of the choice."""
     origin = ORIGINS.get(target.origin) or printable(target.source or source or "settings")
     if len(target.releases) == 1:
@@ -89,7 +89,7 @@ def against(target: Target, source: str | None) -> str:
     return f"{oldest} to {newest} ({len(target.releases)} releases, {origin})"
 
 
-def statistics(rules: Mapping[tuple[str, str], int], style: Style) -> str:
+def statistics(rules: Mapping[tuple[str, str], int], style: TerminalStyle) -> str:
     """Number of diagnostics of each rule, most frequent first."""
     rows = sorted(rules.items(), key=lambda item: (-item[1], item[0]))
     return "".join(f"{count:6} {style.paint(code, 'bold')} {name}\n" for (code, name), count in rows)
@@ -102,7 +102,12 @@ _MOST_RULES = 10
 
 
 def overview(
-    rules: Mapping[tuple[str, str], int], fixable: int, errors: int, style: Style, *, listed: bool = False
+    rules: Mapping[tuple[str, str], int],
+    fixable: int,
+    errors: int,
+    style: TerminalStyle,
+    *,
+    listed: bool = False,
 ) -> str:
     """Number of diagnostics of the most frequent rules, and where to start; empty for a short report.
 

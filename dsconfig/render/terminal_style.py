@@ -25,7 +25,7 @@ CODES = {
 }
 
 
-class Style(NamedTuple):
+class TerminalStyle(NamedTuple):
     """Style of the output; plain by default."""
 
     color: bool = False
@@ -45,12 +45,14 @@ class Style(NamedTuple):
         return f"\x1b]8;;{url}\x1b\\{text}\x1b]8;;\x1b\\" if self.links else text
 
 
-def style_of(stream: TextIO, color: str = "auto") -> Style:
+def style_of(stream: TextIO, color: str = "auto") -> TerminalStyle:
     """Style for `stream`; with `color="auto"`, by environment variables and terminal."""
     terminal = stream.isatty()
     colored = color == "always" or (color == "auto" and _uses_color(terminal))
     width = columns(stream) if terminal else 100
-    return Style(colored, width, stream.encoding or "utf-8", terminal, _shows_links(terminal and colored))
+    return TerminalStyle(
+        colored, width, stream.encoding or "utf-8", terminal, _shows_links(terminal and colored)
+    )
 
 
 def _uses_color(terminal: bool) -> bool:
@@ -184,7 +186,7 @@ def _width(char: str) -> int:
 _INVISIBLE = r"\x1b\[[0-9;]*m|\x1b\]8;;[^\x1b]*\x1b\\"
 
 
-def wrapped(text: str, style: Style, hanging: int = 0) -> str:
+def wrapped(text: str, style: TerminalStyle, hanging: int = 0) -> str:
     """Line of text wrapped to the terminal; lines after the first are indented by `hanging` columns.
 
     A word longer than a line is not broken: it may be a path that a user copies.
@@ -194,7 +196,7 @@ def wrapped(text: str, style: Style, hanging: int = 0) -> str:
     return "\n".join(_lines(text, style, min(hanging, style.width // 2)))
 
 
-def flowed(text: str, style: Style) -> str:
+def flowed(text: str, style: TerminalStyle) -> str:
     """Text whose lines are wrapped separately; continuation lines are indented by two more columns."""
     if not style.wraps:
         return text
@@ -202,7 +204,7 @@ def flowed(text: str, style: Style) -> str:
     return "\n".join(wrapped(line, style, len(line) - len(line.lstrip(" ")) + 2) for line in lines)
 
 
-def _lines(text: str, style: Style, hanging: int) -> Iterator[str]:
+def _lines(text: str, style: TerminalStyle, hanging: int) -> Iterator[str]:
     room = style.width
     line, used = "", 0
     for blank, word in _words(text):
@@ -222,6 +224,6 @@ def _words(text: str) -> Iterator[tuple[str, str]]:
             yield match[1], match[2]
 
 
-def _word_width(word: str, style: Style) -> int:
+def _word_width(word: str, style: TerminalStyle) -> int:
     visible_word = re.sub(_INVISIBLE, "", word) if "\x1b" in word else word
     return sum(width for _, width in cells(visible_word, style.encoding))

@@ -18,7 +18,7 @@ _SHORT = 64
 """Longest gap in lines for which difflib, whose time is quadratic, is used."""
 
 
-class Change(NamedTuple):
+class ChangedLines(NamedTuple):
     """Lines `start` to `end` of the old text, replaced by lines `new_start` to `new_end` of the new text."""
 
     start: int
@@ -54,12 +54,12 @@ def _lines(text: str) -> list[str]:
 # -- changes -----------------------------------------------------------------------------------------------
 
 
-def changes(old: Sequence[str], new: Sequence[str]) -> list[Change]:
+def changes(old: Sequence[str], new: Sequence[str]) -> list[ChangedLines]:
     """Changed stretches in order, separated by equal lines."""
-    result: list[Change] = []
+    result: list[ChangedLines] = []
     old_at = new_at = 0
     for old_line, new_line in (*_anchors(old, new), (len(old), len(new))):
-        result += _between(old, new, Change(old_at, old_line, new_at, new_line))
+        result += _between(old, new, ChangedLines(old_at, old_line, new_at, new_line))
         old_at, new_at = old_line, new_line
     return result
 
@@ -89,7 +89,7 @@ def _once(lines: Sequence[str]) -> dict[str, int]:
     return {line: at for at, line in enumerate(lines) if count[line] == 1}
 
 
-def _between(old: Sequence[str], new: Sequence[str], gap: Change) -> Iterator[Change]:
+def _between(old: Sequence[str], new: Sequence[str], gap: ChangedLines) -> Iterator[ChangedLines]:
     """Changes within one gap."""
     start, end, new_start, new_end = gap
     while start < end and new_start < new_end and old[start] == new[new_start]:
@@ -99,33 +99,33 @@ def _between(old: Sequence[str], new: Sequence[str], gap: Change) -> Iterator[Ch
     if start == end and new_start == new_end:
         return
     if start == end or new_start == new_end or max(end - start, new_end - new_start) > _SHORT:
-        yield Change(start, end, new_start, new_end)
+        yield ChangedLines(start, end, new_start, new_end)
         return
     from difflib import SequenceMatcher
 
     matcher = SequenceMatcher(None, old[start:end], new[new_start:new_end], autojunk=False)
     for tag, i, j, new_i, new_j in matcher.get_opcodes():
         if tag != "equal":
-            yield Change(start + i, start + j, new_start + new_i, new_start + new_j)
+            yield ChangedLines(start + i, start + j, new_start + new_i, new_start + new_j)
 
 
-def _commands(old: Sequence[str], changed: Sequence[Change]) -> Iterator[Change]:
+def _commands(old: Sequence[str], changed: Sequence[ChangedLines]) -> Iterator[ChangedLines]:
     """Unchanged lines that are commands, as changes into themselves."""
     at = new_at = 0
-    for change in (*changed, Change(len(old), len(old), 0, 0)):
+    for change in (*changed, ChangedLines(len(old), len(old), 0, 0)):
         for line in range(at, change.start):
             if any(map(is_line_command, old[line].split("\r"))):
                 new = new_at + line - at
-                yield Change(line, line + 1, new, new + 1)
+                yield ChangedLines(line, line + 1, new, new + 1)
         at, new_at = change.end, change.new_end
 
 
 # -- output ------------------------------------------------------------------------------------------------
 
 
-def _hunks(changed: Iterable[Change]) -> Iterator[list[Change]]:
+def _hunks(changed: Iterable[ChangedLines]) -> Iterator[list[ChangedLines]]:
     """Changes grouped by hunk: changes whose context overlaps share one."""
-    hunk: list[Change] = []
+    hunk: list[ChangedLines] = []
     for change in changed:
         if hunk and change.start - hunk[-1].end > 2 * CONTEXT:
             yield hunk
@@ -135,7 +135,7 @@ def _hunks(changed: Iterable[Change]) -> Iterator[list[Change]]:
         yield hunk
 
 
-def _hunk(hunk: list[Change], old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+def _hunk(hunk: list[ChangedLines], old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
     first, last = hunk[0], hunk[-1]
     lead = min(CONTEXT, first.start)
     trail = min(CONTEXT, len(old) - last.end)

@@ -33,7 +33,7 @@ from dsconfig.job.detect_consumer import LaunchArguments
 from dsconfig.resolve.errors import ResolveError, UnknownWorldSizeError
 from dsconfig.resolve.input_config import InputConfig, read_input_config
 from dsconfig.resolve.raw_config import RawConfig, fill_raw_config, read_raw_config
-from dsconfig.resolve.resolved_run import LaunchWorldSize, Parallel, Runtime
+from dsconfig.resolve.resolved_run import LaunchWorldSize, ParallelDegrees, ResolutionTarget
 from elastic import constants as c
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class DerivedBatch:
     """A batch triplet, its data-parallel size, and the config that the release runs with."""
 
     triplet: Triplet
@@ -58,7 +58,7 @@ class Batch:
     elastic: bool
 
 
-def derive_batch(raw: RawConfig, runtime: Runtime) -> Batch:
+def derive_batch(raw: RawConfig, runtime: ResolutionTarget) -> DerivedBatch:
     """Derive the batch as the release does; modifies the config of `raw`.
 
     Raises:
@@ -79,11 +79,11 @@ def derive_batch(raw: RawConfig, runtime: Runtime) -> Batch:
         config, size, messages = apply_elastic_plan(config, size, runtime)
         triplet = Triplet(*(config[key] for key in KEYS))
     sequence_messages = _match_sequence_key(config, runtime, from_file=raw.from_file)
-    return Batch(triplet, size, config, (*division.messages, *messages, *sequence_messages), elastic)
+    return DerivedBatch(triplet, size, config, (*division.messages, *messages, *sequence_messages), elastic)
 
 
 def _derive_plain_batch(
-    config: JsonObject, division: RankDivision, runtime: Runtime
+    config: JsonObject, division: DataParallelRanks, runtime: ResolutionTarget
 ) -> tuple[Triplet, list[Message]]:
     """Derive the triplet of a config without elasticity, and write it into the config."""
     messages = []
@@ -110,7 +110,7 @@ def _ints_for_whole_floats(triplet: Triplet) -> Triplet:
     return Triplet(*values)
 
 
-def _match_sequence_key(config: JsonObject, runtime: Runtime, *, from_file: bool) -> list[Message]:
+def _match_sequence_key(config: JsonObject, runtime: ResolutionTarget, *, from_file: bool) -> list[Message]:
     """Make the resolved config divide the ranks as this module did."""
     sp_size = runtime.requested.sp or 1
     if runtime.number < SEQUENCE_SINCE:
@@ -134,7 +134,7 @@ AUTOTP_SINCE = 16004
 
 
 @dataclass(frozen=True, slots=True)
-class RankDivision:
+class DataParallelRanks:
     """Number of data-parallel ranks, and how DeepSpeed divides them."""
 
     size: int | float
@@ -143,7 +143,9 @@ class RankDivision:
     messages: tuple[Message, ...] = ()
 
 
-def divide_ranks(config: Mapping[str, Json], runtime: Runtime, *, from_file: bool) -> RankDivision:
+def divide_ranks(
+    config: Mapping[str, Json], runtime: ResolutionTarget, *, from_file: bool
+) -> DataParallelRanks:
     """Compute the data-parallel size as the release does.
 
     Raises:
@@ -166,11 +168,11 @@ def divide_ranks(config: Mapping[str, Json], runtime: Runtime, *, from_file: boo
         messages += _fraction(config, runtime.ranks, size)
     _check_experts(size, runtime.requested.ep or 1)
     size = int(size) if size % 1 == 0 else size
-    return RankDivision(size, not divides and not from_file, tuple(messages))
+    return DataParallelRanks(size, not divides and not from_file, tuple(messages))
 
 
 def _size(
-    config: Mapping[str, Json], runtime: Runtime, parallelism: Parallelism, *, from_file: bool
+    config: Mapping[str, Json], runtime: ResolutionTarget, parallelism: Parallelism, *, from_file: bool
 ) -> int | float:
     sp_size, ranks = config.get(SEQUENCE, ABSENT), runtime.ranks
     try:
@@ -211,7 +213,7 @@ def _counted_note(degree: Degree, ranks: int) -> Message:
     )
 
 
-def _launched_note(parallelism: Parallelism, runtime: Runtime) -> list[Message]:
+def _launched_note(parallelism: Parallelism, runtime: ResolutionTarget) -> list[Message]:
     """Note which degrees come from a launch file."""
     from_launch_file = [degrees for degrees in parallelism.dividing if not degrees.is_asked]
     if not from_launch_file:
@@ -221,7 +223,7 @@ def _launched_note(parallelism: Parallelism, runtime: Runtime) -> list[Message]:
     return [Message("note", f"{degrees}: DeepSpeed's batch counts {runtime.ranks} ranks / {divisor}")]
 
 
-def _autotp(config: Mapping[str, Json], runtime: Runtime) -> int:
+def _autotp(config: Mapping[str, Json], runtime: ResolutionTarget) -> int:
     section = config.get("tensor_parallel")
     size = section.get("autotp_size") if isinstance(section, Mapping) else None
     if type(size) is not int or size <= 1 or runtime.number < AUTOTP_SINCE:
@@ -246,7 +248,7 @@ def _autotp_note(size: int, ranks: int) -> Message:
     )
 
 
-def _check_sequence_key(config: Mapping[str, Json], runtime: Runtime) -> None:
+def _check_sequence_key(config: Mapping[str, Json], runtime: ResolutionTarget) -> None:
     requested = runtime.requested.sp or 1
     value = config.get(SEQUENCE, requested)
     if requested > 1 and value != requested:
@@ -321,7 +323,7 @@ def solve_elastic(config: JsonObject, release: str, size: float) -> tuple[Triple
 
 
 def apply_elastic_plan(
-    config: JsonObject, size: float, runtime: Runtime
+    config: JsonObject, size: float, runtime: ResolutionTarget
 ) -> tuple[JsonObject, int, list[Message]]:
     """Replace the `elasticity` block by its triplet, for a release without elasticity.
 
@@ -353,7 +355,7 @@ def apply_elastic_plan(
     return applied, size, [*messages, Message("removed", text, c.ELASTICITY)]
 
 
-def _data_parallel(elastic_plan: Plan, runtime: Runtime, size: float) -> int:
+def _data_parallel(elastic_plan: Plan, runtime: ResolutionTarget, size: float) -> int:
     model = elastic_plan.block.model_parallel_size
     requested = runtime.parallelism.of("tensor") * runtime.parallelism.of("pipeline")
     if size != int(size):
@@ -437,18 +439,18 @@ def elastic_batch_solver(release: str, world_size: int) -> Callable[[JsonObject]
 # Batch with an unknown world size: a formula in the number of GPUs.
 
 
-class UnsizedConfig(NamedTuple):
+class ConfigWithoutWorldSize(NamedTuple):
     """A config whose world size is not known."""
 
     located: LocatedConfig
     job: Job
-    requested: Parallel
+    requested: ParallelDegrees
     changes: Mapping[str, Json]
     """Values to set first, by dotted path."""
 
 
 def unknown_world_size_error(
-    question: UnsizedConfig,
+    question: ConfigWithoutWorldSize,
     launch_world_size: LaunchWorldSize | None,
     training_args: Mapping[str, Json] | None,
 ) -> UnknownWorldSizeError:
@@ -500,7 +502,7 @@ def formula_of(
 
 
 def rejected_batch(
-    config: Mapping[str, Json], size: float, runtime: Runtime, *, by_key: bool
+    config: Mapping[str, Json], size: float, runtime: ResolutionTarget, *, by_key: bool
 ) -> ResolveError:
     """The error for a batch that DeepSpeed cannot derive, with the diagnostics of `check`.
 

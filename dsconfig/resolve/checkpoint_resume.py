@@ -22,7 +22,7 @@ Verdict: TypeAlias = Literal["loads", "blocked", "unknown"]
 """
 
 
-class Obstacle(NamedTuple):
+class ResumeObstacle(NamedTuple):
     """One reason why the checkpoint does not load as it is, with the remedies."""
 
     verdict: Verdict
@@ -32,13 +32,13 @@ class Obstacle(NamedTuple):
     """Shell commands of the first remedy."""
 
 
-class Resume(NamedTuple):
+class ResumeReport(NamedTuple):
     """A checkpoint, compared with the job that is to load it."""
 
     checkpoint: CheckpointFolder
     release: str
     world_size: int | None
-    obstacles: tuple[Obstacle, ...]
+    obstacles: tuple[ResumeObstacle, ...]
 
     @property
     def verdict(self) -> Verdict:
@@ -47,7 +47,7 @@ class Resume(NamedTuple):
         return "blocked" if "blocked" in verdicts else "unknown" if "unknown" in verdicts else "loads"
 
 
-class _Wanted(NamedTuple):
+class _CheckpointRequirements(NamedTuple):
     """Requirements of the config; None: only the run shows it."""
 
     stage: int | None
@@ -58,7 +58,7 @@ class _Wanted(NamedTuple):
     model_parallel: int
 
 
-def compare_checkpoint(checkpoint: CheckpointFolder, located: LocatedConfig, job: Job) -> Resume:
+def compare_checkpoint(checkpoint: CheckpointFolder, located: LocatedConfig, job: Job) -> ResumeReport:
     """Compare a checkpoint with the config and the world size of a job.
 
     Raises:
@@ -68,10 +68,10 @@ def compare_checkpoint(checkpoint: CheckpointFolder, located: LocatedConfig, job
     wanted = _wanted(data if isinstance(data, Mapping) else {}, job)
     release = job.releases.releases[-1]
     obstacles = tuple(_obstacles(checkpoint, wanted, NUMBERS[release]))
-    return Resume(checkpoint, release, job.ranks, obstacles)
+    return ResumeReport(checkpoint, release, job.ranks, obstacles)
 
 
-def _wanted(config: Mapping[str, Json], job: Job) -> _Wanted:
+def _wanted(config: Mapping[str, Json], job: Job) -> _CheckpointRequirements:
     zero = config.get("zero_optimization", {})
     stage: Json = int(zero) if isinstance(zero, bool) else at(config, "zero_optimization.stage")
     stage = 0 if stage is None else stage
@@ -82,7 +82,7 @@ def _wanted(config: Mapping[str, Json], job: Job) -> _Wanted:
         "pipeline"
     )
     ranks = job.ranks
-    return _Wanted(
+    return _CheckpointRequirements(
         stage if type(stage) is int else None,
         bf16 if isinstance(bf16, bool) else False if bf16 is None else None,
         at(config, "checkpoint.load_universal") is True,
@@ -92,7 +92,9 @@ def _wanted(config: Mapping[str, Json], job: Job) -> _Wanted:
     )
 
 
-def _obstacles(checkpoint: CheckpointFolder, wanted: _Wanted, release: int) -> Iterator[Obstacle]:
+def _obstacles(
+    checkpoint: CheckpointFolder, wanted: _CheckpointRequirements, release: int
+) -> Iterator[ResumeObstacle]:
     yield from _incomplete(checkpoint, wanted)
     if checkpoint.layout == "universal" or wanted.loads_universal:
         yield from _universal(checkpoint, wanted, release)
@@ -114,16 +116,16 @@ def _some(names: tuple[str, ...]) -> str:
     return ", ".join(f"`{name}`" for name in names[:_MOST_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def _incomplete(checkpoint: CheckpointFolder, wanted: _Wanted) -> Iterator[Obstacle]:
+def _incomplete(checkpoint: CheckpointFolder, wanted: _CheckpointRequirements) -> Iterator[ResumeObstacle]:
     if checkpoint.missing:
-        yield Obstacle(
+        yield ResumeObstacle(
             "blocked",
             f"the checkpoint is incomplete: {_some(checkpoint.missing)} {_be(checkpoint.missing)} missing. Each node"
             " writes the files of its own ranks, so the folder of another node may have them",
             ("copy the files of all nodes into one folder", "use an earlier step"),
         )
     if checkpoint.broken:
-        yield Obstacle(
+        yield ResumeObstacle(
             "blocked",
             f"{_some(checkpoint.broken)} {_be(checkpoint.broken)} empty or cut off: the job stopped, or the disk was"
             " full, while it was written",
@@ -133,10 +135,10 @@ def _incomplete(checkpoint: CheckpointFolder, wanted: _Wanted) -> Iterator[Obsta
         yield _without_tag(checkpoint, "latest", "`load_checkpoint` then loads nothing, with a warning only")
 
 
-def _without_tag(checkpoint: CheckpointFolder, name: str, consequence: str) -> Obstacle:
+def _without_tag(checkpoint: CheckpointFolder, name: str, consequence: str) -> ResumeObstacle:
     """The file that names the step to load is missing."""
     step = os.path.basename(os.path.normpath(checkpoint.path))
-    return Obstacle(
+    return ResumeObstacle(
         "blocked",
         f"{checkpoint.root} has no file `{name}`: {consequence}",
         (f'pass `tag="{step}"` to `load_checkpoint`', "write the file"),
@@ -153,9 +155,11 @@ _FIRST_UNIVERSAL = {"stage 1 or 2": "0.11.2", "stage 3": "0.14.5"}
 """First release whose converter reads a checkpoint of these stages: #4516, #5475."""
 
 
-def _universal(checkpoint: CheckpointFolder, wanted: _Wanted, release: int) -> Iterator[Obstacle]:
+def _universal(
+    checkpoint: CheckpointFolder, wanted: _CheckpointRequirements, release: int
+) -> Iterator[ResumeObstacle]:
     if checkpoint.layout != "universal":
-        yield Obstacle(
+        yield ResumeObstacle(
             "blocked",
             "the config sets `checkpoint.load_universal`, but the checkpoint is not in the universal format",
             (
@@ -165,7 +169,7 @@ def _universal(checkpoint: CheckpointFolder, wanted: _Wanted, release: int) -> I
             tuple(_conversion(checkpoint, release)),
         )
     elif not wanted.loads_universal:
-        yield Obstacle(
+        yield ResumeObstacle(
             "blocked",
             "the checkpoint is in the universal format, but the config does not set `checkpoint.load_universal`",
             (_UNIVERSAL_KEY,),
@@ -174,7 +178,7 @@ def _universal(checkpoint: CheckpointFolder, wanted: _Wanted, release: int) -> I
         consequence = 'DeepSpeed raises "Invalid for universal checkpoint"'
         yield _without_tag(checkpoint, "latest_universal", consequence)
     if wanted.loads_universal and wanted.swaps_optimizer:
-        yield Obstacle(
+        yield ResumeObstacle(
             "blocked",
             "`offload_optimizer` uses NVMe, and DeepSpeed then reads swapped tensors instead of the universal format",
             ('set `offload_optimizer.device` to "cpu" for this run',),
@@ -202,23 +206,25 @@ def _weights_command(checkpoint: CheckpointFolder) -> str:
     return f"python {program} {root} {shlex.quote(os.path.join(checkpoint.root, 'fp32'))}"
 
 
-def _weights_only(checkpoint: CheckpointFolder) -> Obstacle:
+def _weights_only(checkpoint: CheckpointFolder) -> ResumeObstacle:
     if checkpoint.tag is not None:
-        return Obstacle(
+        return ResumeObstacle(
             "blocked",
             f"`latest` names `{checkpoint.tag}`, but {checkpoint.root} has no such folder with states",
             ("use another step", "copy the folder from the machine that wrote it"),
         )
-    return Obstacle(
+    return ResumeObstacle(
         "blocked",
         f"the folder has {_some(checkpoint.weights)}, but no states of DeepSpeed: optimizer and schedule start again",
         ("load the weights with `from_pretrained` and start a new run",),
     )
 
 
-def _other_ranks(checkpoint: CheckpointFolder, wanted: _Wanted, release: int) -> Iterator[Obstacle]:
+def _other_ranks(
+    checkpoint: CheckpointFolder, wanted: _CheckpointRequirements, release: int
+) -> Iterator[ResumeObstacle]:
     if checkpoint.model_parallel != wanted.model_parallel:
-        yield Obstacle(
+        yield ResumeObstacle(
             "blocked",
             f"{checkpoint.model_parallel} ranks split the model when it was saved, and {wanted.model_parallel} do now",
             ("use the same tensor- and pipeline-parallel sizes",),
@@ -228,7 +234,7 @@ def _other_ranks(checkpoint: CheckpointFolder, wanted: _Wanted, release: int) ->
     if saved is None or saved == ranks:
         return
     if ranks is None:
-        yield Obstacle(
+        yield ResumeObstacle(
             "unknown",
             f"the checkpoint was written by {saved} data-parallel ranks; the world size of the new run is unknown",
             ("pass `--world-size N`",),
@@ -242,7 +248,7 @@ def _other_ranks(checkpoint: CheckpointFolder, wanted: _Wanted, release: int) ->
     convert = f"convert it to the universal format{experts}, and {_UNIVERSAL_KEY}"
     needed = _FIRST_UNIVERSAL.get(checkpoint.layout)
     upgrade = f"use DeepSpeed {needed} or newer and convert it to the universal format"
-    yield Obstacle(
+    yield ResumeObstacle(
         "blocked",
         f"the checkpoint was written by {saved} data-parallel ranks, and {ranks} would load it: DeepSpeed raises"
         ' "The checkpoint being loaded used a DP world size of'
@@ -252,9 +258,9 @@ def _other_ranks(checkpoint: CheckpointFolder, wanted: _Wanted, release: int) ->
     )
 
 
-def _other_stage(checkpoint: CheckpointFolder, wanted: _Wanted) -> Iterator[Obstacle]:
+def _other_stage(checkpoint: CheckpointFolder, wanted: _CheckpointRequirements) -> Iterator[ResumeObstacle]:
     if wanted.stage is None:
-        yield Obstacle(
+        yield ResumeObstacle(
             "unknown",
             f"the checkpoint is of {checkpoint.layout}; the stage of the config is only known at run time",
             ("write the stage into the config",),
@@ -264,7 +270,7 @@ def _other_stage(checkpoint: CheckpointFolder, wanted: _Wanted) -> Iterator[Obst
     if layout == checkpoint.layout:
         return
     if wanted.stage == 0 and checkpoint.layout == "stage 1 or 2" and checkpoint.is_bf16:
-        yield Obstacle(
+        yield ResumeObstacle(
             "unknown",
             "the config uses stage 0, and file names do not show whether bf16 at stage 0 or a higher stage wrote the"
             " checkpoint",
@@ -273,7 +279,7 @@ def _other_stage(checkpoint: CheckpointFolder, wanted: _Wanted) -> Iterator[Obst
         return
     loses = "the optimizer starts again"
     weights = f"take only the weights, and start a new run from them ({loses})"
-    yield Obstacle(
+    yield ResumeObstacle(
         "blocked",
         f"the checkpoint is of {checkpoint.layout}, and the config uses stage {wanted.stage}, which looks for other"
         " files",
@@ -284,12 +290,14 @@ def _other_stage(checkpoint: CheckpointFolder, wanted: _Wanted) -> Iterator[Obst
     )
 
 
-def _other_precision(checkpoint: CheckpointFolder, wanted: _Wanted) -> Iterator[Obstacle]:
+def _other_precision(
+    checkpoint: CheckpointFolder, wanted: _CheckpointRequirements
+) -> Iterator[ResumeObstacle]:
     if None in (checkpoint.is_bf16, wanted.is_bf16) or checkpoint.is_bf16 == wanted.is_bf16:
         return
     saved, now = ("bf16", "not bf16") if checkpoint.is_bf16 else ("not in bf16", "bf16")
     looks_for = "bf16_zero_…" if wanted.is_bf16 else "zero_…"
-    yield Obstacle(
+    yield ResumeObstacle(
         "blocked",
         f"the optimizer states were saved {'in ' * (saved == 'bf16')}{saved}, and the config trains in"
         f" {now}: DeepSpeed looks for `{looks_for}_optim_states.pt`",
@@ -297,9 +305,9 @@ def _other_precision(checkpoint: CheckpointFolder, wanted: _Wanted) -> Iterator[
     )
 
 
-def _swapped(checkpoint: CheckpointFolder, wanted: _Wanted) -> Iterator[Obstacle]:
+def _swapped(checkpoint: CheckpointFolder, wanted: _CheckpointRequirements) -> Iterator[ResumeObstacle]:
     if wanted.swaps_optimizer and not checkpoint.swapped_ranks:
-        yield Obstacle(
+        yield ResumeObstacle(
             "blocked",
             "`offload_optimizer` uses NVMe, but the checkpoint has no folder `offloaded_tensors`",
             (
@@ -308,7 +316,7 @@ def _swapped(checkpoint: CheckpointFolder, wanted: _Wanted) -> Iterator[Obstacle
             ),
         )
     elif checkpoint.swapped_ranks and not wanted.swaps_optimizer:
-        yield Obstacle(
+        yield ResumeObstacle(
             "blocked",
             "the optimizer states of the checkpoint are in `offloaded_tensors`, but `offload_optimizer` does not use"
             " NVMe",

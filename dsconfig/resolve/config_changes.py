@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
 
 NOWHERE: Mapping[str, Json] = {}
-UsageOf = Callable[[Sequence["Change"]], "tuple[int, int] | None"]
+UsageOf = Callable[[Sequence["ConfigChange"]], "tuple[int, int] | None"]
 """Function from changes to the upper bounds of a rank and its host; None if they cannot be combined."""
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ConfigChange:
     """One change: config values, or something in the script.
 
     `arguments` are training arguments; they set those `values` that the config leaves to them
@@ -51,7 +51,7 @@ class Change:
 class AppliedChange(NamedTuple):
     """A change, with the upper bounds of a rank and its host after it and those before it, in bytes."""
 
-    change: Change
+    change: ConfigChange
     bound: int
     host: int
 
@@ -63,13 +63,13 @@ def override(values: Mapping[str, Json], more: Mapping[str, Json]) -> dict[str, 
     return {**kept, **more}
 
 
-def set_change(values: Mapping[str, Json]) -> Change:
+def set_change(values: Mapping[str, Json]) -> ConfigChange:
     """The change that sets these values."""
     description = " and ".join(f"set `{key}` to {json.dumps(value)}" for key, value in values.items())
-    return Change(description, values)
+    return ConfigChange(description, values)
 
 
-def merge_changes(changes: Sequence[Change]) -> Change:
+def merge_changes(changes: Sequence[ConfigChange]) -> ConfigChange:
     """Merge several changes into one; repeated keys are listed once."""
     if len(changes) == 1:
         return changes[0]
@@ -77,7 +77,7 @@ def merge_changes(changes: Sequence[Change]) -> Change:
     for change in changes:
         values = override(values, change.values)
     only_sets_values = all(change == set_change(change.values) for change in changes)
-    return Change(
+    return ConfigChange(
         set_change(values).description
         if only_sets_values
         else " and ".join(change.description for change in changes),
@@ -90,17 +90,17 @@ def merge_changes(changes: Sequence[Change]) -> Change:
 
 
 def effective_steps(
-    chosen: Sequence[Change], usage_of: UsageOf, includes_host: bool
+    chosen: Sequence[ConfigChange], usage_of: UsageOf, includes_host: bool
 ) -> Iterator[AppliedChange]:
     """Yield the changes with the usage after each.
 
     A change without an effect of its own waits for the next one in its sections and shares its line, or is
     tried again at the end. Changes that never have an effect are grouped, and left out if the group has none.
     """
-    applied, waiting = list[Change](), list[Change]()
+    applied, waiting = list[ConfigChange](), list[ConfigChange]()
     previous = usage_of(())
 
-    def effect(changes: Sequence[Change]) -> tuple[int, int] | None:
+    def effect(changes: Sequence[ConfigChange]) -> tuple[int, int] | None:
         """Usage after these changes; None if it does not change."""
         usage = usage_of([*applied, *changes])
         same = (
@@ -127,6 +127,6 @@ def effective_steps(
         yield AppliedChange(merge_changes(waiting), *usage)
 
 
-def _sections(change: Change) -> set[str]:
+def _sections(change: ConfigChange) -> set[str]:
     """Config sections that a change touches."""
     return {".".join(key.split(".")[:2]) for key in change.values}

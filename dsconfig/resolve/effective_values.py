@@ -28,9 +28,9 @@ from dsconfig.resolve.batch import formula_of
 from dsconfig.resolve.errors import ResolveError
 from dsconfig.resolve.input_config import InputConfig, launch_world_size, model_config_of, read_input_config
 from dsconfig.resolve.raw_config import fill_raw_config, read_raw_config, release_context
-from dsconfig.resolve.replaced_values import Origins, Value
+from dsconfig.resolve.replaced_values import EffectiveValue, ValueOrigins
 from dsconfig.resolve.resolve import derive_run
-from dsconfig.resolve.resolved_run import LaunchWorldSize, Parallel, runtime
+from dsconfig.resolve.resolved_run import LaunchWorldSize, ParallelDegrees, runtime
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, Spec
@@ -88,7 +88,7 @@ _NOTHING_ASKED = (None, None, None, None)
 class Shown:
     """Effective values of a config in one release, with notes."""
 
-    values: tuple[Value, ...]
+    values: tuple[EffectiveValue, ...]
     release: str
     messages: tuple[Message, ...] = ()
 
@@ -154,8 +154,8 @@ def effective_in(
     except ResolveError as error:
         messages = (*messages, Message("note", f"no batch at world size {size}: {error.reason}"))
     filling = run or _filled(input_config, release, training_args, model_config)
-    origins = Origins(written_context, filling, input_config.describe_location, formula)
-    return Shown(tuple(Listing(origins, every, tuple(keys)).values()), release, messages)
+    origins = ValueOrigins(written_context, filling, input_config.describe_location, formula)
+    return Shown(tuple(ListedKeys(origins, every, tuple(keys)).values()), release, messages)
 
 
 def _formula(
@@ -166,7 +166,7 @@ def _formula(
 ) -> str | None:
     """The batch as a formula in the number of GPUs, for an unknown world size."""
     per_node = launch_size.gpus_per_node if launch_size else None
-    parallelism = Parallel().over(input_config.facts.parallelism)
+    parallelism = ParallelDegrees().over(input_config.facts.parallelism)
     try:
         return formula_of(input_config, release, parallelism, per_node, training_args, {})
     except ResolveError:
@@ -199,14 +199,14 @@ _DEEPEST = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ListedKeys:
     """The keys to list: written ones, and defaults according to `every` and `keys`; see `effective`."""
 
-    origins: Origins
+    origins: ValueOrigins
     every: bool
     keys: tuple[str, ...]
 
-    def values(self) -> Iterator[Value]:
+    def values(self) -> Iterator[EffectiveValue]:
         """Values in the order of the file, then of the model."""
         root = view(ROOT, self._release)
         return (value for value in self._section(root, self.origins.data, ()) if self._wanted(value.key))
@@ -220,7 +220,7 @@ class Listing:
 
     def _section(
         self, section: SectionView, data: Mapping[str, Json], path: tuple[str, ...]
-    ) -> Iterator[Value]:
+    ) -> Iterator[EffectiveValue]:
         canonical = set()
         for word, value in data.items():
             key = section.keys.get(word)
@@ -235,7 +235,7 @@ class Listing:
 
     def _written_values(
         self, key: KeyView, value: Json, path: tuple[str, ...], siblings: Mapping[str, Json]
-    ) -> Iterator[Value]:
+    ) -> Iterator[EffectiveValue]:
         kind = type_named(key.info.section, siblings.get("type")) if path[-1] == "params" else None
         inner = (kind.params if kind else None) or child_section(key.type)
         if inner is not None and isinstance(value, dict) and path not in self.origins.verdicts:
@@ -254,7 +254,7 @@ class Listing:
         if inner is not None and entry.origin == "written":
             yield from self._default_values(key, path)
 
-    def _default_values(self, key: KeyView, path: tuple[str, ...]) -> Iterator[Value]:
+    def _default_values(self, key: KeyView, path: tuple[str, ...]) -> Iterator[EffectiveValue]:
         """Default of a key that is not written; top-level keys only if requested.
 
         Derived values are always listed.

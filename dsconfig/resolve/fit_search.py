@@ -25,14 +25,14 @@ from dsconfig.memory.models.record_model import record
 from dsconfig.memory.verdict import EXCEEDS, FITS, HOST, RANK, UNKNOWN, NotModelledError
 from dsconfig.resolve.config_changes import (
     AppliedChange,
-    Change,
+    ConfigChange,
     effective_steps,
     override,
     set_change,
 )
 from dsconfig.resolve.errors import ResolveError
 from dsconfig.resolve.input_config import read_input_config
-from dsconfig.resolve.memory import EstimateRequest, Options, estimate_request
+from dsconfig.resolve.memory import EstimateRequest, MemoryOptions, estimate_request
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject, KeyPath
@@ -51,7 +51,7 @@ NVME = "/local_nvme"
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class FittingChanges:
     """The changes of a search with the usage after each; no changes if nothing had to change.
 
     `ranks`: world size that would fit if no changes do; None if none does. `chosen`: changes one by one;
@@ -62,7 +62,7 @@ class Fit:
     changes: tuple[AppliedChange, ...] = ()
     ranks: int | None = None
     reason: str = ""
-    chosen: tuple[Change, ...] = ()
+    chosen: tuple[ConfigChange, ...] = ()
     unmodelled: tuple[UnmodeledSetting, ...] = ()
 
     verdict: Verdict = EXCEEDS
@@ -81,11 +81,13 @@ class Fit:
         }
 
 
-RequestFor = Callable[[Sequence[Change], int], EstimateRequest]
+RequestFor = Callable[[Sequence[ConfigChange], int], EstimateRequest]
 """Function from changes and world size to the estimate request."""
 
 
-def find_fit(document: Document, options: Options, gpu_bytes: int, host_bytes: int | None = None) -> Fit:
+def find_fit(
+    document: Document, options: MemoryOptions, gpu_bytes: int, host_bytes: int | None = None
+) -> FittingChanges:
     """Find the smallest changes with which rank and host stay within these bytes.
 
     The upper bound of the highest peak has to fit; `gpu_bytes` excludes the headroom.
@@ -95,8 +97,8 @@ def find_fit(document: Document, options: Options, gpu_bytes: int, host_bytes: i
 
 
 def search_of(
-    document: Document, options: Options, gpu_bytes: int, host_bytes: int | None = None
-) -> tuple[Search, Estimate, list[Change]]:
+    document: Document, options: MemoryOptions, gpu_bytes: int, host_bytes: int | None = None
+) -> tuple[FitSearch, Estimate, list[ConfigChange]]:
     """Create the search, with the estimate before any change, and all candidate changes, cheapest first."""
     fitted_config = dict(options.set or {})
     if options.micro_batch is not None:  # takes precedence
@@ -104,7 +106,7 @@ def search_of(
     options = options._replace(gpu_limit=gpu_bytes)
     first = estimate_request(document, options)
 
-    def request_for(changes: Sequence[Change], ranks: int) -> EstimateRequest:
+    def request_for(changes: Sequence[ConfigChange], ranks: int) -> EstimateRequest:
         values = reduce(override, (change.values for change in changes), dict[str, "Json"]())
         # The batch grows with the ranks.
         if ranks != first.run.world_size and "train_batch_size" in first.run.config:
@@ -124,10 +126,12 @@ def search_of(
     changes = list(
         ladder(first.values.values, checkpointing, zero_init, shard_numel, zenflow, filler, offload_sections)
     )
-    return Search(request_for, MemoryLimit(gpu_bytes, host_bytes)), first.answer(), changes
+    return FitSearch(request_for, MemoryLimit(gpu_bytes, host_bytes)), first.answer(), changes
 
 
-def _changed(options: Options, changes: Sequence[Change], values: Mapping[str, Json], ranks: int) -> Options:
+def _changed(
+    options: MemoryOptions, changes: Sequence[ConfigChange], values: Mapping[str, Json], ranks: int
+) -> MemoryOptions:
     checks = any(change.checkpointing for change in changes) or options.checkpointing
     shards = any(change.zero_init for change in changes) or options.zero_init
     micro = None if MICRO in values else options.micro_batch
@@ -142,9 +146,9 @@ def ladder(
     zero_init: bool,
     shard_numel: int,
     zenflow: bool,
-    filler: BatchFiller,
+    filler: ConsumerBatchKeys,
     offload_sections: frozenset[str],
-) -> Iterator[Change]:
+) -> Iterator[ConfigChange]:
     """Yield candidate changes by cost in speed; `values`: effective values.
 
     `shard_numel`: elements of the largest shard if the host's memory is limited too, else 0. `zenflow`:
@@ -177,7 +181,7 @@ def ladder(
 
 def _without_zenflow(
     values: Mapping[str, Json], stage: int, checkpointing: bool, in_shards: bool
-) -> Iterator[Change]:
+) -> Iterator[ConfigChange]:
     """Offload ZenFlow's states, then remove it, with changes that stage 3 then allows."""
     if not values.get(f"{ZENFLOW}.offload"):
         yield set_change({f"{ZENFLOW}.offload": True, f"{ZERO}overlap_comm": True})
@@ -192,15 +196,15 @@ def _is_muon(values: Mapping[str, Json]) -> bool:
     return str(values.get("optimizer.type")).lower() == "muon"
 
 
-def _stage3_changes(values: Mapping[str, Json], in_shards: bool) -> Iterator[Change]:
+def _stage3_changes(values: Mapping[str, Json], in_shards: bool) -> Iterator[ConfigChange]:
     """Changes of stage 3 only."""
     if not in_shards:
-        yield Change("build the model in shards (zero.Init) in the script", {}, zero_init=True)
+        yield ConfigChange("build the model in shards (zero.Init) in the script", {}, zero_init=True)
     if any(count(values, key) > FEW_LIVE for key in LIVE_KEYS) or LIVE_KEYS[0] not in values:
         yield set_change(dict.fromkeys(LIVE_KEYS, FEW_LIVE))
 
 
-CHECKPOINTING = Change("checkpoint activations in the script", {}, checkpointing=True)
+CHECKPOINTING = ConfigChange("checkpoint activations in the script", {}, checkpointing=True)
 SECTIONS = (f"{ZERO}offload_optimizer", f"{ZERO}offload_param")
 
 
@@ -212,7 +216,7 @@ def _offload_sections(config: JsonObject) -> frozenset[str]:
     )
 
 
-def _offload_changes(values: Mapping[str, Json], sections: frozenset[str]) -> Iterator[Change]:
+def _offload_changes(values: Mapping[str, Json], sections: frozenset[str]) -> Iterator[ConfigChange]:
     """Offload the optimizer, then the parameters."""
     for section in SECTIONS:
         if values.get(f"{section}.device") in (None, "none"):
@@ -223,7 +227,7 @@ def _offload_changes(values: Mapping[str, Json], sections: frozenset[str]) -> It
             yield set_change({f"{ZERO}sub_group_size": SMALL_GROUP})
 
 
-def _host_changes(values: Mapping[str, Json], shard_numel: int) -> Iterator[Change]:
+def _host_changes(values: Mapping[str, Json], shard_numel: int) -> Iterator[ConfigChange]:
     """Disable pinning, which rounds up; then use NVMe, with buffers that are large enough."""
     for section in SECTIONS:
         if values.get(f"{section}.pin_memory") is not False:
@@ -243,11 +247,11 @@ def _largest_shard(request: EstimateRequest) -> int:
     return -(-largest // request.setup.dp_world_size // KILO) * KILO
 
 
-def _key(chosen: Sequence[Change], ranks: int) -> tuple[str, ...]:
+def _key(chosen: Sequence[ConfigChange], ranks: int) -> tuple[str, ...]:
     return (*(change.description for change in chosen), str(ranks))
 
 
-class Search:
+class FitSearch:
     """Search for the changes that are enough."""
 
     def __init__(self, asks: RequestFor, room: MemoryLimit) -> None:
@@ -255,7 +259,7 @@ class Search:
         self.fitting: dict[tuple[str, ...], Estimate] = {}
         """Estimates that fit, by their changes."""
 
-    def estimate(self, chosen: Sequence[Change], ranks: int) -> Estimate | None:
+    def estimate(self, chosen: Sequence[ConfigChange], ranks: int) -> Estimate | None:
         """Estimate after these changes; None if release or model do not support them."""
         cached = self.fitting.get(_key(chosen, ranks))
         try:
@@ -263,7 +267,7 @@ class Search:
         except (ResolveError, NotModelledError):
             return None
 
-    def fits(self, chosen: Sequence[Change], ranks: int) -> bool | None:
+    def fits(self, chosen: Sequence[ConfigChange], ranks: int) -> bool | None:
         """Whether rank (and host, if limited) fit after these changes; None if they are not supported."""
         try:
             estimate = self.request_for(chosen, ranks).fitting(self.limit)
@@ -273,12 +277,12 @@ class Search:
             self.fitting[_key(chosen, ranks)] = estimate
         return estimate is not None
 
-    def fit(self, first: Estimate, changes: Sequence[Change]) -> Fit:
+    def fit(self, first: Estimate, changes: Sequence[ConfigChange]) -> FittingChanges:
         """Apply changes until one fits, then drop those that are not needed."""
         ranks = first.world_size
         if self.limit.fits(first):
-            return Fit(fits=True, verdict=self._verdict(first))
-        chosen: list[Change] = []
+            return FittingChanges(fits=True, verdict=self._verdict(first))
+        chosen: list[ConfigChange] = []
         for change in changes:
             fits = self.fits([*chosen, change], ranks)
             if fits is not None:
@@ -286,13 +290,15 @@ class Search:
             if fits:
                 chosen = self._minimal(chosen, ranks)
                 verdict = self._verdict(self.estimate(chosen, ranks) or first)
-                return Fit(True, self._applied(chosen, first), chosen=tuple(chosen), verdict=verdict)
+                return FittingChanges(
+                    True, self._applied(chosen, first), chosen=tuple(chosen), verdict=verdict
+                )
         last = self.estimate(chosen, ranks) or first
         after, most, verdict = self._applied(chosen, first), self._reason(last), self._verdict(last)
         while (ranks := ranks * 2) <= MOST_RANKS:
             if self.fits(chosen, ranks):
-                return Fit(False, after, ranks, most, verdict=verdict)
-        return Fit(False, after, None, most, verdict=verdict)
+                return FittingChanges(False, after, ranks, most, verdict=verdict)
+        return FittingChanges(False, after, None, most, verdict=verdict)
 
     def _verdict(self, estimate: Estimate) -> Verdict:
         """The worse verdict of rank and host."""
@@ -300,12 +306,12 @@ class Search:
         verdicts = {estimate.verdict(name, size) for name, size in sides if size is not None}
         return EXCEEDS if EXCEEDS in verdicts else UNKNOWN if UNKNOWN in verdicts else FITS
 
-    def _minimal(self, chosen: list[Change], ranks: int) -> list[Change]:
+    def _minimal(self, chosen: list[ConfigChange], ranks: int) -> list[ConfigChange]:
         """Drop changes that are not needed, costly ones first.
 
         Repeats, because one change can make another unnecessary.
         """
-        needed: list[Change] = []
+        needed: list[ConfigChange] = []
         candidates = chosen[:-1]  # the last change is needed
         while len(needed) != len(chosen):
             needed = chosen
@@ -316,10 +322,10 @@ class Search:
             candidates = chosen
         return chosen
 
-    def _applied(self, chosen: Sequence[Change], first: Estimate) -> tuple[AppliedChange, ...]:
+    def _applied(self, chosen: Sequence[ConfigChange], first: Estimate) -> tuple[AppliedChange, ...]:
         """The upper bounds after each change."""
 
-        def usage_of(changes: Sequence[Change]) -> tuple[int, int] | None:
+        def usage_of(changes: Sequence[ConfigChange]) -> tuple[int, int] | None:
             estimate = self.estimate(changes, first.world_size) if changes else first
             return None if estimate is None else (estimate.rank.upper_bound, estimate.host.upper_bound)
 
@@ -342,7 +348,7 @@ ZENFLOW = "zero_optimization.zenflow"
 ARGUMENTS = {MICRO: "per_device_train_batch_size", STEPS: "gradient_accumulation_steps"}
 
 
-class BatchFiller(NamedTuple):
+class ConsumerBatchKeys(NamedTuple):
     """The consumer, and the batch keys that the config leaves to its arguments."""
 
     consumer: str = "deepspeed"
@@ -351,7 +357,7 @@ class BatchFiller(NamedTuple):
     """Further values to set: the batch, if it does not match the requested micro batch."""
 
 
-def filler_of(document: Document, options: Options, run: Run) -> BatchFiller:
+def filler_of(document: Document, options: MemoryOptions, run: Run) -> ConsumerBatchKeys:
     """The filler for a config with these options."""
     located = locate(document)
     data = read_input_config(located, options.job_of(located)).document.value()
@@ -360,10 +366,12 @@ def filler_of(document: Document, options: Options, run: Run) -> BatchFiller:
     left = frozenset(key for key in ARGUMENTS if reader in HUGGING_FACE and values.get(key) == "auto")
     batch = values.get(TRAIN)
     batch_differs = isinstance(batch, (int, float)) and batch != run.train_batch_size
-    return BatchFiller(reader, left, {TRAIN: run.train_batch_size} if batch_differs else {})
+    return ConsumerBatchKeys(reader, left, {TRAIN: run.train_batch_size} if batch_differs else {})
 
 
-def smaller_batches(values: Mapping[str, Json], zenflow: bool, filler: BatchFiller) -> Iterator[Change]:
+def smaller_batches(
+    values: Mapping[str, Json], zenflow: bool, filler: ConsumerBatchKeys
+) -> Iterator[ConfigChange]:
     """Yield smaller micro batches with more steps; `zenflow`: scale its intervals too."""
     counts = (STEPS, f"{ZENFLOW}.update_interval") if zenflow else (STEPS,)
     micro, steps = count(values, MICRO), max(1, count(values, counts[-1]))
@@ -382,7 +390,7 @@ def count(values: Mapping[str, Json], key: str) -> int:
     return int(value) if isinstance(value, (int, float)) else 0
 
 
-def _batch_change(values: Mapping[str, int], filler: BatchFiller) -> Change:
+def _batch_change(values: Mapping[str, int], filler: ConsumerBatchKeys) -> ConfigChange:
     """Change the batch in the config or its arguments; the Trainer rejects differing values."""
     is_trainer = filler.consumer == "transformers"
     arguments = {
@@ -398,7 +406,7 @@ def _batch_change(values: Mapping[str, int], filler: BatchFiller) -> Change:
     if arguments:
         named = " and ".join(f"`{name}` to {value}" for name, value in arguments.items())
         descriptions.append(f"set {named} in the {'training arguments' if is_trainer else 'script'}")
-    return Change(
+    return ConfigChange(
         " and ".join(descriptions),
         values_to_set,
         arguments=arguments,
@@ -429,7 +437,7 @@ class FittedConfig(NamedTuple):
     """Consumer to set explicitly, if auto-detection would choose another one."""
 
 
-def fitted_config(document: Document, options: Options, fit: Fit, name: str) -> FittedConfig:
+def fitted_config(document: Document, options: MemoryOptions, fit: FittingChanges, name: str) -> FittedConfig:
     """The config with the initial values and the changes; `name`: name of the new file.
 
     Raises:
@@ -477,7 +485,7 @@ def _unread_keys(document: Document, run: Run) -> set[KeyPath]:
     }
 
 
-def _initial_values(document: Document, options: Options, run: Run) -> JsonObject:
+def _initial_values(document: Document, options: MemoryOptions, run: Run) -> JsonObject:
     """Values to set before the changes: `set`, and the requested micro batch.
 
     Keys that the config leaves to training arguments stay `auto`.

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from dsconfig.check.report import Report
 from dsconfig.core.job_summary import JobSummary
 from dsconfig.launch.launch_file_formats import SCRIPT
-from dsconfig.resolve.batch import UnsizedConfig, unknown_world_size_error
+from dsconfig.resolve.batch import ConfigWithoutWorldSize, unknown_world_size_error
 from dsconfig.resolve.errors import ResolveError, UnfilledError
 from dsconfig.resolve.input_config import launch_world_size
 from dsconfig.resolve.resolve import resolve_job
-from dsconfig.resolve.resolved_run import Parallel
+from dsconfig.resolve.resolved_run import ParallelDegrees
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +58,7 @@ def summarize(located: LocatedConfig, job: Job, report: Report) -> JobSummary:
         return summary._replace(unknown="batch chosen at run time")
     size = launch_world_size(located, job)
     if size is None or size.ranks is None:
-        unsized = UnsizedConfig(located, job, Parallel(None, None, None, None), {})
+        unsized = ConfigWithoutWorldSize(located, job, ParallelDegrees(None, None, None, None), {})
         formula = unknown_world_size_error(unsized, size, None).formula
         expressions = " and ".join(f"`{word}`" for word in located.job.processes.open_expressions)
         return summary._replace(unknown=expressions, formula=formula or "")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dsconfig.memory.estimates import MemoryLimit
 from dsconfig.memory.verdict import EXCEEDS, FITS, RANK, UNKNOWN, NotModelledError
 from dsconfig.resolve.errors import UnfilledError
-from dsconfig.resolve.memory import EstimateRequest, Options, estimate_request
+from dsconfig.resolve.memory import EstimateRequest, MemoryOptions, estimate_request
 from dsconfig.resolve.memory_run_defaults import LONGEST
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ MOST_LAYERS = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Largest:
+class LargestFit:
     """The largest value that fits; 0 if none does."""
 
     kind: str
@@ -55,7 +55,7 @@ class Largest:
         }
 
 
-def largest(document: Document, options: Options, kind: str, gpu_bytes: int) -> Largest:
+def largest(document: Document, options: MemoryOptions, kind: str, gpu_bytes: int) -> LargestFit:
     """Find the largest value with which a rank stays within `gpu_bytes`; for a model, the number of layers."""
     request = _request(document, options._replace(gpu_limit=gpu_bytes), kind)
     if kind == "sequence" and request.arch.image_size:
@@ -76,7 +76,7 @@ def largest(document: Document, options: Options, kind: str, gpu_bytes: int) -> 
 
     value = step * _most(fits, limit // step)
     estimate = _with_value(request, kind, value).answer() if value else None
-    return Largest(
+    return LargestFit(
         kind,
         value,
         estimate.rank.upper_bound if estimate else None,
@@ -86,7 +86,7 @@ def largest(document: Document, options: Options, kind: str, gpu_bytes: int) -> 
     )
 
 
-def _request(document: Document, options: Options, kind: str) -> EstimateRequest:
+def _request(document: Document, options: MemoryOptions, kind: str) -> EstimateRequest:
     """The request; if the micro batch is searched for, the config need not set it."""
     try:
         return estimate_request(document, options)

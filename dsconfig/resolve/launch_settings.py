@@ -22,11 +22,11 @@ from dsconfig.launch.model_argument import (
     tuning_type,
 )
 from dsconfig.launch.training_arguments import parse_value
-from dsconfig.memory.autograd_graph import Adapter, Kernels, Quantization
+from dsconfig.memory.autograd_graph import FusedKernels, LoraAdapter, Quantization
 from dsconfig.memory.verdict import ACTIVATION_TERMS, HOST, RANK, NotModelledError, UnmodeledSetting
 from dsconfig.resolve.model_source import adapter_of
 from dsconfig.resolve.training_features import kernels_of, quantization_of
-from dsconfig.resolve.training_method import METHODS, Method, method_of
+from dsconfig.resolve.training_method import METHODS, TrainingMethod, method_of
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
@@ -44,7 +44,7 @@ _STATES = frozenset(("optimizer states", "optimizer step temporaries"))
 _UPDATE = _STATES | {"gradients", "master weights", "fp32 gradient partition", "reduce bucket"}
 
 
-class Effect(NamedTuple):
+class MemoryEffect(NamedTuple):
     """Effect of an argument on memory; see `UnmodeledSetting`."""
 
     text: str
@@ -55,25 +55,25 @@ class Effect(NamedTuple):
     """The effect applies to larger numbers only."""
 
 
-_LIGER = Effect("fused kernels save fewer activations", lowers=_RANK, terms=_ACTIVATIONS)
-_MOVED = Effect("activations are offloaded to the host", _HOST, _RANK, _ACTIVATIONS)
-_WHOLE_MATRICES = Effect("it needs whole matrices, but ZeRO flattens and partitions them", _BOTH, _BOTH)
-_SMALL = Effect("the optimizer has different states", _BOTH, _BOTH, _UPDATE)
-_SHARED = Effect("sequence parallelism", lowers=_RANK, terms=_ACTIVATIONS, above=1)
-_WHOLE = Effect("these layers are fully trained next to the adapters", _BOTH)
-_PARTS = Effect("only a part of the weights is trained", _NONE, _BOTH)
-_MODELS = Effect("another model, or generation, needs memory too", _BOTH)
-EFFECTS: Mapping[str, Effect] = {
-    "pure_bf16": Effect("trainable weights stay in bf16", _BOTH, _BOTH),
-    "fp8": Effect("linear layers compute in fp8", _RANK, _RANK),
-    "torch_compile": Effect("compiled code saves different activations", _RANK, _RANK, _ACTIVATIONS),
-    "mixture_of_depths": Effect("layers skip tokens", _RANK, _RANK),
-    "use_llama_pro": Effect("only new blocks are trained", _BOTH, _BOTH),
-    "upcast_layernorm": Effect("norms are in fp32", _BOTH),
-    "upcast_lmhead_output": Effect("logits are in fp32", _RANK),
-    "use_dora": Effect("DoRA saves more tensors than LoRA", _BOTH),
-    "peft_use_dora": Effect("DoRA saves more tensors than LoRA", _BOTH),
-    "use_unsloth": Effect("Unsloth's kernels save fewer activations", lowers=_RANK, terms=_ACTIVATIONS),
+_LIGER = MemoryEffect("fused kernels save fewer activations", lowers=_RANK, terms=_ACTIVATIONS)
+_MOVED = MemoryEffect("activations are offloaded to the host", _HOST, _RANK, _ACTIVATIONS)
+_WHOLE_MATRICES = MemoryEffect("it needs whole matrices, but ZeRO flattens and partitions them", _BOTH, _BOTH)
+_SMALL = MemoryEffect("the optimizer has different states", _BOTH, _BOTH, _UPDATE)
+_SHARED = MemoryEffect("sequence parallelism", lowers=_RANK, terms=_ACTIVATIONS, above=1)
+_WHOLE = MemoryEffect("these layers are fully trained next to the adapters", _BOTH)
+_PARTS = MemoryEffect("only a part of the weights is trained", _NONE, _BOTH)
+_MODELS = MemoryEffect("another model, or generation, needs memory too", _BOTH)
+EFFECTS: Mapping[str, MemoryEffect] = {
+    "pure_bf16": MemoryEffect("trainable weights stay in bf16", _BOTH, _BOTH),
+    "fp8": MemoryEffect("linear layers compute in fp8", _RANK, _RANK),
+    "torch_compile": MemoryEffect("compiled code saves different activations", _RANK, _RANK, _ACTIVATIONS),
+    "mixture_of_depths": MemoryEffect("layers skip tokens", _RANK, _RANK),
+    "use_llama_pro": MemoryEffect("only new blocks are trained", _BOTH, _BOTH),
+    "upcast_layernorm": MemoryEffect("norms are in fp32", _BOTH),
+    "upcast_lmhead_output": MemoryEffect("logits are in fp32", _RANK),
+    "use_dora": MemoryEffect("DoRA saves more tensors than LoRA", _BOTH),
+    "peft_use_dora": MemoryEffect("DoRA saves more tensors than LoRA", _BOTH),
+    "use_unsloth": MemoryEffect("Unsloth's kernels save fewer activations", lowers=_RANK, terms=_ACTIVATIONS),
     "unfrozen_parameters": _PARTS,
     "lisa_n_layers": _PARTS,
     "use_asft_loss": _MODELS,
@@ -168,7 +168,7 @@ class LaunchSettings(NamedTuple):
     sequence_length: int | None = None
     gradient_checkpointing: bool | None = None
     attn_implementation: str | None = None
-    adapter: Adapter | None = None
+    adapter: LoraAdapter | None = None
     use_reentrant: bool = False
     """Whether checkpointing is reentrant."""
     unmodelled: tuple[UnmodeledSetting, ...] = ()
@@ -179,9 +179,9 @@ class LaunchSettings(NamedTuple):
     """Parts of that optimizer without an estimate."""
     zero_init: bool | None = None
     """Whether `zero.Init` builds the model at stage 3 (Accelerate's `zero3_init_flag`)."""
-    kernels: Kernels = Kernels()
+    kernels: FusedKernels = FusedKernels()
     quantization: Quantization | None = None
-    method: Method = Method()
+    method: TrainingMethod = TrainingMethod()
 
 
 def launch_settings(document: Document, reader: Reader) -> LaunchSettings:
@@ -292,7 +292,7 @@ def is_reentrant(arguments: Mapping[str, Json]) -> bool:
     return not isinstance(kwargs, Mapping) or parse_value(kwargs.get("use_reentrant")) is not False
 
 
-def _adapter(data: Mapping[str, Json], program: str) -> Adapter | None:
+def _adapter(data: Mapping[str, Json], program: str) -> LoraAdapter | None:
     method = tuning_type(data, program)
     if method == "full":
         return None

@@ -22,8 +22,8 @@ from dsconfig.launch.config_overwrites import overwrite_of, overwrites
 from dsconfig.launch.config_source import read
 from dsconfig.launch.located_config import LocatedConfig, locate
 from dsconfig.memory.config_values import ULYSSES as SEQUENCE
-from dsconfig.memory.config_values import Values
-from dsconfig.memory.engines.engine_setup import Setup
+from dsconfig.memory.config_values import ConfigValues
+from dsconfig.memory.engines.engine_setup import EngineSetup
 from dsconfig.memory.estimates import NO_LIMIT, MemoryLimit, estimate
 from dsconfig.memory.estimates import Estimate as Estimate  # noqa: PLC0414  # callers get it here
 from dsconfig.memory.memory_ledger import LimitExceededError
@@ -145,7 +145,7 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
         UnknownWorldSizeError, ResolveError, OSError, UnknownReleaseError, ValueError: as `resolve` does.
     """
     run_options = (sequence_length, micro_batch, attention, checkpointing, lora, optimizer, zero_init)
-    options = Options(
+    options = MemoryOptions(
         model, world_size, target, consumer, *run_options, gpus_per_node, set, training_args, sp, imbalance
     )
     options = options._replace(
@@ -171,7 +171,7 @@ ATTENTION = ("sdpa", "flash", "eager")
 MOST_IMBALANCE = 4096
 
 
-class Options(NamedTuple):
+class MemoryOptions(NamedTuple):
     """Arguments of `memory`, except the config."""
 
     model: ModelSource | None = None
@@ -234,7 +234,7 @@ class EstimateRequest(NamedTuple):
     """Inputs of an estimate."""
 
     run: Run
-    values: Values
+    values: ConfigValues
     arch: Architecture
     job: TrainingJob
     launch: LaunchSettings
@@ -250,7 +250,7 @@ class EstimateRequest(NamedTuple):
     """Inputs that neither the user nor a launch file gives."""
 
     @property
-    def setup(self) -> Setup:
+    def setup(self) -> EngineSetup:
         """The engine settings."""
         return setup_of(self.values, self.job)
 
@@ -286,7 +286,7 @@ class EstimateRequest(NamedTuple):
         )
 
 
-def estimate_request(document: Document, options: Options) -> EstimateRequest:
+def estimate_request(document: Document, options: MemoryOptions) -> EstimateRequest:
     """Build the request from a config and options; raises as `memory` does."""
     options.validate()
     located = locate(document)
@@ -403,7 +403,11 @@ def _within_positions(batch: MicroBatch, max_positions: int, gives_length: bool)
 
 
 def _client_optimizer(
-    run: Run, values: Values, requested: str | None, launch: LaunchSettings, arguments: Mapping[str, Json]
+    run: Run,
+    values: ConfigValues,
+    requested: str | None,
+    launch: LaunchSettings,
+    arguments: Mapping[str, Json],
 ) -> tuple[str | None, tuple[UnmodeledSetting, ...]]:
     """The client optimizer: requested, or from the Trainer's `optim`.
 
@@ -423,7 +427,7 @@ def _client_optimizer(
     return launch.optimizer, launch.unmodeled_optimizer
 
 
-def _uses_zero_init(run: Run, options: Options, launch: LaunchSettings) -> bool:
+def _uses_zero_init(run: Run, options: MemoryOptions, launch: LaunchSettings) -> bool:
     """Whether `zero.Init` builds the model at stage 3.
 
     The Trainer does so. Accelerate does if `zero3_init_flag` is on or missing: `DeepSpeedPlugin` then follows
@@ -458,7 +462,7 @@ def _reject_overwritten(document: Document, changes: Mapping[str, Json]) -> None
 
 
 def _micro_batch(
-    run: Run, options: Options, launch: LaunchSettings, checkpoints_by_arguments: bool
+    run: Run, options: MemoryOptions, launch: LaunchSettings, checkpoints_by_arguments: bool
 ) -> MicroBatch:
     checkpointing = (
         checkpoints_by_arguments if launch.gradient_checkpointing is None else launch.gradient_checkpointing
@@ -488,12 +492,14 @@ def _reject_release(release: str) -> None:
         raise NotModelledError(f"DeepSpeed {release} is not supported", f"use {OLDEST} or later")
 
 
-def _effective_values(run: Run, sp_size: int) -> Values:
+def _effective_values(run: Run, sp_size: int) -> ConfigValues:
     """Effective values of the sections that the estimate reads."""
     effective_values = effective(run.config, run.world_size, run.release, "deepspeed", keys=SECTIONS)
     explicit_keys = {entry.key for entry in effective_values.values if entry.origin == "written"}
     values = {entry.key: entry.value for entry in effective_values.values if entry.origin != "ignored"}
-    return Values(values | ({SEQUENCE: sp_size} if sp_size > 1 else {}), explicit_keys | zenflow(run.config))
+    return ConfigValues(
+        values | ({SEQUENCE: sp_size} if sp_size > 1 else {}), explicit_keys | zenflow(run.config)
+    )
 
 
 def _parallelism_notes(question: EstimateRequest) -> list[str]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dsconfig.memory.verdict import Verdict
 
 
-class Limits(NamedTuple):
+class RequestedLimits(NamedTuple):
     """Memory of a GPU and of a host; None if not given."""
 
     gpu: Gpu | None

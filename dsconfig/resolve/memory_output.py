@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.memory.verdict import WORST_FIRST
 from dsconfig.render.matplotlib_output import picture
-from dsconfig.resolve.memory_limits import Limits as Limits  # noqa: PLC0414  # callers get it here
+from dsconfig.resolve.memory_limits import RequestedLimits as RequestedLimits  # noqa: PLC0414  # callers get it here
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from dsconfig.core.gpu_memory import Gpu
     from dsconfig.memory.estimates import Estimate, MemoryUsage
     from dsconfig.memory.verdict import UnmodeledSetting, Verdict
-    from dsconfig.render.terminal_style import Style
-    from dsconfig.resolve.fit_search import Fit
-    from dsconfig.resolve.largest_fit import Largest
-    from dsconfig.resolve.zero_stage_table import Cell, Row
+    from dsconfig.render.terminal_style import TerminalStyle
+    from dsconfig.resolve.fit_search import FittingChanges
+    from dsconfig.resolve.largest_fit import LargestFit
+    from dsconfig.resolve.zero_stage_table import StageTableCell, StageTableRow
 
 
 # Text and CSV: one line per term, one column per phase.
@@ -39,7 +39,7 @@ ASSUMED = "fits, assumed"
 COLUMNS = ("at_rest", "load", "forward", "backward", "step")
 
 
-def text_lines(estimate: Estimate, limits: Limits, style: Style) -> Iterator[str]:
+def text_lines(estimate: Estimate, limits: RequestedLimits, style: TerminalStyle) -> Iterator[str]:
     """The table, assumptions, and verdicts."""
     yield from _verdicts(estimate, limits, style)
     millions = f"{estimate.parameters / 1e6:,.1f}"
@@ -59,7 +59,7 @@ def text_lines(estimate: Estimate, limits: Limits, style: Style) -> Iterator[str
         yield f"{style.paint('assumed', 'dim')}: {line}\n"
 
 
-def _expected(estimate: Estimate, limits: Limits) -> Iterator[str]:
+def _expected(estimate: Estimate, limits: RequestedLimits) -> Iterator[str]:
     """The expected usage in `nvidia-smi`, and its terms."""
     usage = estimate.device
     if usage is None:
@@ -76,7 +76,7 @@ def _expected(estimate: Estimate, limits: Limits) -> Iterator[str]:
     yield f"expected in nvidia-smi: {_range(estimate, limits)}: {', '.join(terms)}\n"
 
 
-def _range(estimate: Estimate, limits: Limits) -> str:
+def _range(estimate: Estimate, limits: RequestedLimits) -> str:
     """The expected usage in `nvidia-smi`."""
     usage = estimate.device
     assert usage is not None
@@ -87,7 +87,9 @@ def _range(estimate: Estimate, limits: Limits) -> str:
 # Table of stages and offloads, for a model without a config.
 
 
-def stage_lines(rows: Sequence[Row], limits: Limits, style: Style) -> Iterator[str]:
+def stage_lines(
+    rows: Sequence[StageTableRow], limits: RequestedLimits, style: TerminalStyle
+) -> Iterator[str]:
     """The verdict, then one line for each stage and offload; GiB as expected in `nvidia-smi`."""
     first = next(cell.estimate for row in rows for cell in row.cells if cell.estimate)
     gpu, count = limits.gpu, sum(cell.verdict(limits) == "fits" for row in rows for cell in row.cells)
@@ -119,13 +121,13 @@ def stage_lines(rows: Sequence[Row], limits: Limits, style: Style) -> Iterator[s
             yield f"{style.paint('assumed', 'dim')}: {line}\n"
 
 
-def stage_verdict(rows: Sequence[Row], limits: Limits) -> Verdict | None:
+def stage_verdict(rows: Sequence[StageTableRow], limits: RequestedLimits) -> Verdict | None:
     """The best verdict of all rows; None without limits."""
     verdicts = {cell.verdict(limits) for row in rows for cell in row.cells}
     return next((word for word in reversed(WORST_FIRST) if word in verdicts), None)
 
 
-def _cell(cell: Cell, limits: Limits, style: Style) -> str:
+def _cell(cell: StageTableCell, limits: RequestedLimits, style: TerminalStyle) -> str:
     """Range and verdict of a cell, 29 columns wide."""
     if cell.estimate is None:
         return f"{'no estimate':<29}"
@@ -142,7 +144,7 @@ def columns_of(side: MemoryUsage) -> list[str]:
     return [*COLUMNS, *(phase for phase in side.peak if phase not in COLUMNS)]
 
 
-def _table(title: str, side: MemoryUsage, style: Style) -> Iterator[str]:
+def _table(title: str, side: MemoryUsage, style: TerminalStyle) -> Iterator[str]:
     width = max(len(title), *(len(term.name) for term in side.terms), len("upper bound"))
     columns = columns_of(side)
     longest = max((len(term.key) for term in side.terms), default=0)
@@ -161,7 +163,7 @@ def _table(title: str, side: MemoryUsage, style: Style) -> Iterator[str]:
     yield row("upper bound", side.bound) + "\n"
 
 
-def _verdicts(estimate: Estimate, limits: Limits, style: Style) -> Iterator[str]:
+def _verdicts(estimate: Estimate, limits: RequestedLimits, style: TerminalStyle) -> Iterator[str]:
     """The verdicts on GPU and host, and what decides them; without a GPU the expected usage."""
     rank, host = limits.verdicts(estimate)
     gpu, margin = limits.gpu, limits.margin
@@ -191,7 +193,7 @@ def _verdicts(estimate: Estimate, limits: Limits, style: Style) -> Iterator[str]
             yield from (f"{each.key}: {each.text}\n" for each in estimate.assumed if "host" in each.lowers)
 
 
-def _why(estimate: Estimate, limits: Limits) -> Iterator[str]:
+def _why(estimate: Estimate, limits: RequestedLimits) -> Iterator[str]:
     """Which assumption decides the verdict on the GPU."""
     verdict, gpu = limits.on_gpu(estimate), limits.gpu
     assert gpu is not None
@@ -232,7 +234,11 @@ def csv_lines(estimate: Estimate) -> Iterator[str]:
 
 
 def fit_lines(
-    fit: Fit, limits: Limits, style: Style, removed_keys: Sequence[str] = (), consumer: str | None = None
+    fit: FittingChanges,
+    limits: RequestedLimits,
+    style: TerminalStyle,
+    removed_keys: Sequence[str] = (),
+    consumer: str | None = None,
 ) -> Iterator[str]:
     """The changes one by one, with the upper bounds after each.
 
@@ -261,7 +267,7 @@ def fit_lines(
         yield f"{style.paint('does not fit', 'error')} {size}{how}{headroom}; {host_part}\n{fit.reason}\n"
 
 
-def _unmodelled(settings: Sequence[UnmodeledSetting], style: Style) -> Iterator[str]:
+def _unmodelled(settings: Sequence[UnmodeledSetting], style: TerminalStyle) -> Iterator[str]:
     """List the settings that are not estimated."""
     for each in settings:
         yield f"{style.paint('not estimated', 'warning')}: `{each.key}`: {each.text}\n"
@@ -279,7 +285,7 @@ def _size(count: int) -> str:
     return f"{count / (1 << 20):.2f} MiB" if count >= 1 << 20 else f"{count:,} bytes"
 
 
-def max_lines(largest: Largest, gpu: Gpu, style: Style) -> Iterator[str]:
+def max_lines(largest: LargestFit, gpu: Gpu, style: TerminalStyle) -> Iterator[str]:
     """The largest value that fits, and the usage of the next larger one."""
     size, noun = _gpu(gpu), largest.kind.replace("-", " ")
     yield from _unmodelled(largest.unmodelled, style)

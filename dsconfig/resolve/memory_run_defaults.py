@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PRECISIONS = ("fp16", "bf16")
 
 
-class Resolved(NamedTuple):
+class RunWithAssumptions(NamedTuple):
     """A run, and assumptions about its batch."""
 
     run: Run
@@ -31,14 +31,14 @@ class Resolved(NamedTuple):
 
 def resolve_with_defaults(
     resolve: Callable[[Mapping[str, Json] | None], Run], arguments: Mapping[str, Json] | None
-) -> Resolved:
+) -> RunWithAssumptions:
     """Resolve with the given training arguments, or with defaults that do not affect memory.
 
     Raises:
         UnfilledError: micro batch or precision is not known; the text asks for these only.
     """
     try:
-        return Resolved(resolve(arguments))
+        return RunWithAssumptions(resolve(arguments))
     except UnfilledError as error:
         config = error.config
         missing = _missing_batch(error) + _missing_precision(error)
@@ -58,7 +58,9 @@ def resolve_with_defaults(
         args |= {name: True for name in PRECISIONS if _enabled(config, name) is True}
         args.setdefault(_ARGUMENTS[STEPS], 1)
         default = f"`{STEPS}` is 1, the default of the training arguments"
-        return Resolved(resolve({**args, **(arguments or {})}), (default,) * (config.get(STEPS) == "auto"))
+        return RunWithAssumptions(
+            resolve({**args, **(arguments or {})}), (default,) * (config.get(STEPS) == "auto")
+        )
 
 
 _ARGUMENTS = {MICRO: "per_device_train_batch_size", STEPS: "gradient_accumulation_steps"}
@@ -112,7 +114,9 @@ def samples(run: Run) -> int:
     return int(value)
 
 
-def with_micro_batch(resolve: Callable[[Mapping[str, Json]], Resolved], may_change_batch: bool) -> Resolved:
+def with_micro_batch(
+    resolve: Callable[[Mapping[str, Json]], RunWithAssumptions], may_change_batch: bool
+) -> RunWithAssumptions:
     """Resolve with a requested micro batch: unchanged, with other steps, or with another batch size.
 
     `may_change_batch`: whether other batch keys may change.
@@ -130,7 +134,9 @@ def with_micro_batch(resolve: Callable[[Mapping[str, Json]], Resolved], may_chan
         raise error from None
 
 
-def _with_other_batch(resolve: Callable[[Mapping[str, Json]], Resolved]) -> Iterator[Resolved]:
+def _with_other_batch(
+    resolve: Callable[[Mapping[str, Json]], RunWithAssumptions],
+) -> Iterator[RunWithAssumptions]:
     for key in (STEPS, TRAIN):
         try:
             run, assumed = resolve({key: None})
@@ -141,7 +147,7 @@ def _with_other_batch(resolve: Callable[[Mapping[str, Json]], Resolved]) -> Iter
             note = f"`{STEPS}` is {steps} with this micro batch, and `{TRAIN}` stays {batch}"
         else:
             note = f"`{TRAIN}` is {batch} with this micro batch"
-        yield Resolved(run, (*assumed, note))
+        yield RunWithAssumptions(run, (*assumed, note))
 
 
 # Sequence-parallel ranks of the config and of the launch file.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from dsconfig.job.model_config_json import CONFIG_NAME, find_config_json, read_config_json
-from dsconfig.memory.autograd_graph import Adapter
+from dsconfig.memory.autograd_graph import LoraAdapter
 from dsconfig.memory.models.architecture import Architecture
 from dsconfig.memory.models.model_zoo import preset_of, similar_names
 from dsconfig.memory.verdict import RANK, NotModelledError, UnmodeledSetting
@@ -23,7 +23,7 @@ ModelSource: TypeAlias = "Architecture | Mapping[str, Json] | str | os.PathLike[
 """An architecture, a `config.json` as a mapping or path, or a preset or hub name."""
 
 
-class Model(NamedTuple):
+class ModelWithConfig(NamedTuple):
     """An architecture, and the `config.json` that consumers read."""
 
     shape: Architecture
@@ -47,7 +47,7 @@ def of_sizes(
     return decoder_of_size(parameters, hidden, layers, heads=heads, vocabulary=vocabulary)
 
 
-def model_of(source: ModelSource | None, parameters: int | None = None) -> Model:
+def model_of(source: ModelSource | None, parameters: int | None = None) -> ModelWithConfig:
     """Load a model; `parameters`: their number, for a model without supported layers.
 
     A model whose layers are not supported has states but no activations.
@@ -58,7 +58,7 @@ def model_of(source: ModelSource | None, parameters: int | None = None) -> Model
         ValueError: its file holds no JSON object.
     """
     if isinstance(source, Architecture):
-        return Model(source, {"hidden_size": source.hidden_size})
+        return ModelWithConfig(source, {"hidden_size": source.hidden_size})
     if source is None:
         if parameters is None:
             raise NotModelledError("no model", "give `model`: its config.json, or a name such as llama-3-8b")
@@ -80,37 +80,37 @@ def model_of(source: ModelSource | None, parameters: int | None = None) -> Model
     return _of_config(source, parameters)
 
 
-def _of_config(config: Mapping[str, Json], parameters: int | None) -> Model:
+def _of_config(config: Mapping[str, Json], parameters: int | None) -> ModelWithConfig:
     """The model of a `config.json`: with its layers if they are supported, else with its parameters only."""
     from dsconfig.memory.models.fallback_architecture import generic_architecture, sized_architecture
     from dsconfig.memory.models.from_hf_config import InvalidModelError, architecture_of
 
     try:
-        return Model(architecture_of(config), config)
+        return ModelWithConfig(architecture_of(config), config)
     except InvalidModelError:
         raise
     except NotModelledError as error:
         if parameters is not None:
             return _of_count(parameters, config, error.what)
         if (shape := generic_architecture(config)) is not None:
-            return Model(shape, config, approximates=error.what)
+            return ModelWithConfig(shape, config, approximates=error.what)
         shape = sized_architecture(config)
         if shape is None:
             raise
         count = "the number of parameters follows from the usual keys of config.json and is approximate"
         text = f"{error.what}. Only model states are estimated: {count}; pass `--params` if you know it"
-        return Model(shape, config, (UnmodeledSetting("activations", text, _RANK, _RANK),))
+        return ModelWithConfig(shape, config, (UnmodeledSetting("activations", text, _RANK, _RANK),))
 
 
 _RANK = frozenset((RANK,))
 
 
-def _of_count(parameters: int, config: Mapping[str, Json], why: str) -> Model:
+def _of_count(parameters: int, config: Mapping[str, Json], why: str) -> ModelWithConfig:
     from dsconfig.memory.models.fallback_architecture import architecture_of_count
 
     ways_out = "`--params N --hidden H --layers L` estimates a Llama-like decoder"
     setting = UnmodeledSetting("activations", f"{why}, so only model states are estimated; {ways_out}", _RANK)
-    return Model(architecture_of_count(parameters), config, (setting,))
+    return ModelWithConfig(architecture_of_count(parameters), config, (setting,))
 
 
 def _unknown_model_error(name: str) -> NotModelledError:
@@ -138,7 +138,7 @@ LARGEST = 1 << 20
 EXPECTED = "expected r=RANK, target=NAME,NAME… or all, dropout=FRACTION"
 
 
-def adapter_of(lora: str | Mapping[str, Json]) -> Adapter:
+def adapter_of(lora: str | Mapping[str, Json]) -> LoraAdapter:
     """Parse LoRA settings.
 
     Raises:
@@ -156,7 +156,7 @@ def adapter_of(lora: str | Mapping[str, Json]) -> Adapter:
     dropout = _number(settings.get("dropout", 0.0))
     if dropout is None or not 0 <= dropout < 1:
         raise ValueError(f"lora: dropout is `{settings.get('dropout')}`; expected a fraction below 1")
-    return Adapter(rank, _targets(target), float(dropout))
+    return LoraAdapter(rank, _targets(target), float(dropout))
 
 
 def _parsed(text: str) -> dict[str, Json]:

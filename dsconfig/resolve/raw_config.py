@@ -15,7 +15,7 @@ from dsconfig.core.json_types import copy_json
 from dsconfig.core.releases import NUMBERS, Target
 from dsconfig.document import Document, read_dict
 from dsconfig.document.tree import unknown_paths
-from dsconfig.evaluation.rule_context import Context, Source
+from dsconfig.evaluation.rule_context import Context, EvaluatedDocument
 from dsconfig.job import detect_consumer as reader
 from dsconfig.job.consumers.autofill import Assumed, Filling, Message, MissingArgumentsError, fill
 from dsconfig.job.consumers.consumer import consumer_of
@@ -23,7 +23,7 @@ from dsconfig.job.detect_consumer import Reader
 from dsconfig.launch.config_overwrites import overwrite_of, overwrites
 from dsconfig.resolve.errors import ResolveError, UnfilledError
 from dsconfig.resolve.input_config import InputConfig
-from dsconfig.resolve.resolved_run import Run, Runtime
+from dsconfig.resolve.resolved_run import ResolutionTarget, Run
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject, KeyPath
@@ -109,7 +109,7 @@ def release_context(document: Document, release: str, consumer: str) -> Context:
     Raises:
         ResolveError: the release or the consumer cannot read it.
     """
-    context = Context(Source(document, consumer, None), NUMBERS[release])
+    context = Context(EvaluatedDocument(document, consumer, None), NUMBERS[release])
     if context.is_config and document.is_readable(context.parser):
         return context
     report = report_on(document, release, consumer)
@@ -206,7 +206,7 @@ def reject_raw_config(
     input_config: InputConfig,
     config: JsonObject,
     changes: Mapping[str, Json],
-    runtime: Runtime,
+    runtime: ResolutionTarget,
 ) -> frozenset[_Identity]:
     """Raise for diagnostics that stop the run, in the file or in `changes`; return the suppressed ones.
 

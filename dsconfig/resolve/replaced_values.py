@@ -12,8 +12,8 @@ from dsconfig.core.diagnostic import Effect
 from dsconfig.core.json_types import at, copy_json
 from dsconfig.core.releases import EVERY_RELEASE, NEVER, Interval, number
 from dsconfig.document import read_dict
-from dsconfig.evaluation.key_walk import Coercion, Rejection
-from dsconfig.evaluation.rule_context import Context, SkipRule, Source
+from dsconfig.evaluation.key_walk import CoercionEvent, RejectionEvent
+from dsconfig.evaluation.rule_context import Context, EvaluatedDocument, SkipRule
 from dsconfig.job.consumers.consumer import consumer_of
 from dsconfig.launch.config_overwrites import overwrite_of
 from dsconfig.model.key_table import KeyView, SectionView, secrets, type_named
@@ -33,7 +33,7 @@ ValueOrigin: TypeAlias = Literal[
 _Path: TypeAlias = tuple[str, ...]
 
 
-class Value(NamedTuple):
+class EffectiveValue(NamedTuple):
     """Effective value of one key, and its source."""
 
     key: str
@@ -43,7 +43,7 @@ class Value(NamedTuple):
     """The source in words: `line 3`, `default of 0.19.8`."""
 
 
-class Origins:
+class ValueOrigins:
     """Sources of a config's values: unresolved, resolved for any world size, or in a run."""
 
     def __init__(
@@ -62,9 +62,11 @@ class Origins:
         if run is not None:
             self.data |= dict(zip(KEYS, run.triplet, strict=True))
         self.judge = "deepspeed" if run else context.consumer
-        self.resolved_context = Context(Source(read_dict(self.data), self.judge, None), context.release)
+        self.resolved_context = Context(
+            EvaluatedDocument(read_dict(self.data), self.judge, None), context.release
+        )
         walk = self.resolved_context.walk
-        coercions: list[Coercion | Rejection] = [*walk.coerced, *walk.rejected]
+        coercions: list[CoercionEvent | RejectionEvent] = [*walk.coerced, *walk.rejected]
         self.verdicts = {entry.path: entry for entry in coercions}
         self.dropped = {event.path for event in walk.unresolved_autos if event.section.drops_auto}
         self.filled = {filled.key: filled.origin for filled in result.filled} if result else {}
@@ -82,7 +84,7 @@ class Origins:
         """Whether a written key may determine a value below this section."""
         return ".".join(path) in self._derived_sections
 
-    def of_key(self, key: KeyView, value: Json, path: _Path) -> Value:
+    def of_key(self, key: KeyView, value: Json, path: _Path) -> EffectiveValue:
         """The value of a key that the release reads."""
         dotted, location = ".".join(path), self.describe_location(path)
         overwrite = overwrite_of(self.context.document.name, dotted, self.context.data)
@@ -98,12 +100,12 @@ class Origins:
             return self._of_auto(key, path)
         return self._with_derivation(self._as_written(dotted, value, path, location), key)
 
-    def _as_written(self, dotted: str, value: Json, path: _Path, location: str) -> Value:
+    def _as_written(self, dotted: str, value: Json, path: _Path, location: str) -> EffectiveValue:
         entry = self.verdicts.get(path)
         if entry is None:
             return _value(dotted, value, "written", location)
         is_read_by_hand = entry.section.dialect == "hand"
-        if isinstance(entry, Rejection):
+        if isinstance(entry, RejectionEvent):
             if is_read_by_hand and not self._rejected(path):
                 return _value(dotted, value, "written", location)
             return _value(dotted, value, "refused", f"{location}, rejected by {self.release}")
@@ -121,7 +123,7 @@ class Origins:
             ]
         return any(rejected[: len(path)] == path for rejected in self._rejected_paths)
 
-    def _with_derivation(self, original: Value, key: KeyView) -> Value:
+    def _with_derivation(self, original: EffectiveValue, key: KeyView) -> EffectiveValue:
         """The value that DeepSpeed derives from it, if it does."""
         entry = self.derivations.get(".".join((*original.key.split(".")[:-1], key.info.name)))
         if entry is None or original.origin == "refused":
@@ -144,7 +146,7 @@ class Origins:
             value=value, origin="converted", note=f"{original.note}, from {original.value!r}"
         )
 
-    def _of_auto(self, key: KeyView, path: _Path) -> Value:
+    def _of_auto(self, key: KeyView, path: _Path) -> EffectiveValue:
         dotted, location = ".".join(path), self.describe_location(path)
         consumer = self.context.consumer
         origin = consumer_of(consumer).origin(dotted)
@@ -165,7 +167,7 @@ class Origins:
             value = key.default
         return {} if value is None and key.type[0] == "section" else value
 
-    def of_unknown(self, section: SectionView, value: Json, path: _Path) -> Value:
+    def of_unknown(self, section: SectionView, value: Json, path: _Path) -> EffectiveValue:
         """The value of a key that the release does not know in this section."""
         dotted, location = ".".join(path), self.describe_location(path)
         if section.unknown == "rejected":
@@ -174,7 +176,7 @@ class Origins:
             return _value(dotted, value, "ignored", f"{location}, not read by {self.release}")
         return _value(dotted, value, "written", location)
 
-    def of_default(self, key: KeyView, path: _Path) -> Value:
+    def of_default(self, key: KeyView, path: _Path) -> EffectiveValue:
         """The value of a key that is not written."""
         if self.formula and ".".join(path) == self.formula_key:
             note = f"{self.formula}; the number of GPUs is not known: give --world-size"
@@ -187,9 +189,9 @@ def _as_json(value: Json) -> str:
     return json.dumps(value, default=str)
 
 
-def _value(key: str, value: Json, origin: ValueOrigin, note: str) -> Value:
+def _value(key: str, value: Json, origin: ValueOrigin, note: str) -> EffectiveValue:
     secret = key.rpartition(".")[2] in secrets() and value is not None
-    return Value(key, "***" if secret else value, origin, note)
+    return EffectiveValue(key, "***" if secret else value, origin, note)
 
 
 # ZeRO: deprecated forms, and defaults that depend on the stage (runtime/zero/config.py).
@@ -243,23 +245,25 @@ def _path(value: Json) -> Json:
     return str(PurePosixPath(value)) if isinstance(value, str) else value
 
 
-def zero_derivations() -> Iterator[Derivation]:
+def zero_derivations() -> Iterator[ValueDerivation]:
     """Derivations of `zero_optimization`."""
     old = "runtime/zero/config.py:read_zero_config_deprecated"
-    yield Derivation(_STAGE, _stage, old, (_ZERO,))
-    yield Derivation(f"{_ZERO}.allgather_bucket_size", _allgather_bucket, old, ("allgather_size",))
-    yield Derivation(f"{_ZERO}.overlap_comm", _overlap, f"{_ZERO_CONFIG}.overlap_comm_valid", (_STAGE,))
+    yield ValueDerivation(_STAGE, _stage, old, (_ZERO,))
+    yield ValueDerivation(f"{_ZERO}.allgather_bucket_size", _allgather_bucket, old, ("allgather_size",))
+    yield ValueDerivation(f"{_ZERO}.overlap_comm", _overlap, f"{_ZERO_CONFIG}.overlap_comm_valid", (_STAGE,))
     gather = f"{_ZERO}.stage3_gather_fp16_weights_on_model_save"
-    yield Derivation(f"{_ZERO}.stage3_gather_16bit_weights_on_model_save", _gather, _DEPRECATED, (gather,))
+    yield ValueDerivation(
+        f"{_ZERO}.stage3_gather_16bit_weights_on_model_save", _gather, _DEPRECATED, (gather,)
+    )
     optimizer, param = f"{_ZERO}.offload_optimizer", f"{_ZERO}.offload_param"
     switch, switches = f"{_ZERO}.cpu_offload", (f"{_ZERO}.cpu_offload_param", f"{_ZERO}.cpu_offload_params")
-    yield Derivation(f"{optimizer}.device", _device(switch), _DEPRECATED, (switch,))
-    yield Derivation(f"{param}.device", _device(*switches), _DEPRECATED, switches)
+    yield ValueDerivation(f"{optimizer}.device", _device(switch), _DEPRECATED, (switch,))
+    yield ValueDerivation(f"{param}.device", _device(*switches), _DEPRECATED, switches)
     for section in (optimizer, param):
         source = "runtime/zero/offload_config.py:nvme_path"
-        yield Derivation(f"{section}.nvme_path", from_value(_path), source, releases=since("0.7.0"))
+        yield ValueDerivation(f"{section}.nvme_path", from_value(_path), source, releases=since("0.7.0"))
     for key in ("classes", "names", "name_suffixes"):
-        yield Derivation(
+        yield ValueDerivation(
             f"{_ZERO}.leaf_module.{key}", from_value(_as_list), f"{_LEAVES}._coerce_container_types"
         )
 
@@ -273,7 +277,7 @@ It may raise `SkipRule` if a key it reads is rejected or not resolved yet.
 """
 
 
-class Derivation(NamedTuple):
+class ValueDerivation(NamedTuple):
     """How DeepSpeed changes the value of one key."""
 
     key: str
@@ -369,17 +373,17 @@ def _norm(ctx: Context, value: Json) -> Json:
     return 0.0 if above and not ctx.is_on("fp16.enabled") else value
 
 
-def precision_derivations() -> Iterator[Derivation]:
+def precision_derivations() -> Iterator[ValueDerivation]:
     """Derivations of `fp16`, `bf16`, and related optimizer keys."""
     switches = ("fp16.enabled", "bf16.enabled", "bfloat16.enabled")
     for key, under_bf16, reader in _FP16:
         find, source = _only_if_fp16(key, under_bf16), f"runtime/config.py:{reader}"
-        yield Derivation(f"fp16.{key}", find, source, switches, _BY_HAND, "not read: `fp16` is off")
+        yield ValueDerivation(f"fp16.{key}", find, source, switches, _BY_HAND, "not read: `fp16` is off")
     source, why = "runtime/config.py:DeepSpeedConfig._do_warning_check", "set to 0 because `fp16` is off"
-    yield Derivation(_NORM, _norm, source, switches[:1], _TO_ZERO, why)
+    yield ValueDerivation(_NORM, _norm, source, switches[:1], _TO_ZERO, why)
     for key, find in _BF16:
         source = "runtime/precision_config.py:get_bfloat16_config"
-        yield Derivation(f"bf16.{key}", find, source, (f"bfloat16.{key}",))
+        yield ValueDerivation(f"bf16.{key}", find, source, (f"bfloat16.{key}",))
 
 
 # Other keys.
@@ -471,45 +475,49 @@ def _or_false(value: Json) -> Json:
     return value or False
 
 
-def switch_derivations() -> Iterator[Derivation]:
+def switch_derivations() -> Iterator[ValueDerivation]:
     """Switches that DeepSpeed reads only if their section is on."""
-    yield Derivation(_LAYERS, from_value(_or_false), "compression/config.py:get_layer_reduction")
+    yield ValueDerivation(_LAYERS, from_value(_or_false), "compression/config.py:get_layer_reduction")
     source, switch = "runtime/data_pipeline/config.py:get_random_ltd", f"{_LTD}.enabled"
-    yield Derivation(switch, _if_ltd, source)
+    yield ValueDerivation(switch, _if_ltd, source)
     key, why = f"{_LTD}.layer_token_lr_schedule.enabled", "not read: `random_ltd` is off"
-    yield Derivation(key, _if_ltd, source, (switch,), why=why)
+    yield ValueDerivation(key, _if_ltd, source, (switch,), why=why)
 
 
-def other_derivations() -> Iterator[Derivation]:
+def other_derivations() -> Iterator[ValueDerivation]:
     """Derivations of other sections and of top-level keys."""
     config = "runtime/config.py:DeepSpeedConfig._initialize_params"
-    yield Derivation("optimizer.type", _optimizer, config)
+    yield ValueDerivation("optimizer.type", _optimizer, config)
     for section in ("optimizer", "scheduler"):
         source = f"runtime/config.py:get_{section}_params"
         why = "not read without `type`"
-        yield Derivation(f"{section}.params", _with_type(section), source, why=why)
+        yield ValueDerivation(f"{section}.params", _with_type(section), source, why=why)
     for section, reader in (("amp", "get_amp_enabled"), ("progressive_layer_drop", "get_pld_enabled")):
-        yield Derivation(f"{section}.enabled", _off_without_section(section), f"runtime/config.py:{reader}")
+        yield ValueDerivation(
+            f"{section}.enabled", _off_without_section(section), f"runtime/config.py:{reader}"
+        )
     profiler = ("flops_profiler.enabled",)
-    yield Derivation("wall_clock_breakdown", _breakdown, config, profiler, since("0.4.0"))
+    yield ValueDerivation("wall_clock_breakdown", _breakdown, config, profiler, since("0.4.0"))
     source = "runtime/tensor_parallel/config.py:TPTrainingConfig"
-    yield Derivation("tensor_parallel.dtype", from_value(_default_fp16), source)
+    yield ValueDerivation("tensor_parallel.dtype", from_value(_default_fp16), source)
     operation = "runtime/config.py:get_gradient_allreduce_op"
-    yield Derivation("gradient_allreduce_op", from_value(_lower), operation)
+    yield ValueDerivation("gradient_allreduce_op", from_value(_lower), operation)
     sequence = ("seq_parallel_communication_data_type", "seq_parallel_comm_data_type")
     for key in ("communication_data_type", *sequence):
-        yield Derivation(key, from_value(_lower), "runtime/config.py:get_communication_data_type")
+        yield ValueDerivation(key, from_value(_lower), "runtime/config.py:get_communication_data_type")
     tag = "runtime/config.py:get_checkpoint_tag_validation_mode"
-    yield Derivation("checkpoint.tag_validation", from_value(_upper), tag)
+    yield ValueDerivation("checkpoint.tag_validation", from_value(_upper), tag)
     writer = "runtime/model_checkpointing/config.py:get_checkpoint_writer_config"
     for key in ("type", "data_parallel"):
-        yield Derivation(f"checkpoint.writer.{key}", from_value(_upper), writer)
+        yield ValueDerivation(f"checkpoint.writer.{key}", from_value(_upper), writer)
     source = "compression/config.py:get_sparse_pruning_shared_parameters"
-    yield Derivation(f"{_SPARSE}.schedule_offset_end", _offset_end, source, (f"{_SPARSE}.schedule_offset",))
+    yield ValueDerivation(
+        f"{_SPARSE}.schedule_offset_end", _offset_end, source, (f"{_SPARSE}.schedule_offset",)
+    )
     source = "runtime/data_pipeline/config.py:get_dynamic_batching"
-    yield Derivation(f"{_BATCHING}.max_tokens", _tokens, source)
+    yield ValueDerivation(f"{_BATCHING}.max_tokens", _tokens, source)
     for key, kind in _CONVERTED:
-        yield Derivation(f"{_BATCHING}.{key}", _converted(kind), source)
+        yield ValueDerivation(f"{_BATCHING}.{key}", _converted(kind), source)
 
 
 # All derivations of DeepSpeed's own code. Conversions by pydantic follow from a key's type and need no entry.
@@ -517,6 +525,6 @@ def other_derivations() -> Iterator[Derivation]:
 DERIVATIONS = (*zero_derivations(), *precision_derivations(), *switch_derivations(), *other_derivations())
 
 
-def derivations(ctx: Context) -> dict[str, Derivation]:
+def derivations(ctx: Context) -> dict[str, ValueDerivation]:
     """Derivations of a release, by key."""
     return {entry.key: entry for entry in DERIVATIONS if ctx.release in entry.releases}

@@ -27,7 +27,7 @@ from dsconfig.launch.located_config import LocatedConfig, locate
 from dsconfig.resolve.batch import (
     FIRST_ELASTIC,
     LAST_ELASTIC,
-    UnsizedConfig,
+    ConfigWithoutWorldSize,
     derive_batch,
     has_elasticity,
     solve_elastic,
@@ -42,7 +42,7 @@ from dsconfig.resolve.raw_config import (
     reject_raw_config,
     reject_result,
 )
-from dsconfig.resolve.resolved_run import Parallel, Run, Runtime, runtime
+from dsconfig.resolve.resolved_run import ParallelDegrees, ResolutionTarget, Run, runtime
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
@@ -115,7 +115,7 @@ def resolve_job(
     try:
         target_run = runtime(job, degrees, launch_size)
     except UnknownWorldSizeError:
-        unsized = UnsizedConfig(located, job, Parallel(*degrees), changes)
+        unsized = ConfigWithoutWorldSize(located, job, ParallelDegrees(*degrees), changes)
         raise unknown_world_size_error(unsized, launch_size, training_args) from None
     input_config = read_input_config(located, job)
     parallelism = target_run.requested.over(input_config.facts.parallelism)
@@ -132,7 +132,7 @@ def resolve_job(
 def derive_run(
     input_config: InputConfig,
     raw: RawConfig,
-    target_run: Runtime,
+    target_run: ResolutionTarget,
     training_args: Mapping[str, Json] | None,
     model_config: Mapping[str, Json] | None,
 ) -> Run:
@@ -152,7 +152,7 @@ def derive_run(
     return _run(raw, filling, target_run, input_config)
 
 
-def _elastic(arguments: LaunchArguments, raw: RawConfig, target_run: Runtime) -> dict[str, Json]:
+def _elastic(arguments: LaunchArguments, raw: RawConfig, target_run: ResolutionTarget) -> dict[str, Json]:
     """The elastic batch, if only the `elasticity` block determines the job's batch arguments."""
     if not arguments.unknown.issuperset(_OF_BATCH) or not has_elasticity(raw.config):
         return {}
@@ -177,7 +177,7 @@ def _require_batch(config: JsonObject, assumed: Assumed) -> None:
         )
 
 
-def _run(raw: RawConfig, filling: Filling, target_run: Runtime, input_config: InputConfig) -> Run:
+def _run(raw: RawConfig, filling: Filling, target_run: ResolutionTarget, input_config: InputConfig) -> Run:
     """The run of a resolved config; on failure, mismatches are added to the hints."""
     try:
         batch = derive_batch(raw, target_run)

@@ -17,7 +17,7 @@ from dsconfig.resolve.errors import UnknownWorldSizeError
 if TYPE_CHECKING:
     from dsconfig.check.report import Report
     from dsconfig.core.json_types import Json, JsonObject
-    from dsconfig.render.terminal_style import Style
+    from dsconfig.render.terminal_style import TerminalStyle
 
 
 # `Run`.
@@ -70,7 +70,7 @@ _SAME = {"tensor": ("model",), "pipeline": ("model",), "sequence": ("context",)}
 
 
 @dataclass(frozen=True, slots=True)
-class Parallel:
+class ParallelDegrees:
     """Requested degrees of parallelism; None: from the launch file of the job, else 1."""
 
     tp: int | None = None
@@ -109,13 +109,13 @@ class LaunchWorldSize(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Runtime:
+class ResolutionTarget:
     """Target of a resolution: release, consumer, ranks and parallelism, with notes."""
 
     release: str
     consumer: str
     ranks: int
-    requested: Parallel
+    requested: ParallelDegrees
     parallelism: Parallelism = NONE
     """Requested degrees, merged with those of the launch file."""
     messages: tuple[Message, ...] = ()
@@ -130,8 +130,8 @@ def runtime(
     job: Job,
     degrees: tuple[int | None, int | None, int | None, int | None],
     launch_world_size: LaunchWorldSize | None,
-) -> Runtime:
-    """The `Runtime` of a job; `degrees` are tp, pp, sp and ep.
+) -> ResolutionTarget:
+    """The `ResolutionTarget` of a job; `degrees` are tp, pp, sp and ep.
 
     `launched` is the world size of the launch file, used if none is requested.
 
@@ -140,10 +140,10 @@ def runtime(
         UnknownWorldSizeError: the world size is not known.
         ValueError: an argument is impossible, or the environment's `WORLD_SIZE` is.
     """
-    parallel = Parallel(*degrees)
+    parallel = ParallelDegrees(*degrees)
     messages: list[Message] = []
     ranks, release = _ranks(job, launch_world_size, messages), _release(job.releases, messages)
-    return Runtime(release, job.reader.spec, ranks, parallel, parallel.over(NONE), tuple(messages))
+    return ResolutionTarget(release, job.reader.spec, ranks, parallel, parallel.over(NONE), tuple(messages))
 
 
 def _ranks(job: Job, launch_world_size: LaunchWorldSize | None, messages: list[Message]) -> int:
@@ -177,7 +177,7 @@ def _release(target: Target, messages: list[Message]) -> str:
 _TONES = {"refused": "error", "unfilled": "warning", "overridden": "warning", "removed": "warning"}
 
 
-def run_lines(run: Run, style: Style) -> Iterator[str]:
+def run_lines(run: Run, style: TerminalStyle) -> Iterator[str]:
     """Lines of text output, with line ends."""
     batch, micro, steps = run.triplet
     ranks = f"{run.data_parallel_size:g} ranks"

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, cast
 
 from dsconfig.launch.training_arguments import parse_value
-from dsconfig.memory.autograd_graph import Kernels, Quantization
+from dsconfig.memory.autograd_graph import FusedKernels, Quantization
 from dsconfig.memory.verdict import ASSUMED_CHECKPOINTING, ASSUMED_LENGTH, NotModelledError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _OFFLOADED = ("offload", "offload_disk", "unsloth")
 """Values of Axolotl's `gradient_checkpointing` that keep the inputs of layers on the host."""
 
 
-def kernels_of(data: Mapping[str, Json]) -> Kernels:
+def kernels_of(data: Mapping[str, Json]) -> FusedKernels:
     """Kernels that training arguments or a launch file ask for."""
 
     def is_on(key: str) -> bool:
@@ -44,7 +44,7 @@ def kernels_of(data: Mapping[str, Json]) -> Kernels:
     elif kind == "chunked_nll":  # TRL
         loss = "chunked"
     offloads = parse_value(data.get("gradient_checkpointing")) in _OFFLOADED or is_on("use_unsloth_gc")
-    return Kernels(
+    return FusedKernels(
         "fused" if loss == "fused" else "chunked" if loss == "chunked" else "full",
         has_liger or is_on("liger_rms_norm"),
         has_liger or is_on("liger_glu_activation") or is_on("liger_swiglu"),
@@ -165,7 +165,7 @@ _KEYS = (
 
 def with_features(
     batch: MicroBatch,
-    kernels: Kernels,
+    kernels: FusedKernels,
     quantization: Quantization | None,
     loss: str | None,
     quantize: str | None,
@@ -193,7 +193,7 @@ def with_features(
     return batch._replace(kernels=kernels, quantization=quantization)
 
 
-def notes(kernels: Kernels, quantization: Quantization | None) -> Iterator[str]:
+def notes(kernels: FusedKernels, quantization: Quantization | None) -> Iterator[str]:
     """Assumptions about these features."""
     if kernels.loss != "full":
         how = "fused with the output projection" if kernels.loss == "fused" else "in chunks of 256 tokens"

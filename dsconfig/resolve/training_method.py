@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.launch.training_arguments import parse_value
-from dsconfig.memory.trainer_memory import TRAINERS, Trainer
+from dsconfig.memory.trainer_memory import TRAINERS, TrainingMethodTraits
 from dsconfig.memory.verdict import RANK, UnmodeledSetting
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _ALIASES = {"rm": "reward", "ipo": "dpo", "reward_modeling": "reward", "pt": "sf
 _RANK = frozenset((RANK,))
 
 
-class Method(NamedTuple):
+class TrainingMethod(NamedTuple):
     """A training method with the settings that decide its memory."""
 
     trainer: str | None = None
@@ -31,14 +31,14 @@ class Method(NamedTuple):
     vllm: float | None = None
     """Fraction of the GPU that vLLM reserves, 0 if it runs elsewhere; None: it is not used."""
 
-    def adapt(self, trainer: Trainer) -> Trainer:
+    def adapt(self, trainer: TrainingMethodTraits) -> TrainingMethodTraits:
         """Adapt a trainer to these settings."""
         if self.has_reference is None:
             return trainer
         return trainer._replace(has_reference=trainer.has_reference and self.has_reference)
 
 
-def method_of(data: Mapping[str, Json]) -> Method:
+def method_of(data: Mapping[str, Json]) -> TrainingMethod:
     """The method that training arguments or a launch file select."""
     names = [parse_value(data.get(key)) for key in METHODS]
     script = data.get("SCRIPT")
@@ -47,8 +47,8 @@ def method_of(data: Mapping[str, Json]) -> Method:
     name = next((word.lower() for word in names if isinstance(word, str)), None)
     name = _ALIASES.get(name or "", name)
     if name not in TRAINERS:
-        return Method()
-    return Method(name, _reference(name, data), _vllm(data))
+        return TrainingMethod()
+    return TrainingMethod(name, _reference(name, data), _vllm(data))
 
 
 def _reference(name: str, data: Mapping[str, Json]) -> bool | None:
@@ -74,7 +74,7 @@ def _vllm(data: Mapping[str, Json]) -> float | None:
 
 
 def vllm_memory(
-    method: Method, requested: float | None, gpu: int | None
+    method: TrainingMethod, requested: float | None, gpu: int | None
 ) -> tuple[int | None, tuple[UnmodeledSetting, ...]]:
     """Bytes that vLLM reserves, None if it is not used; and what is missing to know them."""
     share = method.vllm if requested is None else requested

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.launch.config_source import read
 from dsconfig.memory.verdict import WORST_FIRST, NotModelledError, Verdict
-from dsconfig.resolve.memory import NODE, Options, estimate_request
+from dsconfig.resolve.memory import NODE, MemoryOptions, estimate_request
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.memory.estimates import Estimate
-    from dsconfig.resolve.memory_limits import Limits
+    from dsconfig.resolve.memory_limits import RequestedLimits
 
 ROWS: tuple[tuple[int, str], ...] = (
     *((0, ""), (1, ""), (1, "optimizer"), (2, ""), (2, "optimizer")),
@@ -21,7 +21,7 @@ ROWS: tuple[tuple[int, str], ...] = (
 """Stage, and what is offloaded to the CPU."""
 
 
-class Cell(NamedTuple):
+class StageTableCell(NamedTuple):
     """The estimate of a row with or without activation checkpointing."""
 
     checkpointing: bool
@@ -30,7 +30,7 @@ class Cell(NamedTuple):
     reason: str = ""
     """Why there is none."""
 
-    def verdict(self, limits: Limits) -> Verdict | None:
+    def verdict(self, limits: RequestedLimits) -> Verdict | None:
         """The worse verdict of rank and host; None without limits."""
         if self.estimate is None:
             return "unknown"
@@ -38,14 +38,14 @@ class Cell(NamedTuple):
         return next((word for word in WORST_FIRST if word in verdicts), None)
 
 
-class Row(NamedTuple):
+class StageTableRow(NamedTuple):
     """A stage with an offload."""
 
     stage: int
     offload: str
-    cells: tuple[Cell, ...]
+    cells: tuple[StageTableCell, ...]
 
-    def to_dict(self, limits: Limits) -> JsonObject:
+    def to_dict(self, limits: RequestedLimits) -> JsonObject:
         """The row as JSON: expected usage of a rank, and bytes of a host."""
         cells: list[Json] = [
             {
@@ -60,7 +60,7 @@ class Row(NamedTuple):
         return {"stage": self.stage, "offload": self.offload or None, "variants": cells}
 
 
-def stage_table(options: Options) -> tuple[Row, ...]:
+def stage_table(options: MemoryOptions) -> tuple[StageTableRow, ...]:
     """Estimate each stage and offload in bf16, with and without activation checkpointing.
 
     `options`: as for `memory`, with a world size. Stage 3 builds the model in shards unless `zero_init` says
@@ -72,7 +72,7 @@ def stage_table(options: Options) -> tuple[Row, ...]:
     """
     choices = (False, True) if options.checkpointing is None else (options.checkpointing,)
     rows = [
-        Row(stage, offload, tuple(_cell(options, stage, offload, choice) for choice in choices))
+        StageTableRow(stage, offload, tuple(_cell(options, stage, offload, choice) for choice in choices))
         for stage, offload in ROWS
     ]
     cells = [cell for row in rows for cell in row.cells]
@@ -83,14 +83,14 @@ def stage_table(options: Options) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def _cell(options: Options, stage: int, offload: str, checkpointing: bool) -> Cell:
+def _cell(options: MemoryOptions, stage: int, offload: str, checkpointing: bool) -> StageTableCell:
     try:
-        return Cell(checkpointing, _estimate(options, stage, offload, checkpointing))
+        return StageTableCell(checkpointing, _estimate(options, stage, offload, checkpointing))
     except NotModelledError as error:
-        return Cell(checkpointing, None, str(error))
+        return StageTableCell(checkpointing, None, str(error))
 
 
-def _estimate(options: Options, stage: int, offload: str, checkpointing: bool) -> Estimate:
+def _estimate(options: MemoryOptions, stage: int, offload: str, checkpointing: bool) -> Estimate:
     config = dict(_config(options, stage, offload))
     zero_init = stage == 3 if options.zero_init is None else options.zero_init
     options = options._replace(
@@ -102,7 +102,7 @@ def _estimate(options: Options, stage: int, offload: str, checkpointing: bool) -
     return estimate_request(read(config), options).answer()
 
 
-def _config(options: Options, stage: int, offload: str) -> Iterator[tuple[str, Json]]:
+def _config(options: MemoryOptions, stage: int, offload: str) -> Iterator[tuple[str, Json]]:
     yield "train_micro_batch_size_per_gpu", options.micro_batch or 1
     yield "bf16", {"enabled": True}
     zero: JsonObject = {"stage": stage}

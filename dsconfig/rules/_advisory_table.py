@@ -35,7 +35,7 @@ FILE = "advisories.json"
 DEEPSPEED = "deepspeed"
 
 
-class _Fields(NamedTuple):
+class _AdvisoryFields(NamedTuple):
     """Fields of an entry in the file."""
 
     id: str
@@ -62,7 +62,7 @@ class _Fields(NamedTuple):
     """Arguments of `check` for a config that is affected."""
 
 
-class Advisory(_Fields):
+class Advisory(_AdvisoryFields):
     """A combination of versions and settings that is known not to work as the config says."""
 
     @cached_property

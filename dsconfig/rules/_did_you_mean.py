@@ -12,7 +12,7 @@ from dsconfig.evaluation.key_walk import shapes_of
 from dsconfig.model.key_table import KeyView, SectionView, section_keys
 
 
-class Guess(NamedTuple):
+class KeyGuess(NamedTuple):
     """Keys of a section that an unknown key may be a typo of."""
 
     suggestions: tuple[str, ...] = ()
@@ -23,7 +23,7 @@ class Guess(NamedTuple):
     """Close keys that do not accept the value's type, such as a number for an object."""
 
 
-def guess(word: str, value: Json, section: SectionView) -> Guess:
+def guess(word: str, value: Json, section: SectionView) -> KeyGuess:
     """Guess which keys of the section the word may be a typo of."""
     candidates: list[Near] = []
     for way in range(len(MATCHERS)):
@@ -33,13 +33,13 @@ def guess(word: str, value: Json, section: SectionView) -> Guess:
         if candidates:
             break
     else:
-        return Guess()
+        return KeyGuess()
     fitting = _by_key([each for each in candidates if fits(section.keys[each.word], value)], section)
     if not fitting:
-        return Guess(unfit=tuple(each.word for each in _by_key(candidates, section))[:_MAX_SUGGESTIONS])
+        return KeyGuess(unfit=tuple(each.word for each in _by_key(candidates, section))[:_MAX_SUGGESTIONS])
     costs = [each.cost + _conversion_cost(section.keys[each.word], value, section) for each in fitting]
     suggestions = tuple(each.word for each, cost in zip(fitting, costs, strict=True) if cost == min(costs))
-    return Guess(suggestions[:_MAX_SUGGESTIONS], len(fitting) == 1 and _is_slip(word, fitting[0]))
+    return KeyGuess(suggestions[:_MAX_SUGGESTIONS], len(fitting) == 1 and _is_slip(word, fitting[0]))
 
 
 _MAX_SUGGESTIONS = 3

@@ -8,7 +8,7 @@ from functools import cache
 from dsconfig.core.diagnostic import EffectName, Fix, Move, Operation, Remove, Rename, Set, dotted
 from dsconfig.core.json_types import Json, JsonObject, KeyPath
 from dsconfig.core.wording import one_of, quoted
-from dsconfig.evaluation.key_walk import Walk
+from dsconfig.evaluation.key_walk import KeyWalk
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding, SkipRule
 from dsconfig.model.key_table import ROOT, child_section, find, is_secret, view
 from dsconfig.rules._suggest_section import format_key
@@ -127,7 +127,7 @@ def _required(section: str, release: int) -> frozenset[str]:
 
 def _events(ctx: Context, release: int, to: KeyPath, value: Json) -> Iterator[tuple[str, KeyPath]]:
     """Yield what a walk records for the value at `to`; `_CLOSED` if DeepSpeed does not read a parent."""
-    walk = Walk(release, ctx.consumer, ctx.walk.unfilled)
+    walk = KeyWalk(release, ctx.consumer, ctx.walk.unfilled)
     config, place = _minimal_config(ctx.data, to, value)
     walk.section(ROOT, config, (), ())
     if release == ctx.release:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # Model of a config. It is read lazily: most configs name no model, and most rules need none.
 
 
-class Weight(NamedTuple):
+class NamedParameter(NamedTuple):
     """Parameter of a model, named as in Transformers 5."""
 
     name: str
@@ -30,7 +30,7 @@ class Weight(NamedTuple):
     """Whether it belongs to a linear layer or a convolution."""
 
 
-class Model(NamedTuple):
+class TrainedModel(NamedTuple):
     """Model that the config trains."""
 
     shown: str
@@ -67,7 +67,7 @@ def has_model(ctx: Context) -> bool:
     return ctx.facts.model is not None
 
 
-def model(ctx: Context) -> Model:
+def model(ctx: Context) -> TrainedModel:
     """Return the model.
 
     Raises:
@@ -93,7 +93,7 @@ def shape(ctx: Context) -> Architecture:
     return opened.shape
 
 
-def weights(ctx: Context) -> tuple[Weight, ...]:
+def weights(ctx: Context) -> tuple[NamedParameter, ...]:
     """Return the parameters of the model, tied ones once.
 
     Raises:
@@ -102,7 +102,7 @@ def weights(ctx: Context) -> tuple[Weight, ...]:
     return _weights(shape(ctx))
 
 
-def largest(ctx: Context) -> Weight:
+def largest(ctx: Context) -> NamedParameter:
     """Return the largest parameter, without experts: one tensor in Transformers 5, many before.
 
     Raises:
@@ -111,7 +111,7 @@ def largest(ctx: Context) -> Weight:
     return _largest(shape(ctx))
 
 
-def largest_linear(ctx: Context) -> Weight | None:
+def largest_linear(ctx: Context) -> NamedParameter | None:
     """Return the largest weight of a linear layer or convolution, without experts.
 
     Raises:
@@ -130,7 +130,7 @@ def parameter_count(ctx: Context) -> int:
     return _total(shape(ctx))
 
 
-def _model(ctx: Context) -> Model | None:
+def _model(ctx: Context) -> TrainedModel | None:
     named = ctx.facts.model
     if named is None:
         return None
@@ -153,7 +153,7 @@ def requested_model(model: str | Mapping[str, Json]) -> Named:
     return named
 
 
-def open_model(named: Named) -> Model:
+def open_model(named: Named) -> TrainedModel:
     """Read the model of this name.
 
     Raises:
@@ -176,21 +176,21 @@ def open_model(named: Named) -> Model:
 
 
 @lru_cache(maxsize=8)
-def _read(path: str, shown: str, *_: int) -> Model:
+def _read(path: str, shown: str, *_: int) -> TrainedModel:
     """Read the model of a file; cached until the file changes."""
     return _described(shown, read_config_json(path))
 
 
-def _described(shown: str, config: Mapping[str, Json]) -> Model:
+def _described(shown: str, config: Mapping[str, Json]) -> TrainedModel:
     from dsconfig.memory import architecture_of
 
     try:
-        return Model(shown, config, architecture_of(config))
+        return TrainedModel(shown, config, architecture_of(config))
     except (ValueError, TypeError) as error:  # `NotModelledError` says what is not supported
-        return Model(shown, config, None, str(error))
+        return TrainedModel(shown, config, None, str(error))
 
 
-def _preset(name: str) -> Model:
+def _preset(name: str) -> TrainedModel:
     """Return a built-in preset."""
     from dsconfig.memory import preset_of
 
@@ -199,15 +199,17 @@ def _preset(name: str) -> Model:
         raise UnreadableModelError(
             f"{name[:200]}: not a file, not a folder with a {CONFIG_NAME}, and not a known model name"
         )
-    return Model(name, {"model_type": preset.name}, preset)
+    return TrainedModel(name, {"model_type": preset.name}, preset)
 
 
 @lru_cache(maxsize=8)
-def _weights(shape: Architecture) -> tuple[Weight, ...]:
+def _weights(shape: Architecture) -> tuple[NamedParameter, ...]:
     from dsconfig.memory import weights_of
 
     weights = weights_of(shape, 2, False).weights
-    return tuple(Weight(weight.name, weight.numel, weight.shape, weight.is_linear) for weight in weights)
+    return tuple(
+        NamedParameter(weight.name, weight.numel, weight.shape, weight.is_linear) for weight in weights
+    )
 
 
 @lru_cache(maxsize=8)
@@ -216,7 +218,7 @@ def _total(shape: Architecture) -> int:
 
 
 @lru_cache(maxsize=8)
-def _largest(shape: Architecture) -> Weight:
+def _largest(shape: Architecture) -> NamedParameter:
     return max(_weights(shape), key=lambda each: 0 if ".experts" in each.name else each.numel)
 
 
@@ -261,7 +263,7 @@ FUSED = 5
 """First major version of Transformers in which all experts of a layer are one tensor."""
 
 
-def sparse_block_of(model: Model) -> str | None:
+def sparse_block_of(model: TrainedModel) -> str | None:
     """Return the class of the block that skips idle experts; None if it has none, or it is unknown."""
     return next((BLOCKS[kind] for kind in model.kinds if kind in BLOCKS), None)
 

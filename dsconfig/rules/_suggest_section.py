@@ -11,7 +11,7 @@ from dsconfig.evaluation.rule_context import Context
 from dsconfig.model.key_table import ROOT, KeyInfo, child_section, keys, section_keys, types_of
 
 
-class _Location(NamedTuple):
+class _KeyLocation(NamedTuple):
     """Path at which some releases read a key of this name."""
 
     path: str
@@ -21,9 +21,9 @@ class _Location(NamedTuple):
 
 
 @cache
-def _locations() -> dict[str, list[_Location]]:
+def _locations() -> dict[str, list[_KeyLocation]]:
     """Return every key name of any release with its paths, without those in free-form objects."""
-    locations: dict[str, list[_Location]] = {}
+    locations: dict[str, list[_KeyLocation]] = {}
 
     def visit(section: str, path: tuple[str, ...], above: tuple[Interval, ...]) -> None:
         for word, info in section_keys(section).items():
@@ -31,7 +31,7 @@ def _locations() -> dict[str, list[_Location]]:
             here = info.spans if always else _common(above, info.spans)
             if not here or info.flags & NOT_TO_WRITE:
                 continue
-            locations.setdefault(word, []).append(_Location(".".join((*path, word)), info, here))
+            locations.setdefault(word, []).append(_KeyLocation(".".join((*path, word)), info, here))
             inner = child_section(info.type) if info.type[0] in _MAY_HOLD_SECTIONS else None
             if inner:
                 visit(inner, (*path, word), here)

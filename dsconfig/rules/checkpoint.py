@@ -13,7 +13,7 @@ from dsconfig.rules._fixes import removal
 # Enum values.
 
 
-class _Enum(NamedTuple):
+class _EnumKey(NamedTuple):
     """Key with a case-insensitive enum value."""
 
     path: str
@@ -22,9 +22,9 @@ class _Enum(NamedTuple):
 
 
 _ENUMS = (
-    _Enum("checkpoint.tag_validation", ("WARN", "IGNORE", "FAIL")),
-    _Enum("checkpoint.writer.type", ("MOCK", "PYTHON", "FAST"), accepts_null=True),
-    _Enum("checkpoint.writer.data_parallel", ("REPLICA", "SOCKET", "MACHINE"), accepts_null=True),
+    _EnumKey("checkpoint.tag_validation", ("WARN", "IGNORE", "FAIL")),
+    _EnumKey("checkpoint.writer.type", ("MOCK", "PYTHON", "FAST"), accepts_null=True),
+    _EnumKey("checkpoint.writer.data_parallel", ("REPLICA", "SOCKET", "MACHINE"), accepts_null=True),
 )
 
 

@@ -197,7 +197,7 @@ _FACTOR = "gradient_predivide_factor"
 _SCATTER = f"{ZERO}.reduce_scatter"
 
 
-class _Scaling(NamedTuple):
+class _GradientScaling(NamedTuple):
     """Scaling of gradients before and after their reduction."""
 
     prescale: bool
@@ -214,7 +214,7 @@ class _Scaling(NamedTuple):
         return [key for key, on in ((_PRESCALE, self.prescale), (_FACTOR, self.factor != 1)) if on]
 
 
-def _scaling(ctx: Context) -> _Scaling:
+def _scaling(ctx: Context) -> _GradientScaling:
     """Return the scaling that the config requests.
 
     Raises:
@@ -226,7 +226,7 @@ def _scaling(ctx: Context) -> _Scaling:
     if not isinstance(factor, int | float):
         raise SkipRule
     reduced_by_zero = zero_stage >= 1 and not bf16_optimizer(ctx)
-    return _Scaling(
+    return _GradientScaling(
         prescale=ctx.is_on(_PRESCALE),
         factor=factor,
         summed=isinstance(op, str) and op.lower() == "sum",
@@ -235,7 +235,7 @@ def _scaling(ctx: Context) -> _Scaling:
     )
 
 
-def _is_unsupported(ctx: Context, scaling: _Scaling) -> bool:
+def _is_unsupported(ctx: Context, scaling: _GradientScaling) -> bool:
     """Whether the ZeRO optimizer asserts that gradients are neither prescaled nor predivided."""
     if not scaling.scattered or (scaling.summed and scaling.stage < 3):
         return False

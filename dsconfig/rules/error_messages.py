@@ -72,7 +72,7 @@ class ErrorMessage(NamedTuple):
         return (self.text, *self.variants)
 
 
-class Match(NamedTuple):
+class ErrorMessageMatch(NamedTuple):
     """Entry that a text contains: exactly (score 1), or in similar words (below 1)."""
 
     entry: ErrorMessage
@@ -89,7 +89,7 @@ def entries() -> tuple[ErrorMessage, ...]:
     return tuple(ErrorMessage(**row | {name: tuple(row.get(name, ())) for name in lists}) for row in rows)
 
 
-def find(text: str) -> list[Match]:
+def find(text: str) -> list[ErrorMessageMatch]:
     """Find known messages in a pasted line or traceback, most likely first; empty if there is none.
 
     An exact match wins over similar words, and a cause over a symptom. Several similar messages are returned only if
@@ -105,23 +105,23 @@ def find(text: str) -> list[Match]:
     return [each for each in similar if each.score >= similar[0].score - _CLOSE][:3]
 
 
-def _exact(text: str) -> Iterator[tuple[int, Match]]:
+def _exact(text: str) -> Iterator[tuple[int, ErrorMessageMatch]]:
     """Yield the messages in the text, each with its number of characters without placeholders."""
     for each in entries():
         for variant in each.texts:
             if match := _pattern(variant).search(text):
-                yield len(variant.replace("{}", "")), Match(each, 1.0, match[0])
+                yield len(variant.replace("{}", "")), ErrorMessageMatch(each, 1.0, match[0])
                 break
 
 
-def _with_part(text: str) -> Iterator[Match]:
+def _with_part(text: str) -> Iterator[ErrorMessageMatch]:
     """Yield messages of which the text contains a long part between two placeholders; the rest may be cut off."""
     lower = text.lower()
     for each in entries():
         texts = [part.strip().lower() for variant in each.texts for part in variant.split("{}")]
         part = next((part for part in texts if len(part) >= _LONG_PART and part in lower), None)
         if part is not None:
-            yield Match(each, _PART_SCORE, part)
+            yield ErrorMessageMatch(each, _PART_SCORE, part)
 
 
 # Launchers prefix each line with the rank, loggers with time and level, Ray with the worker.
@@ -168,7 +168,7 @@ def _words(text: str) -> list[str]:
     return [word for word in _WORD.findall(text.lower()) if not _NUMBER.match(word) and len(word) > 1]
 
 
-class _Index:
+class _WordStatistics:
     """Word statistics of the messages: rare words count more in a comparison."""
 
     @cached_property
@@ -193,14 +193,14 @@ class _Index:
         return sum(log(total / self.counts.get(word, 1)) for word in words)
 
 
-_INDEX = _Index()
+_INDEX = _WordStatistics()
 _NAMED = re.compile(r"^[\w.]*(?:Error|Exception|Warning|Mismatch)\b.{0,40}?:")
 
 
-def _similar(lines: list[str]) -> Iterator[Match]:
+def _similar(lines: list[str]) -> Iterator[ErrorMessageMatch]:
     """Yield messages in similar words, for a text that is cut off, reworded by a release or copied in part."""
     candidates = [line for line in lines if _NAMED.match(line)] or lines
-    best: dict[str, Match] = {}
+    best: dict[str, ErrorMessageMatch] = {}
     for line in dict.fromkeys([*candidates[-20:], *([" ".join(lines)] if len(lines) <= 5 else [])]):
         words = _words(line)[:120]
         weight = _INDEX.weight(words)
@@ -214,5 +214,5 @@ def _similar(lines: list[str]) -> Iterator[Match]:
             recall, precision = common / _INDEX.weight(entry_words), common / weight
             score = 0.99 * (max(recall, precision) + (recall * precision) ** 0.5) / 2
             if score >= LEAST_SCORE and (entry.id not in best or score > best[entry.id].score):
-                best[entry.id] = Match(entry, score, line)
+                best[entry.id] = ErrorMessageMatch(entry, score, line)
     yield from best.values()

@@ -80,7 +80,7 @@ def throughput_outside_an_object(ctx: Context) -> Iterator[Finding]:
         )
 
 
-class _Cost(NamedTuple):
+class _CostlySwitch(NamedTuple):
     """A diagnostic switch and its cost while it is on."""
 
     path: str
@@ -89,11 +89,15 @@ class _Cost(NamedTuple):
 
 
 _COSTS = (
-    _Cost("wall_clock_breakdown", "the device is synchronized around every forward, backward and step"),
-    _Cost("memory_breakdown", "device memory is queried and logged several times per step"),
-    _Cost("flops_profiler.enabled", "the timers of `wall_clock_breakdown` run in every step too"),
-    _Cost("comms_logger.enabled", "the device is synchronized after every collective, logged or not"),
-    _Cost("zero_optimization.enable_sanity_checks", "the device is synchronized to check every gradient"),
+    _CostlySwitch(
+        "wall_clock_breakdown", "the device is synchronized around every forward, backward and step"
+    ),
+    _CostlySwitch("memory_breakdown", "device memory is queried and logged several times per step"),
+    _CostlySwitch("flops_profiler.enabled", "the timers of `wall_clock_breakdown` run in every step too"),
+    _CostlySwitch("comms_logger.enabled", "the device is synchronized after every collective, logged or not"),
+    _CostlySwitch(
+        "zero_optimization.enable_sanity_checks", "the device is synchronized to check every gradient"
+    ),
 )
 
 

@@ -9,7 +9,7 @@ from dsconfig.core.diagnostic import EffectName, Fix, Remove, Set
 from dsconfig.core.json_types import Json, KeyPath, Spec
 from dsconfig.core.wording import described, expected, kind, one_of, quoted
 from dsconfig.evaluation.coercion import Why
-from dsconfig.evaluation.key_walk import Coercion, KnownKey, Rejection
+from dsconfig.evaluation.key_walk import CoercionEvent, KnownKey, RejectionEvent
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
 from dsconfig.model.key import HALF, SCRIPT
@@ -21,7 +21,7 @@ from dsconfig.rules._suggest_section import format_key
 # Rejected values, and their effect.
 
 
-def rejected_values(ctx: Context, *reasons: Why) -> Iterator[Rejection]:
+def rejected_values(ctx: Context, *reasons: Why) -> Iterator[RejectionEvent]:
     """Yield the rejected values with one of these reasons, except sections (see `section-not-an-object`).
 
     At most `ctx.most` values are listed per dialect and effect.
@@ -40,24 +40,24 @@ def rejected_values(ctx: Context, *reasons: Why) -> Iterator[Rejection]:
             ctx.is_truncated = True
 
 
-def is_section(rejection: Rejection) -> bool:
+def is_section(rejection: RejectionEvent) -> bool:
     """Whether the key expects a section."""
     return child_section(rejection.key.type) is not None
 
 
-def effect_of(ctx: Context, entry: KnownKey | Rejection) -> EffectName:
+def effect_of(ctx: Context, entry: KnownKey | RejectionEvent) -> EffectName:
     """The effect of a value that the code behind the key does not expect."""
     if entry.section.dialect != "hand":
         return "rejected"
     return entry.key.info.wrong_type or ("ignored" if is_dormant(ctx, entry.path) else "crashes")
 
 
-def prevents_run(ctx: Context, rejection: Rejection) -> bool:
+def prevents_run(ctx: Context, rejection: RejectionEvent) -> bool:
     """Whether no run can start with the configured value."""
     return effect_of(ctx, rejection) in ("rejected", "crashes")
 
 
-def unchecked_note(ctx: Context, rejection: Rejection) -> str:
+def unchecked_note(ctx: Context, rejection: RejectionEvent) -> str:
     """The end of a message for a value that DeepSpeed does not check on load."""
     if effect_of(ctx, rejection) == "rejected":
         return ""
@@ -220,7 +220,7 @@ _EXAMPLES = {"enabled": "true", "device": '"cpu"', "stage": "0"}
 """Keys that many sections have, with a value for an example."""
 
 
-def _example_object(rejection: Rejection) -> str:
+def _example_object(rejection: RejectionEvent) -> str:
     """An object for the section, with its most telling key if it has one of the usual keys."""
     child = child_section(rejection.key.type)
     name = next((name for name in _EXAMPLES if child and name in section_keys(child)), None)
@@ -306,7 +306,7 @@ def _matching_member(value: Json, members: tuple[Json, ...]) -> Json:
     return next((member for member in members if str(member).lower() == text), None)
 
 
-def _replacement(ctx: Context, rejection: Rejection, value: Json) -> Fix:
+def _replacement(ctx: Context, rejection: RejectionEvent, value: Json) -> Fix:
     operations = (Set(rejection.rejected_path, value),)
     return Fix(f"replace with {quoted(value)}", operations, safe=prevents_run(ctx, rejection))
 
@@ -335,7 +335,7 @@ def coerced_value(ctx: Context) -> Iterator[Finding]:
             yield _coerced(ctx, coercion, coercion.verdict.value)
 
 
-def _coerced(ctx: Context, coercion: Coercion, effective: Json) -> Finding:
+def _coerced(ctx: Context, coercion: CoercionEvent, effective: Json) -> Finding:
     is_unvalidated = coercion.section.dialect == "hand"
     intended = _intended_boolean(coercion.value)
     is_inverted = is_unvalidated and intended is not None and intended != effective

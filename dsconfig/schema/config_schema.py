@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from dsconfig.core.releases import NUMBERS, Interval, name
-from dsconfig.evaluation.rule import Condition, Counts, Is, Less, Needed, NotEmpty, Test, Written
+from dsconfig.evaluation.rule import (
+    EffectiveValueIs,
+    KeyEquals,
+    KeyIsBelow,
+    KeyIsRequired,
+    KeyIsWritten,
+    SchemaCondition,
+    SectionIsNotEmpty,
+    Test,
+)
 from dsconfig.job.consumers import ELASTIC, HUGGING_FACE
 from dsconfig.model.key_description import AUTO, deprecation, describe, meanings, use_instead
 from dsconfig.model.key_table import (
@@ -356,7 +365,7 @@ def section_conditions(section_view: SectionView, release: int, consumer: str | 
 
 
 @cache
-def _declared_conditions(section: str) -> tuple[tuple[Condition, Interval], ...]:
+def _declared_conditions(section: str) -> tuple[tuple[SchemaCondition, Interval], ...]:
     """The conditions that rules declare for a section, in the order of their codes, with their releases."""
     conditions = [
         (condition, rule.releases)
@@ -364,31 +373,31 @@ def _declared_conditions(section: str) -> tuple[tuple[Condition, Interval], ...]
         for condition in rule.conditions
         if condition.section == section
     ]
-    return tuple(sorted(conditions, key=lambda one: isinstance(one[0].then, Needed)))
+    return tuple(sorted(conditions, key=lambda one: isinstance(one[0].then, KeyIsRequired)))
 
 
-def _keys(condition: Condition) -> Iterator[str]:
+def _keys(condition: SchemaCondition) -> Iterator[str]:
     """The keys of the section in a condition, which a release without one of them does not need."""
     for part in (*condition.when, condition.then):
-        if not isinstance(part, NotEmpty):
+        if not isinstance(part, SectionIsNotEmpty):
             yield part.key.partition(".")[0]
 
 
 def _all_of(tests: tuple[Test, ...]) -> Schema:
     schema: Schema = {}
     for test in tests:
-        if isinstance(test, NotEmpty):
+        if isinstance(test, SectionIsNotEmpty):
             schema["minProperties"] = 1
         else:
-            _add(schema, test.key.split("."), _value(test), required=not isinstance(test, Counts))
+            _add(schema, test.key.split("."), _value(test), required=not isinstance(test, EffectiveValueIs))
     return schema
 
 
-def _value(test: Written | Is | Counts | Less) -> Schema:
-    if isinstance(test, Written):
+def _value(test: KeyIsWritten | KeyEquals | EffectiveValueIs | KeyIsBelow) -> Schema:
+    if isinstance(test, KeyIsWritten):
         # VS Code also suggests values of conditions, and some of these are old names.
         return {"not": {"const": "auto"}, "doNotSuggest": True}
-    if isinstance(test, Less):
+    if isinstance(test, KeyIsBelow):
         return {"type": "number", "exclusiveMaximum": test.bound}
     return {"const": test.values[0]} if len(test.values) == 1 else {"enum": list(test.values)}
 
@@ -408,10 +417,10 @@ def _add(schema: Schema, path: list[str], value: Schema, *, required: bool) -> N
         schema["required"].append(key)
 
 
-def _demand(condition: Condition) -> Schema:
+def _demand(condition: SchemaCondition) -> Schema:
     then = condition.then
     *outer, key = then.key.split(".")
-    if isinstance(then, Needed):
+    if isinstance(then, KeyIsRequired):
         schema = needs(key)
     else:
         schema = {"properties": {key: False}, "errorMessage": then.message}

@@ -1,4 +1,4 @@
-"""`Drain`: SIGTERM makes a node leave cleanly while its workers run; a second one ends it at once."""
+"""`DrainRequest`: SIGTERM makes a node leave cleanly while its workers run; a second one ends it at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from types import FrameType
 
 
-class Drain:
+class DrainRequest:
     """Whether this process was asked to leave.
 
     Whenever torch starts workers, it installs its own handler, which ends them at once, so `listen` has to replace it

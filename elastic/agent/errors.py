@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from elastic.agent.job_state import State
+from elastic.agent.job_state import JobState
 
 # Escaping of text from other machines.
 
@@ -94,7 +94,7 @@ class Drained(Exception):  # noqa: N818 - not an error
     """Signal that this node was requested to leave, and may leave now."""
 
 
-def raise_if_failed(state: State, *, came_late: bool = False) -> None:
+def raise_if_failed(state: JobState, *, came_late: bool = False) -> None:
     """Raise the error of a job that did not succeed, the same on every node."""
     outcome = state.outcome
     if outcome is None or outcome.kind == "succeeded":

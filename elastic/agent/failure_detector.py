@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from elastic.agent.job_state import Member, Phase, State
+from elastic.agent.job_state import JobMember, JobState, Phase
 from elastic.worker.lease import now
 
 # A node watches the next few members in the order of joining, as on a ring. So every member is watched, and removing
@@ -24,33 +24,33 @@ class FailureDetector:
         # A longer step means that this process was frozen, and says nothing about other nodes.
         self._longest_step = longest_step
         self._last = clock()
-        self._silent: dict[Silence, float] = {}
-        self._late: dict[Delay, float] = {}
+        self._silent: dict[HeartbeatSilence, float] = {}
+        self._late: dict[FormationDelay, float] = {}
 
-    def observe(self, state: State, watched: list[Member], heartbeats: Mapping[str, int]) -> None:
+    def observe(self, state: JobState, watched: list[JobMember], heartbeats: Mapping[str, int]) -> None:
         """Record the heartbeats of the watched members, and which members a round waits for."""
         time = self._clock()
         elapsed = min(time - self._last, self._longest_step)
         self._last = time
         observed = [
-            Silence(member.node, member.join_order, heartbeats[member.node], member.cleared)
+            HeartbeatSilence(member.node, member.join_order, heartbeats[member.node], member.cleared)
             for member in watched
         ]
         # A new observation starts at zero seconds.
         self._silent = {one: self._silent[one] + elapsed if one in self._silent else 0.0 for one in observed}
-        delays = [Delay(node, state.phase, state.round) for node in state.awaited]
+        delays = [FormationDelay(node, state.phase, state.round) for node in state.awaited]
         self._late = {one: self._late.get(one, 0.0) + elapsed for one in delays}
 
-    def silent(self, at_least: float) -> list[Silence]:
+    def silent(self, at_least: float) -> list[HeartbeatSilence]:
         """Watched members whose heartbeat has not changed for this many seconds."""
         return [one for one, seconds in self._silent.items() if seconds >= at_least]
 
-    def late(self, at_least: float) -> list[Delay]:
+    def late(self, at_least: float) -> list[FormationDelay]:
         """Members that have delayed the same round for this many seconds."""
         return [one for one, seconds in self._late.items() if seconds >= at_least]
 
 
-def watched_by(state: State, node: str) -> list[Member]:
+def watched_by(state: JobState, node: str) -> list[JobMember]:
     """Members that a node watches."""
     names = [member.node for member in state.members]
     if node not in names:
@@ -63,11 +63,11 @@ def watched_by(state: State, node: str) -> list[Member]:
 # heartbeat in the meantime. So evidence identifies the exact membership that was observed.
 
 Mark = Literal["suspects", "expelled", "leaving"]
-"""Field of `State` that lists the marked members."""
+"""Field of `JobState` that lists the marked members."""
 
 
 @dataclass(frozen=True, slots=True)
-class Silence:
+class HeartbeatSilence:
     """A member's heartbeat has not changed for too long."""
 
     mark: ClassVar[Mark] = "suspects"
@@ -81,14 +81,14 @@ class Silence:
     cleared: int = 0
     """Number of suspicions that the member had cleared when it was observed."""
 
-    def holds(self, state: State) -> bool:
+    def holds(self, state: JobState) -> bool:
         """Whether the membership is the same, and the member has not cleared a suspicion since."""
         member = state.member(self.node)
         return member is not None and (member.join_order, member.cleared) == (self.join_order, self.cleared)
 
 
 @dataclass(frozen=True, slots=True)
-class Delay:
+class FormationDelay:
     """A group that is forming waits for a member."""
 
     mark: ClassVar[Mark] = "expelled"
@@ -98,10 +98,10 @@ class Delay:
     phase: Phase
     round: int
 
-    def holds(self, state: State) -> bool:
+    def holds(self, state: JobState) -> bool:
         """Whether that group still waits for the member."""
         is_same_round = (state.phase, state.round) == (self.phase, self.round)
         return is_same_round and self.node in state.awaited
 
 
-Evidence = Silence | Delay
+Evidence = HeartbeatSilence | FormationDelay

@@ -19,11 +19,11 @@ from functools import partial
 
 from elastic.agent import state_transitions
 from elastic.agent.errors import AgentError, HostError, StoreLostError
-from elastic.agent.failure_detector import Evidence, FailureDetector, Silence, watched_by
-from elastic.agent.job_state import State
+from elastic.agent.failure_detector import Evidence, FailureDetector, HeartbeatSilence, watched_by
+from elastic.agent.job_state import JobState
 from elastic.agent.rendezvous_settings import RendezvousSettings
 from elastic.agent.resize_policy import ResizePolicy
-from elastic.agent.state_store import CROWD, Poll, StateStore
+from elastic.agent.state_store import CROWD, PolledKeys, StateStore
 from elastic.worker.lease import Lease, now
 
 
@@ -46,7 +46,7 @@ class Heartbeat:
         self._wake = threading.Event()
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name="dsconfig-heartbeat", daemon=True)
-        self.state: State | None = None
+        self.state: JobState | None = None
         """Last state that was read; `None` before the first."""
         self.lease: Lease | None = None
         """Lease to renew; `None` while no workers may run."""
@@ -108,7 +108,7 @@ class Heartbeat:
         self._detector.observe(state, watched, look.heartbeats)
         self._remove_lost_members(state)
 
-    def _current_state(self, look: Poll, state: State | None) -> State:
+    def _current_state(self, look: PolledKeys, state: JobState | None) -> JobState:
         """State, read again if it has changed, and periodically, since a hint may have been lost.
 
         In a large job, each node reads so rarely that all of them together read as often as `CROWD` nodes. The first
@@ -136,7 +136,7 @@ class Heartbeat:
         self._store.send_heartbeat(self._count)
         self._sent_at = sent_at
 
-    def _renew_lease(self, state: State) -> None:
+    def _renew_lease(self, state: JobState) -> None:
         """Renew the lease as of the last heartbeat, or revoke it."""
         decision = self._policy.decide(state)
         lease = self.lease
@@ -151,7 +151,7 @@ class Heartbeat:
             self.lapsed = self.lapsed or not lease.valid
             lease.renew(self._sent_at + self._settings.lease_duration)
 
-    def _remove_lost_members(self, state: State) -> None:
+    def _remove_lost_members(self, state: JobState) -> None:
         """Mark members that seem lost, and remove those that were marked before and have not changed."""
         if state.member(self._node) is None or state.outcome:
             return
@@ -171,5 +171,5 @@ class Heartbeat:
 
     def _grace(self, evidence: Evidence) -> float:
         # The lease of a silent node has expired already; a late node still had one when it was marked.
-        is_silent = isinstance(evidence, Silence)
+        is_silent = isinstance(evidence, HeartbeatSilence)
         return self._settings.poll_interval if is_silent else self._settings.heartbeat_timeout

@@ -1,4 +1,4 @@
-"""`State`: the state that all nodes of a job share, one JSON document in the store, compressed if it is long."""
+"""`JobState`: the state that all nodes of a job share, one JSON document in the store, compressed if it is long."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from elastic.json_types import Json
 # A *member* is a node that is present. It has *arrived* if it has no running workers and waits for the next round. A
 # *group* consists of the members that train in a *round*; the other members are on standby.
 
-_Row = TypeVar("_Row", "Member", "Outcome", "Event")
+_Row = TypeVar("_Row", "JobMember", "JobOutcome", "JobEvent")
 
 Phase = Literal["forming", "proposed", "running", "closed"]
 """forming: waiting for arrivals; proposed: the members of a group confirm; running; closed."""
@@ -28,7 +28,7 @@ EVENTS_KEPT = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class JobMember:
     """Node that is present."""
 
     node: str
@@ -48,7 +48,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class JobOutcome:
     """Outcome of the job."""
 
     kind: Literal["succeeded", "failed", "refused"]
@@ -58,7 +58,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class JobEvent:
     """Recent event, for the status view."""
 
     time: float
@@ -70,7 +70,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class JobState:
     """State document; every change creates a new one with the next revision."""
 
     incarnation: int
@@ -89,7 +89,7 @@ class State:
     """Nodes of the last group, in the order of their ranks."""
     acknowledged: tuple[str, ...] = ()
     """Nodes of a proposed group that have confirmed; the round runs when all have."""
-    members: tuple[Member, ...] = ()
+    members: tuple[JobMember, ...] = ()
     """Present nodes in the order of joining."""
     next_join_order: int = 0
     """`join_order` of the next node that joins."""
@@ -113,12 +113,12 @@ class State:
     """Checkpoints committed since the store was created."""
     changed_at: int = 0
     """Value of `commits` when a node last joined or was asked to leave: after another commit, a change is free."""
-    outcome: Outcome | None = None
+    outcome: JobOutcome | None = None
     """Outcome of the job; `None` while it runs."""
-    events: tuple[Event, ...] = ()
+    events: tuple[JobEvent, ...] = ()
     """Last few events, for the status view."""
 
-    def member(self, node: str) -> Member | None:
+    def member(self, node: str) -> JobMember | None:
         """Member of that name, if present."""
         return next((member for member in self.members if member.node == node), None)
 
@@ -158,7 +158,7 @@ class State:
 _MEMBER_TYPES = (str, int, str, int, bool, int, int)
 
 
-def _values(row: Member | Outcome | Event) -> tuple[object, ...]:
+def _values(row: JobMember | JobOutcome | JobEvent) -> tuple[object, ...]:
     values: tuple[object, ...] = attrgetter(*row.__slots__)(row)
     return values
 
@@ -167,7 +167,7 @@ def _row(kind: type[_Row], values: list[Any]) -> _Row:
     return kind(**dict(zip(kind.__slots__, values, strict=True)))
 
 
-def _names(references: list[int | str], members: tuple[Member, ...]) -> tuple[str, ...]:
+def _names(references: list[int | str], members: tuple[JobMember, ...]) -> tuple[str, ...]:
     """Node names for member indices; nodes that have left are stored by name."""
     if not all(
         type(place) is str or (type(place) is int and 0 <= place < len(members)) for place in references
@@ -178,7 +178,7 @@ def _names(references: list[int | str], members: tuple[Member, ...]) -> tuple[st
     )
 
 
-def _typed(state: State) -> State:
+def _typed(state: JobState) -> JobState:
     """Validate the types of all fields, since rounds and names become paths and variables.
 
     Raises `ValueError`.
@@ -202,18 +202,18 @@ def _typed(state: State) -> State:
     return state
 
 
-def decode(text: str | bytes) -> State:
-    """Decode the result of `State.encode`.  Raises `ValueError` for anything else."""
+def decode(text: str | bytes) -> JobState:
+    """Decode the result of `JobState.encode`.  Raises `ValueError` for anything else."""
     try:
         document = json.loads(unpack(text))
-        members = document["members"] = tuple(_row(Member, values) for values in document["members"])
+        members = document["members"] = tuple(_row(JobMember, values) for values in document["members"])
         for name in ("group", "acknowledged"):
             document[name] = _names(document[name], members)
         for name in ("suspects", "expelled", "leaving"):
             document[name] = tuple(document[name])
-        document["events"] = tuple(_row(Event, values) for values in document["events"])
-        document["outcome"] = document["outcome"] and _row(Outcome, document["outcome"])
-        return _typed(State(**document))
+        document["events"] = tuple(_row(JobEvent, values) for values in document["events"])
+        document["outcome"] = document["outcome"] and _row(JobOutcome, document["outcome"])
+        return _typed(JobState(**document))
     except (TypeError, KeyError, AttributeError, ValueError, RecursionError) as error:
         raise ValueError(f"invalid state of a job: {error}") from error
 

@@ -9,13 +9,13 @@ from hashlib import sha256
 
 from elastic.agent import state_transitions
 from elastic.agent.errors import RefusedError
-from elastic.agent.job_state import Cause, Outcome, State
+from elastic.agent.job_state import Cause, JobOutcome, JobState
 from elastic.json_types import Json
 
 # Contract: the first node's contract is the job's.
 
 
-def agree(state: State, node: str, contract: Mapping[str, Json]) -> State:
+def agree(state: JobState, node: str, contract: Mapping[str, Json]) -> JobState:
     """Compare the contract of `node` with the job's, and return the resulting state.
 
     Before the first round, a different contract ends the job on all nodes. Later, `RefusedError` is raised on this node
@@ -28,7 +28,7 @@ def agree(state: State, node: str, contract: Mapping[str, Json]) -> State:
     if text is None or state.outcome:
         return state
     if state.round == 0:
-        return state_transitions.close(state, node, Outcome("refused", text))
+        return state_transitions.close(state, node, JobOutcome("refused", text))
     raise RefusedError(text)
 
 
@@ -58,7 +58,7 @@ def _show(contract: Mapping[str, Json], key: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class ArrivalRequest:
     """A node without running workers requests the next round."""
 
     node: str
@@ -73,7 +73,7 @@ class Arrival:
     contract: Mapping[str, Json] | None = None
     """Contract of a node that is to become a member."""
 
-    def grant(self, state: State) -> State:
+    def grant(self, state: JobState) -> JobState:
         """State with the node arrived, if its membership is unchanged, or it was removed before the request."""
         member = state.member(self.node)
         if member is not None:
@@ -93,29 +93,31 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True)
-class Acknowledgment:
+class RankConfirmation:
     """A node confirms its rank in the group of this round."""
 
     node: str
     revision: int
     round: int
 
-    def grant(self, state: State) -> State:
+    def grant(self, state: JobState) -> JobState:
         """State with the rank confirmed, if that group still waits for it."""
         return state_transitions.acknowledge(state, self.node) if state.round == self.round else state
 
 
-Request = Arrival | Acknowledgment
+Request = ArrivalRequest | RankConfirmation
+_WIRE_NAMES: dict[type[Request], str] = {ArrivalRequest: "Arrival", RankConfirmation: "Acknowledgment"}
+"""Names of the requests in the store, which agents of different versions share."""
 
 
 def encode_all(requests: list[Request]) -> str:
     """Encode requests as JSON."""
-    return json.dumps([[type(one).__name__, asdict(one)] for one in requests], separators=(",", ":"))
+    return json.dumps([[_WIRE_NAMES[type(one)], asdict(one)] for one in requests], separators=(",", ":"))
 
 
 def decode_all(text: str | bytes) -> list[Request]:
     """Decode requests; empty text means none.  Raises `ValueError` for anything else."""
-    kinds = {kind.__name__: kind for kind in (Arrival, Acknowledgment)}
+    kinds = {name: kind for kind, name in _WIRE_NAMES.items()}
     try:
         return [kinds[name](**fields) for name, fields in json.loads(text or "[]")]
     except (TypeError, KeyError) as error:

@@ -1,4 +1,4 @@
-"""`Joiner`: brings this node into a group for each round; `GroupFormation` proposes groups."""
+"""`RoundJoiner`: brings this node into a group for each round; `GroupFormation` proposes groups."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import time
 from functools import partial
 
 from elastic.agent import state_transitions
-from elastic.agent.drain import Drain
+from elastic.agent.drain import DrainRequest
 from elastic.agent.errors import LATE, Drained, JobSucceeded, RefusedError, TooFewNodesError, raise_if_failed
 from elastic.agent.heartbeat import Heartbeat
 from elastic.agent.job_settings import LocalNode
-from elastic.agent.job_state import Cause, Outcome, State
-from elastic.agent.join_requests import Acknowledgment, Arrival, agree
+from elastic.agent.job_state import Cause, JobOutcome, JobState
+from elastic.agent.join_requests import ArrivalRequest, RankConfirmation, agree
 from elastic.agent.state_store import CROWD, StateStore
 from elastic.worker.lease import Lease, lease_path
 
@@ -21,17 +21,17 @@ _CALM = 4
 """Largest factor by which a node polls the state more slowly while a large group forms."""
 
 
-class Joiner:
+class RoundJoiner:
     """Announce the node, confirm its rank in a group, and wait for its lease."""
 
-    def __init__(self, node: LocalNode, store: StateStore, heartbeat: Heartbeat, drain: Drain) -> None:
+    def __init__(self, node: LocalNode, store: StateStore, heartbeat: Heartbeat, drain: DrainRequest) -> None:
         self._node = node
         self._store = store
         self._heartbeat = heartbeat
         self._drain = drain
         self._was_member = False
 
-    def join(self, cause: Cause | None) -> State:
+    def join(self, cause: Cause | None) -> JobState:
         """Wait until a group with this node runs under a lease; `cause` is why its last group ended.
 
         Raises `JobSucceeded`, `Drained`, or an `AgentError` if that is no longer possible.
@@ -53,23 +53,25 @@ class Joiner:
                 formation.advance(state)
                 self._pause(state)
 
-    def _arrival(self, state: State, port: int, entering: bool, cause: Cause | None) -> Arrival | None:
+    def _arrival(
+        self, state: JobState, port: int, entering: bool, cause: Cause | None
+    ) -> ArrivalRequest | None:
         """Arrival request, on entering and if this node was removed meanwhile or its new group broke."""
         name, host = self._node.name, self._node.host
         member = state.member(name)
         if member is None:
             contract = self._node.job.contract()
             agree(state, name, contract)  # raises here instead of on the node that grants the request
-            return Arrival(name, state.revision, state.round, None, host, port, contract=contract)
+            return ArrivalRequest(name, state.revision, state.round, None, host, port, contract=contract)
         if not entering and (member.arrived or state.phase != "forming"):
             return None
         cause = cause if entering else None
-        return Arrival(name, state.revision, state.round, member.join_order, host, port, cause)
+        return ArrivalRequest(name, state.revision, state.round, member.join_order, host, port, cause)
 
-    def _acknowledgment(self, state: State) -> Acknowledgment:
-        return Acknowledgment(self._node.name, state.revision, state.round)
+    def _acknowledgment(self, state: JobState) -> RankConfirmation:
+        return RankConfirmation(self._node.name, state.revision, state.round)
 
-    def _has_lease(self, state: State) -> bool:
+    def _has_lease(self, state: JobState) -> bool:
         """Whether workers may start; the first heartbeat as a member may be pending."""
         lease = Lease(lease_path(self._node.folder, state.round), create=True)
         self._heartbeat.grant(lease)
@@ -87,7 +89,7 @@ class Joiner:
         self._heartbeat.begin_round()
         return True
 
-    def _pause(self, state: State) -> None:
+    def _pause(self, state: JobState) -> None:
         """Wait for a moment; on standby, until the heartbeat has seen a change."""
         is_standby = state.phase == "running" and self._node.name in state.standby
         while True:
@@ -106,7 +108,7 @@ class Joiner:
         if self._drain.requested or (state is not None and self._node.name in state.leaving):
             raise Drained
 
-    def _raise_if_ended(self, state: State) -> None:
+    def _raise_if_ended(self, state: JobState) -> None:
         self._heartbeat.raise_if_lost()
         raise_if_failed(state, came_late=not self._was_member)
         if state.outcome is not None:
@@ -133,10 +135,10 @@ class GroupFormation:
         self._node = node
         self._job = node.job
         self._store = store
-        self._last_call = LastCall(node.settings.last_call_timeout)
+        self._last_call = LastCallTimer(node.settings.last_call_timeout)
         self._deadline = self._next_deadline()
 
-    def advance(self, state: State) -> None:
+    def advance(self, state: JobState) -> None:
         """Propose a group if possible.  Raises `TooFewNodesError` after `join_timeout` without one."""
         if state.phase != "forming":
             self._deadline = self._next_deadline()
@@ -148,7 +150,7 @@ class GroupFormation:
     def _next_deadline(self) -> float:
         return time.monotonic() + self._node.settings.join_timeout
 
-    def _try_to_propose(self, state: State) -> None:
+    def _try_to_propose(self, state: JobState) -> None:
         arrived = [member.node for member in state.members if member.arrived]
         is_settled = self._last_call.has_passed(tuple(arrived)) or not self._awaits_more(state, len(arrived))
         if len(arrived) < len(state.members) or not is_settled or self._node.name not in arrived:
@@ -156,23 +158,23 @@ class GroupFormation:
         try:
             self._store.update(partial(self._propose, arrived=arrived))
         except RefusedError as error:
-            outcome = Outcome("refused", str(error))
+            outcome = JobOutcome("refused", str(error))
             self._store.update(partial(state_transitions.close, node=self._node.name, outcome=outcome))
 
-    def _propose(self, state: State, arrived: list[str]) -> State:
+    def _propose(self, state: JobState, arrived: list[str]) -> JobState:
         members = [member.node for member in state.members]
         if state.phase != "forming" or members != arrived or state.outcome:
             return state
         size = self._job.size(len(arrived))
         return state if size is None else state_transitions.propose(state, size, self._job.max_restarts)
 
-    def _awaits_more(self, state: State, arrived: int) -> bool:
+    def _awaits_more(self, state: JobState, arrived: int) -> bool:
         """Whether more nodes may join: none above the maximum, and none after the loss of a running group."""
         return arrived < self._job.max_nodes and not {one.node for one in state.members}.intersection(
             state.group
         )
 
-    def _why_too_few(self, state: State) -> str:
+    def _why_too_few(self, state: JobState) -> str:
         present, admissible = len(state.members), ", ".join(map(str, self._job.admissible()))
         late_nodes = [member.node for member in state.members if not member.arrived]
         missing = f"; not arrived: {', '.join(late_nodes)}" if late_nodes else ""
@@ -180,13 +182,13 @@ class GroupFormation:
         return f"{prefix}: {present} nodes present, expected one of [{admissible}]{missing}"
 
 
-# `LastCall`.
+# `LastCallTimer`.
 
 LONGEST = 10
 """Limit of the whole wait in waits for one node: a node that keeps coming and going must not delay the others."""
 
 
-class LastCall:
+class LastCallTimer:
     """Measure for how long the set of nodes has not changed."""
 
     def __init__(self, wait: float) -> None:

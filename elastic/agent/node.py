@@ -14,13 +14,13 @@ from functools import partial
 
 from elastic.agent import state_transitions
 from elastic.agent.bounded_store_calls import Store
-from elastic.agent.drain import Drain
+from elastic.agent.drain import DrainRequest
 from elastic.agent.errors import AgentError
 from elastic.agent.event_log import EventLog
 from elastic.agent.heartbeat import Heartbeat
 from elastic.agent.job_settings import LocalNode
-from elastic.agent.job_state import State
-from elastic.agent.joiner import Joiner
+from elastic.agent.job_state import JobState
+from elastic.agent.joiner import RoundJoiner
 from elastic.agent.rank_assignment import RankAssignment, assign_rank, worker_environment
 from elastic.agent.resize_policy import ResizePolicy
 from elastic.agent.round_monitor import RoundMonitor
@@ -36,10 +36,10 @@ class Node:
 
     local: LocalNode
     log: EventLog
-    drain: Drain
+    drain: DrainRequest
     store: StateStore
     heartbeat: Heartbeat
-    joiner: Joiner
+    joiner: RoundJoiner
     monitor: RoundMonitor
     server: WorkerServer
     connections: tuple[StateStore, ...]
@@ -53,14 +53,14 @@ class Node:
         store: Store,
         connect: Callable[[], Store],
         event_log: str | None = None,
-        drain: Drain | None = None,
+        drain: DrainRequest | None = None,
     ) -> Node:
         """Take part in the job.
 
         `connect` opens another connection to the store, since a slow call blocks the calls over its connection.
         """
         log = EventLog(event_log or os.path.join(local.folder, EVENTS), local.name)
-        drain = drain or Drain()
+        drain = drain or DrainRequest()
         main_store = _state_store(local, store)
         main_store.create()
         policy = ResizePolicy(local.job, local.name, local.settings)
@@ -75,13 +75,13 @@ class Node:
             drain,
             main_store,
             heartbeat,
-            Joiner(local, main_store, heartbeat, drain),
+            RoundJoiner(local, main_store, heartbeat, drain),
             RoundMonitor(local, main_store, heartbeat, policy, drain, log),
             WorkerServer(os.path.join(local.folder, "agent.sock"), requests.reply),
             (main_store, heartbeat_store, worker_store),
         )
 
-    def join(self) -> tuple[RankAssignment, State]:
+    def join(self) -> tuple[RankAssignment, JobState]:
         """Wait until a group with this node runs.
 
         Raises `JobSucceeded`, `Drained`, or an `AgentError` if that is no longer possible.
@@ -101,7 +101,7 @@ class Node:
         )
         return assignment, state
 
-    def worker_environment(self, assignment: RankAssignment, state: State) -> Mapping[str, str]:
+    def worker_environment(self, assignment: RankAssignment, state: JobState) -> Mapping[str, str]:
         """Environment variables for the workers of a round."""
         return worker_environment(assignment, state, self.local)
 

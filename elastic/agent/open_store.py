@@ -14,7 +14,7 @@ from elastic.agent.bounded_store_calls import BoundedCaller, Store, first_line
 from elastic.agent.errors import SettingsError, StoreLostError
 from elastic.agent.etcd_store import EtcdStore
 from elastic.agent.rendezvous_settings import RendezvousSettings
-from elastic.agent.store_endpoint import Endpoint, is_local
+from elastic.agent.store_endpoint import StoreEndpoint, is_local
 from elastic.agent.token_store import TokenServer, TokenStore, requires_token
 from elastic.agent.torch_compat import libuv_takes_sockets
 
@@ -22,7 +22,7 @@ _BACKLOG = 4096
 """Connections that may wait: all nodes of a large job connect at once."""
 
 
-class Server(Protocol):
+class HostedStore(Protocol):
     """Store in this process."""
 
     @property
@@ -30,7 +30,7 @@ class Server(Protocol):
         """Port on which it listens."""
 
 
-def host_store(endpoint: Endpoint, settings: RendezvousSettings) -> Server:
+def host_store(endpoint: StoreEndpoint, settings: RendezvousSettings) -> HostedStore:
     """Start a store that listens only on this address.  Raises `SettingsError` if it cannot.
 
     torch's own server listens on every address of the machine (`c10d/TCPStoreLibUvBackend.cpp`,
@@ -55,7 +55,7 @@ def host_store(endpoint: Endpoint, settings: RendezvousSettings) -> Server:
         raise SettingsError(f"cannot listen on {endpoint}: {first_line(error)}") from None
 
 
-def _listen(endpoint: Endpoint) -> socket.socket:
+def _listen(endpoint: StoreEndpoint) -> socket.socket:
     try:
         addresses = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
         return socket.create_server(addresses[0][4][:2], family=addresses[0][0], backlog=_BACKLOG)
@@ -65,7 +65,7 @@ def _listen(endpoint: Endpoint) -> socket.socket:
         raise SettingsError(f"cannot listen on {endpoint}: not a host name") from None
 
 
-def host_if_local(endpoint: Endpoint, settings: RendezvousSettings) -> Server | None:
+def host_if_local(endpoint: StoreEndpoint, settings: RendezvousSettings) -> HostedStore | None:
     """Start the store, if this process is to host it."""
     if endpoint.hosts is False or (endpoint.hosts is None and not is_local(endpoint.host)):
         return None
@@ -77,7 +77,9 @@ def host_if_local(endpoint: Endpoint, settings: RendezvousSettings) -> Server | 
         return None  # another agent on this machine hosts it
 
 
-def connect_store(endpoint: Endpoint, settings: RendezvousSettings, patience: float | None = None) -> Store:
+def connect_store(
+    endpoint: StoreEndpoint, settings: RendezvousSettings, patience: float | None = None
+) -> Store:
     """Open a new connection to a store.  Raises `StoreLostError` if none answers in time."""
     patience = settings.connect_timeout if patience is None else patience
     _await_listener(endpoint, patience)
@@ -107,7 +109,7 @@ def connect_store(endpoint: Endpoint, settings: RendezvousSettings, patience: fl
         caller.close()
 
 
-def _await_listener(endpoint: Endpoint, patience: float) -> None:
+def _await_listener(endpoint: StoreEndpoint, patience: float) -> None:
     """Wait until something listens: torch logs a warning with a stack for each of its own attempts."""
     deadline = time.monotonic() + patience
     while True:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from elastic.agent.errors import RefusedError
 from elastic.agent.job_settings import LocalNode
-from elastic.agent.job_state import State
+from elastic.agent.job_state import JobState
 from elastic.atomic_write import atomic_write
 from elastic.planning.plan import Row
 from elastic.worker.checkpoint_name import CheckpointError, check_name
@@ -29,7 +29,7 @@ class RankAssignment:
     """Batch triplet for this number of nodes."""
 
 
-def assign_rank(state: State, node: LocalNode) -> RankAssignment:
+def assign_rank(state: JobState, node: LocalNode) -> RankAssignment:
     """Rank of the node in the running group."""
     group = state.group
     first = state.member(group[0])
@@ -40,7 +40,7 @@ def assign_rank(state: State, node: LocalNode) -> RankAssignment:
     return RankAssignment(state.round, rank, len(group), first.host, first.port, row)
 
 
-def worker_environment(assignment: RankAssignment, state: State, node: LocalNode) -> Mapping[str, str]:
+def worker_environment(assignment: RankAssignment, state: JobState, node: LocalNode) -> Mapping[str, str]:
     """Environment variables for the workers of this round; also writes the resolved config.
 
     Raises `RefusedError` for a checkpoint outside of the checkpoint directory.

@@ -19,14 +19,14 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.elastic.rendezvous import RendezvousHandler, RendezvousInfo
 from torch.distributed.elastic.rendezvous.api import RendezvousStoreInfo
 
-from elastic.agent.drain import Drain
+from elastic.agent.drain import DrainRequest
 from elastic.agent.errors import AgentError, Drained, HostError, JobSucceeded, SettingsError, printable
 from elastic.agent.job_settings import Job, LocalNode
 from elastic.agent.node import Node
 from elastic.agent.open_store import connect_store, host_if_local
 from elastic.agent.rendezvous_settings import RendezvousSettings
 from elastic.agent.secret_variables import withhold
-from elastic.agent.store_endpoint import Endpoint, exposure_warning, local_address
+from elastic.agent.store_endpoint import StoreEndpoint, exposure_warning, local_address
 from elastic.agent.torch_compat import assume_identical_workers, successful_exit
 
 # Only the documented interface is used, because DeepSpeed's agent broke when it overrode private methods.
@@ -52,7 +52,7 @@ class PlanRendezvous(RendezvousHandler):
         self,
         job: Job,
         settings: RendezvousSettings,
-        endpoint: Endpoint,
+        endpoint: StoreEndpoint,
         run_id: str,
         backend: str,
         *,
@@ -64,7 +64,7 @@ class PlanRendezvous(RendezvousHandler):
         self._backend = backend
         self._round: RoundStore | None = None
         self._outer = sys.exc_info()[1]
-        self._drain = Drain()
+        self._drain = DrainRequest()
         with self._translated_errors():
             self._server = host_if_local(endpoint, settings)
             if self._server is not None:

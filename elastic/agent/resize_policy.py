@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from elastic.agent import state_transitions
 from elastic.agent.errors import RefusedError
 from elastic.agent.job_settings import Job
-from elastic.agent.job_state import State
+from elastic.agent.job_state import JobState
 from elastic.agent.rendezvous_settings import RendezvousSettings
 from elastic.worker.lease import now
 
@@ -21,7 +21,7 @@ LONGEST_SETTLING = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ResizeDecision:
     """Decision for one state."""
 
     round: int
@@ -48,39 +48,39 @@ class ResizePolicy:
         self._clock = clock
         self._round = 0
         self._waiting: tuple[int, float] | None = None
-        """Change that waits for a checkpoint, by `State.changed_at`, and its start time."""
+        """Change that waits for a checkpoint, by `JobState.changed_at`, and its start time."""
         self._present: tuple[int, float] | None = None
         """Number of members, and since when it is unchanged."""
-        self.decision = Decision(0)
+        self.decision = ResizeDecision(0)
 
     def begin(self, round_: int) -> None:
         """Start a round of this node; 0: it has no workers."""
         self._round, self._waiting = round_, None
 
-    def decide(self, state: State) -> Decision:
+    def decide(self, state: JobState) -> ResizeDecision:
         """Decide for a state; a state older than the round has no effect."""
         round_ = self._round
         if round_ == 0 or state.round < round_ or state.outcome:
-            self.decision = Decision(round_)
+            self.decision = ResizeDecision(round_)
         elif state_transitions.is_over(state, round_) or state.member(self._node) is None:
-            self.decision = Decision(round_, over=True)
+            self.decision = ResizeDecision(round_, over=True)
         else:
             self.decision = self._while_it_runs(state)
         return self.decision
 
-    def _while_it_runs(self, state: State) -> Decision:
+    def _while_it_runs(self, state: JobState) -> ResizeDecision:
         joining = self._growth(state)
         leaving = any(node in state.group for node in state.leaving)
         saved = self._is_saved(state, changing=joining > 0 or leaving)
         settled = self._has_settled(len(state.members), joining)
-        return Decision(
+        return ResizeDecision(
             state.round,
             joining=joining if settled and saved else 0,
             checkpoint_wanted=not saved,
             may_leave=saved and self._node in state.leaving,
         )
 
-    def _growth(self, state: State) -> int:
+    def _growth(self, state: JobState) -> int:
         """Number of nodes by which the group would grow; 0 if it is about to end."""
         if state.finishing:
             return 0
@@ -91,7 +91,7 @@ class ResizePolicy:
             return 0  # policy `fail`: an extra node must not end a healthy group
         return max(0, size - len(state.group))
 
-    def _is_saved(self, state: State, changing: bool) -> bool:
+    def _is_saved(self, state: JobState, changing: bool) -> bool:
         """Whether a change loses no work, because there was a checkpoint since it was requested.
 
         Jobs that have never committed one are not waited for, nor longer than `checkpoint_timeout`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from elastic.agent import state_transitions
-from elastic.agent.drain import Drain
+from elastic.agent.drain import DrainRequest
 from elastic.agent.errors import Drained, raise_if_failed
 from elastic.agent.event_log import EventLog
 from elastic.agent.heartbeat import Heartbeat
@@ -25,7 +25,7 @@ class RoundMonitor:
         store: StateStore,
         heartbeat: Heartbeat,
         policy: ResizePolicy,
-        drain: Drain,
+        drain: DrainRequest,
         log: EventLog,
     ) -> None:
         self._node = node

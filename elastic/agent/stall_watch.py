@@ -17,7 +17,7 @@ from collections.abc import Callable
 from elastic.agent.event_log import EventLog
 from elastic.agent.job_settings import LocalNode
 from elastic.worker.lease import now
-from elastic.worker.progress import SHOW_STACKS, Step, progress_path, read_progress
+from elastic.worker.progress import SHOW_STACKS, ReportedStep, progress_path, read_progress
 
 FACTOR = 10
 """Factor over the longest recent step at which a step counts as stalled."""
@@ -40,7 +40,7 @@ class StallWatch:
     def begin(self, round_: int) -> None:
         """Start watching when the workers of this round start; 0: there are none."""
         self._round = round_
-        self._last: dict[int, Step] = {}
+        self._last: dict[int, ReportedStep] = {}
         self._durations: dict[int, deque[float]] = {}
         self._shown: dict[int, int] = {}
 
@@ -52,14 +52,14 @@ class StallWatch:
                 self._record(local_rank, step)
                 self._judge(local_rank, step)
 
-    def _record(self, local_rank: int, step: Step) -> None:
+    def _record(self, local_rank: int, step: ReportedStep) -> None:
         last = self._last.get(local_rank, step)
         if step.number > last.number:
             durations = self._durations.setdefault(local_rank, deque(maxlen=_REMEMBERED))
             durations.append((step.at - last.at) / (step.number - last.number))
         self._last[local_rank] = step
 
-    def _judge(self, local_rank: int, step: Step) -> None:
+    def _judge(self, local_rank: int, step: ReportedStep) -> None:
         settings, durations = self._node.settings, self._durations.get(local_rank, ())
         silent = self._clock() - step.at
         has_history = step.number >= _FEWEST and durations

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 from elastic.agent.bounded_store_calls import BoundedCaller, Store
 from elastic.agent.errors import SettingsError, StoreLostError
-from elastic.agent.job_state import State, decode
+from elastic.agent.job_state import JobState, decode
 from elastic.agent.join_requests import Request, decode_all, encode_all
 
 # Works with any store that has the methods of `Store`: torch's, or a dict in a test. Besides the state, the store has
@@ -34,7 +34,7 @@ CROWD = 128
 """Members from which a job is large, so that work is spread or left to other nodes."""
 
 
-class Poll(NamedTuple):
+class PolledKeys(NamedTuple):
     """Small keys that a node reads several times per second."""
 
     hint: int
@@ -54,13 +54,13 @@ class StateStore:
         self._run_id = run_id
         self._writer = writer
         self._alarms = 0
-        self._last: tuple[str, State] | None = None
+        self._last: tuple[str, JobState] | None = None
         """State that was read or written last, with its text."""
         self._mailbox = Mailbox(store, self._key(""), writer)
 
     def create(self) -> None:
         """Write the first state, unless there is one already."""
-        first = State(time.time_ns() // 1000, writer=self._writer)
+        first = JobState(time.time_ns() // 1000, writer=self._writer)
         self._call(lambda: self._store.compare_set(self._key("hint"), "", "0"))
         self._call(lambda: self._store.compare_set(self._key("state"), "", first.encode()))
 
@@ -68,11 +68,11 @@ class StateStore:
         """Whether the store has the job."""
         return self._call(lambda: self._store.check([self._key("state")]))
 
-    def read(self) -> State:
+    def read(self) -> JobState:
         """Read the current state."""
         return self._read()[1]
 
-    def update(self, transition: Callable[[State], State]) -> State:
+    def update(self, transition: Callable[[JobState], JobState]) -> JobState:
         """Apply a transition and return the new state; repeat it if another node wrote first.
 
         An exception of the transition ends the attempt.
@@ -88,7 +88,7 @@ class StateStore:
             time.sleep(random.uniform(0.0, 0.01 * 2 ** min(attempt, _DOUBLINGS)))
         raise AssertionError
 
-    def ask(self, make_request: Callable[[State], Request | None], *, use_last: bool = False) -> State:
+    def ask(self, make_request: Callable[[JobState], Request | None], *, use_last: bool = False) -> JobState:
         """Make a request that depends on the state, wait until it is granted, and return the new state.
 
         If many nodes make requests at once, the node that changes the state also grants the other requests.  With
@@ -118,12 +118,12 @@ class StateStore:
         """Send a heartbeat of this node."""
         self._call(lambda: self._store.set(self._key(f"heartbeat/{self._writer}"), str(count)))
 
-    def poll(self, nodes: Sequence[str]) -> Poll:
+    def poll(self, nodes: Sequence[str]) -> PolledKeys:
         """Read the small keys at once; this node and those that it watches have sent a heartbeat."""
         names = ["hint", f"alarm/{self._writer}", *(f"heartbeat/{node}" for node in nodes)]
         keys = [self._key(name) for name in names]
         hint, alarm, *heartbeats = self._call(lambda: self._store.multi_get(keys))
-        return Poll(
+        return PolledKeys(
             int(hint), alarm, {node: int(count) for node, count in zip(nodes, heartbeats, strict=True)}
         )
 
@@ -137,7 +137,7 @@ class StateStore:
         text = f"{self._writer}/{self._alarms}"  # unique
         self._call(lambda: self._store.set(self._key(f"alarm/{node}"), text))
 
-    def hint(self, state: State) -> None:
+    def hint(self, state: JobState) -> None:
         """Publish the revision of a state to all nodes."""
         self._call(lambda: self._store.set(self._key("hint"), str(state.revision)))
 
@@ -148,12 +148,12 @@ class StateStore:
     def _key(self, name: str) -> str:
         return f"dsconfig/{self._run_id}/{name}"
 
-    def _read(self) -> tuple[str, State]:
+    def _read(self) -> tuple[str, JobState]:
         raw = self._call(lambda: self._store.get(self._key("state")))
         self._last = raw.decode(), self._decode(raw)
         return self._last
 
-    def _write(self, expected: str, current: State, changed: State) -> State | None:
+    def _write(self, expected: str, current: JobState, changed: JobState) -> JobState | None:
         """Changed state as written; `None` if another node wrote first."""
         desired = replace(changed, revision=current.revision + 1, writer=self._writer)
         text = desired.encode()
@@ -171,7 +171,7 @@ class StateStore:
         except StoreLostError as error:
             raise StoreLostError(f"the store does not answer: {error}") from None
 
-    def _decode(self, raw: bytes) -> State:
+    def _decode(self, raw: bytes) -> JobState:
         try:
             return decode(raw)
         except ValueError as error:
@@ -201,7 +201,7 @@ class Mailbox:
         self._slots = [f"{prefix}mailbox/{number}" for number in range(_SLOTS)]
         self._complete = False
 
-    def post(self, request: Request, state: State) -> None:
+    def post(self, request: Request, state: JobState) -> None:
         """Leave a request, unless other nodes are always faster; granted requests of `state` are removed."""
         if not self._is_complete() and self._store.compare_set(self._creator_key, "", self._writer) == (
             self._writer.encode()
@@ -217,7 +217,7 @@ class Mailbox:
                     return
                 current = actual
 
-    def grant_all(self, state: State) -> State:
+    def grant_all(self, state: JobState) -> JobState:
         """State with the requests of all nodes granted."""
         if self._is_complete():
             for text in self._store.multi_get(self._slots):
@@ -231,7 +231,7 @@ class Mailbox:
         return self._complete
 
 
-def _pending(text: str, state: State) -> list[Request]:
+def _pending(text: str, state: JobState) -> list[Request]:
     """Requests that this state has not granted; a request of a later state may still become valid."""
     requests = decode_all(text)
     return [one for one in requests if one.revision > state.revision or one.grant(state) is not state]

@@ -1,4 +1,4 @@
-"""Transitions of a job: pure functions from a `State` to the next one.
+"""Transitions of a job: pure functions from a `JobState` to the next one.
 
 Each returns its argument unchanged if there is nothing to do, so that a caller may repeat it after a failed
 compare-and-set.
@@ -11,18 +11,18 @@ from dataclasses import replace
 from typing import get_args
 
 from elastic.agent.failure_detector import Evidence, Mark
-from elastic.agent.job_state import EVENTS_KEPT, Cause, Event, Member, Outcome, State
+from elastic.agent.job_state import EVENTS_KEPT, Cause, JobEvent, JobMember, JobOutcome, JobState
 
 _WORKER_FAILED = "worker failed"
 
 
-def record(state: State, node: str, text: str) -> State:
+def record(state: JobState, node: str, text: str) -> JobState:
     """State with one more event."""
-    events = (*state.events, Event(round(time.time(), 3), node, text))
+    events = (*state.events, JobEvent(round(time.time(), 3), node, text))
     return replace(state, events=events[-EVENTS_KEPT:])
 
 
-def arrive(state: State, node: str, host: str, port: int, cause: Cause | None = None) -> State:
+def arrive(state: JobState, node: str, host: str, port: int, cause: Cause | None = None) -> JobState:
     """State in which the node has no running workers and waits for the next round.
 
     `cause` is why it ended its last round: `failure` of its workers, `change` if it was the first to see newcomers;
@@ -45,8 +45,8 @@ def arrive(state: State, node: str, host: str, port: int, cause: Cause | None = 
     return _break(state, cause) if cause == "change" and state.broken else state
 
 
-def _join(state: State, node: str, host: str, port: int) -> State:
-    newcomer = Member(node, state.next_join_order, host, port)
+def _join(state: JobState, node: str, host: str, port: int) -> JobState:
+    newcomer = JobMember(node, state.next_join_order, host, port)
     state = replace(
         state,
         members=(*state.members, newcomer),
@@ -56,7 +56,7 @@ def _join(state: State, node: str, host: str, port: int) -> State:
     return record(state, node, "joined")
 
 
-def remove(state: State, node: str, cause: Cause, text: str) -> State:
+def remove(state: JobState, node: str, cause: Cause, text: str) -> JobState:
     """State without the node, which left cleanly (`change`) or is lost (`lost`)."""
     if state.member(node) is None:
         return state
@@ -69,7 +69,7 @@ def remove(state: State, node: str, cause: Cause, text: str) -> State:
     return record(_break(state, cause) if node in state.group else state, node, text)
 
 
-def propose(state: State, size: int, max_restarts: int | None) -> State:
+def propose(state: JobState, size: int, max_restarts: int | None) -> JobState:
     """State with the next group, the first `size` arrived members; or closed, after too many failures."""
     restarts = state.restarts + (state.broken == "failure")
     if max_restarts is not None and restarts > max_restarts:
@@ -94,14 +94,14 @@ def propose(state: State, size: int, max_restarts: int | None) -> State:
     return record(state, group[0], text)
 
 
-def _fail_for_good(state: State, max_restarts: int) -> State:
+def _fail_for_good(state: JobState, max_restarts: int) -> JobState:
     limit = f"{max_restarts} restarts used up" if max_restarts else "no restarts allowed"
     failed_nodes = (event.node for event in reversed(state.events) if event.text == _WORKER_FAILED)
     node = next(failed_nodes, "a node")
-    return close(state, node, Outcome("failed", f"training failed on {node}: {limit}"))
+    return close(state, node, JobOutcome("failed", f"training failed on {node}: {limit}"))
 
 
-def acknowledge(state: State, node: str) -> State:
+def acknowledge(state: JobState, node: str) -> JobState:
     """State with the rank of the node confirmed; the last confirmation starts the round."""
     if state.phase != "proposed" or node not in state.group or node in state.acknowledged:
         return state
@@ -111,7 +111,7 @@ def acknowledge(state: State, node: str) -> State:
     return replace(state, acknowledged=acknowledged, phase="running" if complete else "proposed")
 
 
-def finish(state: State, node: str, round_: int) -> State:
+def finish(state: JobState, node: str, round_: int) -> JobState:
     """State in which all workers of the node have succeeded in this round."""
     member = state.member(node)
     if member is None or state.round != round_ or node not in state.group:
@@ -119,28 +119,28 @@ def finish(state: State, node: str, round_: int) -> State:
     return _with_member(state, replace(member, finished=round_))
 
 
-def all_finished(state: State, round_: int) -> bool:
+def all_finished(state: JobState, round_: int) -> bool:
     """Whether all workers of the round's group have succeeded."""
     finished = {member.node for member in state.members if member.finished == round_}
     return state.round == round_ and finished.issuperset(state.group)
 
 
-def is_over(state: State, round_: int) -> bool:
+def is_over(state: JobState, round_: int) -> bool:
     """Whether the round has ended; a state older than the round does not tell."""
     return state.round > round_ or (state.round == round_ and state.phase == "forming")
 
 
-def succeed(state: State, node: str, round_: int) -> State:
+def succeed(state: JobState, node: str, round_: int) -> JobState:
     """State of a successful job, if all nodes of the round's group have finished."""
-    return close(state, node, Outcome("succeeded")) if all_finished(state, round_) else state
+    return close(state, node, JobOutcome("succeeded")) if all_finished(state, round_) else state
 
 
-def fail(state: State, node: str, round_: int, text: str) -> State:
+def fail(state: JobState, node: str, round_: int, text: str) -> JobState:
     """State of a failed job, unless another round has begun."""
-    return close(state, node, Outcome("failed", text)) if state.round == round_ else state
+    return close(state, node, JobOutcome("failed", text)) if state.round == round_ else state
 
 
-def close(state: State, node: str, outcome: Outcome) -> State:
+def close(state: JobState, node: str, outcome: JobOutcome) -> JobState:
     """State of a job that has ended."""
     if state.outcome:
         return state
@@ -148,7 +148,7 @@ def close(state: State, node: str, outcome: Outcome) -> State:
     return record(state, node, outcome.kind if not outcome.text else f"{outcome.kind}: {outcome.text}")
 
 
-def commit(state: State, node: str, round_: int, checkpoint: str) -> State:
+def commit(state: JobState, node: str, round_: int, checkpoint: str) -> JobState:
     """State with `checkpoint` as the latest one; only the newest round may commit.
 
     The pointer and the round are in one document, so that no newer round can begin in between.
@@ -158,21 +158,21 @@ def commit(state: State, node: str, round_: int, checkpoint: str) -> State:
     return replace(state, latest=checkpoint, commits=state.commits + 1)
 
 
-def mark(state: State, evidence: Evidence) -> State:
+def mark(state: JobState, evidence: Evidence) -> JobState:
     """State with a member marked for removal."""
     if evidence.node in _marked(state, evidence.mark) or not evidence.holds(state):
         return state
     return _with_marks(evidence.mark, state, (*_marked(state, evidence.mark), evidence.node))
 
 
-def remove_marked(state: State, evidence: Evidence) -> State:
+def remove_marked(state: JobState, evidence: Evidence) -> JobState:
     """State without the marked member, if the evidence still holds."""
     if evidence.node not in _marked(state, evidence.mark) or not evidence.holds(state):
         return state
     return remove(state, evidence.node, "lost", evidence.text)
 
 
-def ask_to_leave(state: State, node: str) -> State:
+def ask_to_leave(state: JobState, node: str) -> JobState:
     """State in which the node leaves after the group's next checkpoint."""
     if node in state.leaving or state.member(node) is None:
         return state
@@ -180,7 +180,7 @@ def ask_to_leave(state: State, node: str) -> State:
     return record(state, node, "asked to leave")
 
 
-def clear_suspicion(state: State, node: str) -> State:
+def clear_suspicion(state: JobState, node: str) -> JobState:
     """State in which the node has cleared a suspicion itself."""
     member = state.member(node)
     if member is None or node not in state.suspects:
@@ -188,16 +188,16 @@ def clear_suspicion(state: State, node: str) -> State:
     return _without("suspects", _with_member(state, replace(member, cleared=member.cleared + 1)), node)
 
 
-def _marked(state: State, mark_: Mark) -> tuple[str, ...]:
+def _marked(state: JobState, mark_: Mark) -> tuple[str, ...]:
     nodes: tuple[str, ...] = getattr(state, mark_)
     return nodes
 
 
-def _without(mark_: Mark, state: State, node: str) -> State:
+def _without(mark_: Mark, state: JobState, node: str) -> JobState:
     return _with_marks(mark_, state, tuple(name for name in _marked(state, mark_) if name != node))
 
 
-def _with_marks(mark_: Mark, state: State, nodes: tuple[str, ...]) -> State:
+def _with_marks(mark_: Mark, state: JobState, nodes: tuple[str, ...]) -> JobState:
     if mark_ == "suspects":
         return replace(state, suspects=nodes)
     if mark_ == "expelled":
@@ -205,12 +205,12 @@ def _with_marks(mark_: Mark, state: State, nodes: tuple[str, ...]) -> State:
     return replace(state, leaving=nodes)
 
 
-def _with_member(state: State, member: Member) -> State:
+def _with_member(state: JobState, member: JobMember) -> JobState:
     members = tuple(member if one.node == member.node else one for one in state.members)
     return replace(state, members=members)
 
 
-def _break(state: State, cause: Cause) -> State:
+def _break(state: JobState, cause: Cause) -> JobState:
     """State in which the group trains no more.  A lost node is the stronger cause: failures follow from it."""
     order: tuple[Cause | None, ...] = (None, "failure", "change", "lost")
     strongest = max(state.broken, cause, key=order.index)

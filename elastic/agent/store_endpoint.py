@@ -19,7 +19,7 @@ Kind = Literal["tcp", "etcd", "etcds"]
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class StoreEndpoint:
     """Address of the store, or addresses of the etcd members."""
 
     addresses: tuple[tuple[str, int], ...]
@@ -43,11 +43,11 @@ class Endpoint:
         return ",".join(f"{host}:{port}" for host, port in self.addresses)
 
 
-def parse_endpoint(text: str, hosts: bool | None = None, token: str | None = None) -> Endpoint:
+def parse_endpoint(text: str, hosts: bool | None = None, token: str | None = None) -> StoreEndpoint:
     """Parse `HOST[:PORT]`, or `etcd://HOST[:PORT],...` (`etcds://`: over TLS).  Raises `SettingsError`."""
     scheme, separator, listed = text.strip().rpartition("://")
     if not separator:
-        return Endpoint((_address(text, text, DEFAULT_PORT),), hosts=hosts, token=token)
+        return StoreEndpoint((_address(text, text, DEFAULT_PORT),), hosts=hosts, token=token)
     kind: Kind | None = next((one for one in get_args(Kind)[1:] if one == scheme), None)
     if kind is None:
         raise SettingsError(f"endpoint `{text}` is not HOST:PORT or etcd://HOST:PORT,...")
@@ -57,7 +57,7 @@ def parse_endpoint(text: str, hosts: bool | None = None, token: str | None = Non
         )
     if hosts:
         raise SettingsError("--host-store does not apply to etcd, whose members are started separately")
-    return Endpoint(tuple(_address(one, text, ETCD_PORT) for one in listed.split(",")), kind, False)
+    return StoreEndpoint(tuple(_address(one, text, ETCD_PORT) for one in listed.split(",")), kind, False)
 
 
 def _address(text: str, endpoint: str, default_port: int) -> tuple[str, int]:
@@ -96,7 +96,7 @@ def is_loopback(host: str) -> bool:
     return all(ip_address(str(one[4][0]).partition("%")[0]).is_loopback for one in addresses)
 
 
-def exposure_warning(endpoint: Endpoint) -> str | None:
+def exposure_warning(endpoint: StoreEndpoint) -> str | None:
     """Warning that the store accepts connections from other machines without a token; `None` if it does not."""
     if endpoint.token is not None or is_loopback(endpoint.host):
         return None
@@ -104,7 +104,7 @@ def exposure_warning(endpoint: Endpoint) -> str | None:
     return f"{risk}; pass --token FILE here and on every node"
 
 
-def local_address(endpoint: Endpoint) -> str:
+def local_address(endpoint: StoreEndpoint) -> str:
     """Address of this machine that reaches the store, at which other nodes reach it."""
     for one in endpoint.addresses:
         with suppress(OSError), socket.create_connection(one, timeout=5) as connection:

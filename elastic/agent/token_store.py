@@ -66,7 +66,7 @@ def requires_token(host: str, port: int) -> bool:
     return False
 
 
-class _Signed:
+class _SignedConnection:
     """Connection whose lines are signed with their sender and number."""
 
     def __init__(self, connection: socket.socket, token: str, own_role: bytes, other_role: bytes) -> None:
@@ -107,7 +107,7 @@ class TokenStore:
         self._limit = limit
         self._connection = socket.create_connection((host, port), timeout=min(limit, _PATIENCE))
         try:
-            self._signed = _Signed(self._connection, token, b"client", b"server")
+            self._signed = _SignedConnection(self._connection, token, b"client", b"server")
             self._ask("get", limit=_LONGEST)
         except OSError:
             raise StoreLostError(f"the store at {host}:{port} rejected the token") from None
@@ -216,7 +216,7 @@ class _Handler(socketserver.BaseRequestHandler):
         connection.settimeout(_PATIENCE)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            signed = _Signed(connection, self.server.token, b"server", b"client")
+            signed = _SignedConnection(connection, self.server.token, b"server", b"client")
             with contextlib.closing(signed):
                 request = signed.read(_LONGEST)
                 self.server.mark_proven(connection)

@@ -45,11 +45,11 @@ class _Server(socketserver.ThreadingUnixStreamServer):
     block_on_close = False
 
     def __init__(self, path: str, reply: Callable[[Message], Message]) -> None:
-        super().__init__(path, _Connection)
+        super().__init__(path, _WorkerConnection)
         self.reply = reply
 
 
-class _Connection(socketserver.StreamRequestHandler):
+class _WorkerConnection(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         """Answer every line until the worker disconnects."""
         assert isinstance(self.server, _Server)

@@ -1,4 +1,4 @@
-"""DeepSpeed's heuristics for a batch size, v0.1 and v0.2, and the `Answer` that a release returns."""
+"""DeepSpeed's heuristics for a batch size, v0.1 and v0.2, and the `SolverAnswer` that a release returns."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def largest_micro_batch(batch: int, ranks: int, micro_batches: Iterable[int]) ->
 # truncating divisions, the floats of the fallback and the division by GPUs instead of ranks, so they are kept.
 
 
-def solve_v02(config: ElasticityConfig, gpus: int, semantics: Semantics = LATEST) -> Answer:
+def solve_v02(config: ElasticityConfig, gpus: int, semantics: Semantics = LATEST) -> SolverAnswer:
     """Batch, data-parallel sizes and micro batch for `gpus` GPUs; a separate batch if they are not admissible.
 
     Raises `ElasticityError` if a copy of the model spans nodes, `NoWorldSizesError` if no number of nodes is
@@ -137,10 +137,10 @@ def solve_v02(config: ElasticityConfig, gpus: int, semantics: Semantics = LATEST
     batch, sizes = compatible_v02(config, semantics)
     if gpus // config.model_parallel_size in sizes:
         micro = micro_batch_v02(config, batch, gpus)
-        return Answer(config, batch, sizes, micro, True, int(gpus // config.model_parallel_size))
+        return SolverAnswer(config, batch, sizes, micro, True, int(gpus // config.model_parallel_size))
     lone_batch, ranks = fallback_v02(config, gpus)
     micro = micro_batch_v02(config, lone_batch, gpus)
-    return Answer(config, int(lone_batch), [ranks], micro, True, ranks, fallback=True)
+    return SolverAnswer(config, int(lone_batch), [ranks], micro, True, ranks, fallback=True)
 
 
 def ranks_per_node(gpus_per_node: int, model_parallel_size: int) -> int:
@@ -208,7 +208,7 @@ def micro_batch_v02(config: ElasticityConfig, batch: float, gpus: int) -> int | 
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SolverAnswer:
     """Answer of a release for a block; `world_sizes` count data-parallel ranks."""
 
     config: ElasticityConfig

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from elastic.deepspeed.batch_heuristics import Answer
+from elastic.deepspeed.batch_heuristics import SolverAnswer
 from elastic.deepspeed.elasticity_config import ElasticityConfig
 from elastic.errors import ElasticityConfigError, ElasticityError, ElasticityIncompatibleWorldSize
 
@@ -20,18 +20,18 @@ Result = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class SolverDifference:
     """One difference; `holds` tests DeepSpeed's answer, `explain` returns the error message."""
 
     name: str
     summary: str
-    holds: Callable[[Answer], bool]
-    explain: Callable[[Answer], str]
+    holds: Callable[[SolverAnswer], bool]
+    explain: Callable[[SolverAnswer], str]
     error: type[ElasticityError] | None
     """Error to raise; `None` if the answer is only more exact than DeepSpeed's."""
 
 
-def reject_unusable(answer: Answer) -> Result:
+def reject_unusable(answer: SolverAnswer) -> Result:
     """Answer in DeepSpeed's format; raises the error of the first difference that holds."""
     for difference in DIFFERENCES:
         if difference.error is not None and difference.holds(answer):
@@ -56,13 +56,13 @@ def overflows(micro_batches: Sequence[int], cap: float) -> bool:
     return cap >= 2**63 or math.lcm(*micro_batches) >= 2**63
 
 
-def _has_nonpositive_size(answer: Answer) -> bool:
+def _has_nonpositive_size(answer: SolverAnswer) -> bool:
     if answer.ranks is not None and answer.ranks < 1:
         return True
     return answer.world_sizes is not None and answer.world_sizes[0] < 1
 
 
-def _is_uneven(answer: Answer) -> bool:
+def _is_uneven(answer: SolverAnswer) -> bool:
     """Whether micro batch times ranks does not divide the batch; v0.2 uses floats, and GPUs instead of ranks."""
     if answer.has_micro_batch and answer.micro_batch_size and answer.ranks:
         return answer.batch_size % (answer.micro_batch_size * answer.ranks) != 0
@@ -72,7 +72,7 @@ def _is_uneven(answer: Answer) -> bool:
     return False
 
 
-def _explain_zero(answer: Answer) -> str:
+def _explain_zero(answer: SolverAnswer) -> str:
     config = answer.config
     return (
         f"`max_train_batch_size` {config.max_acceptable_batch_size} leaves no batch for this world size: one "
@@ -82,7 +82,7 @@ def _explain_zero(answer: Answer) -> str:
     )
 
 
-def _explain_cap(answer: Answer) -> str:
+def _explain_cap(answer: SolverAnswer) -> str:
     config = answer.config
     return (
         f"batch {answer.batch_size} exceeds `max_train_batch_size` {config.max_acceptable_batch_size}: it is "
@@ -91,14 +91,14 @@ def _explain_cap(answer: Answer) -> str:
     )
 
 
-def _explain_micro(answer: Answer) -> str:
+def _explain_micro(answer: SolverAnswer) -> str:
     return (
         f"no micro batch of {answer.config.micro_batches} fits batch {answer.batch_size} on this world size; "
         "use an admissible size, or add a smaller micro batch"
     )
 
 
-def _explain_uneven(answer: Answer) -> str:
+def _explain_uneven(answer: SolverAnswer) -> str:
     return (
         f"batch {answer.batch_size} is not a whole number of micro batches on "
         f"{answer.ranks or answer.world_sizes} data-parallel ranks: v0.2 divides by "
@@ -106,15 +106,15 @@ def _explain_uneven(answer: Answer) -> str:
     )
 
 
-DIFFERENCES: tuple[Difference, ...] = (
-    Difference(
+DIFFERENCES: tuple[SolverDifference, ...] = (
+    SolverDifference(
         "no-world-sizes",
         "the list of world sizes is empty or `None` (v0.2 then raises a TypeError about `None`)",
         lambda answer: not answer.world_sizes,
         lambda answer: no_world_sizes(answer.config),
         ElasticityConfigError,
     ),
-    Difference(
+    SolverDifference(
         "nonpositive-world-size",
         "v0.2 plans for a negative world size or for less than one data-parallel rank",
         _has_nonpositive_size,
@@ -124,35 +124,35 @@ DIFFERENCES: tuple[Difference, ...] = (
         ),
         ElasticityIncompatibleWorldSize,
     ),
-    Difference(
+    SolverDifference(
         "zero-batch",
         "v0.2's fallback returns batch 0 where the cap is below one micro batch a rank",
         lambda answer: answer.batch_size == 0,
         _explain_zero,
         ElasticityIncompatibleWorldSize,
     ),
-    Difference(
+    SolverDifference(
         "above-cap",
         "up to 0.19.5 the batch may be a least common multiple above `max_train_batch_size`",
         lambda answer: answer.batch_size > answer.config.max_acceptable_batch_size,
         _explain_cap,
         ElasticityConfigError,
     ),
-    Difference(
+    SolverDifference(
         "no-micro-batch",
         "v0.2 returns `None` as micro batch",
         lambda answer: answer.has_micro_batch and answer.micro_batch_size is None,
         _explain_micro,
         ElasticityIncompatibleWorldSize,
     ),
-    Difference(
+    SolverDifference(
         "uneven-share",
         "micro batch x ranks does not divide the batch, so the triplet has no accumulation steps",
         _is_uneven,
         _explain_uneven,
         ElasticityIncompatibleWorldSize,
     ),
-    Difference(
+    SolverDifference(
         "int64-overflow",
         "from 2**63 on DeepSpeed's numpy integers wrap or raise OverflowError; these functions are exact",
         lambda answer: overflows(answer.config.micro_batches, answer.config.max_acceptable_batch_size),

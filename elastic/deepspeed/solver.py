@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from elastic import constants as c
 from elastic.constants import MINIMUM_DEEPSPEED_VERSION
 from elastic.deepspeed import batch_heuristics
-from elastic.deepspeed.batch_heuristics import Answer, solve_v02
+from elastic.deepspeed.batch_heuristics import SolverAnswer, solve_v02
 from elastic.deepspeed.differences_from_deepspeed import Result, no_world_sizes, reject_unusable
 from elastic.deepspeed.elasticity_config import ElasticityConfig
 from elastic.deepspeed.release_behavior import LATEST, Semantics
@@ -61,7 +61,7 @@ def as_released(
     return_microbatch: bool = False,
     *,
     semantics: Semantics = LATEST,
-) -> Answer:
+) -> SolverAnswer:
     """Answer of the releases that `semantics` names, even if it is unusable; raises their error types."""
     config = _checked_config(ds_config, semantics)
     if return_microbatch and semantics.latest_version < 0.2:
@@ -99,7 +99,7 @@ def _checked_config(ds_config: Mapping[str, Json], semantics: Semantics) -> Elas
     return ElasticityConfig(block, semantics=semantics)
 
 
-def _solve_v01(config: ElasticityConfig, semantics: Semantics) -> Answer:
+def _solve_v01(config: ElasticityConfig, semantics: Semantics) -> SolverAnswer:
     batch, sizes = batch_heuristics.compatible_v01(
         config.micro_batches,
         config.max_acceptable_batch_size,
@@ -108,7 +108,7 @@ def _solve_v01(config: ElasticityConfig, semantics: Semantics) -> Answer:
         config.prefer_larger_batch_size,
         semantics,
     )
-    return Answer(config, batch, sizes)
+    return SolverAnswer(config, batch, sizes)
 
 
 def _environment_world_size(purpose: str) -> int:
@@ -120,13 +120,15 @@ def _environment_world_size(purpose: str) -> int:
     )
 
 
-def _for_world_size(answer: Answer, world_size: int, return_microbatch: bool, semantics: Semantics) -> Answer:
+def _for_world_size(
+    answer: SolverAnswer, world_size: int, return_microbatch: bool, semantics: Semantics
+) -> SolverAnswer:
     if world_size > 0:
         return _with_micro_batch(answer, world_size)
     if not return_microbatch:
         if not answer.has_micro_batch:
             return answer
-        return Answer(answer.config, answer.batch_size, answer.world_sizes, fallback=answer.fallback)
+        return SolverAnswer(answer.config, answer.batch_size, answer.world_sizes, fallback=answer.fallback)
     if float(answer.config.version) == 0.2:
         return answer
     if semantics.reads_world_size:
@@ -135,7 +137,7 @@ def _for_world_size(answer: Answer, world_size: int, return_microbatch: bool, se
     return _chosen_micro_batch(answer, world_size)
 
 
-def _with_micro_batch(answer: Answer, world_size: int) -> Answer:
+def _with_micro_batch(answer: SolverAnswer, world_size: int) -> SolverAnswer:
     if answer.world_sizes is None:
         raise NoWorldSizesError("no world size is admissible")
     if world_size not in answer.world_sizes:
@@ -145,13 +147,13 @@ def _with_micro_batch(answer: Answer, world_size: int) -> Answer:
     return _chosen_micro_batch(answer, world_size)
 
 
-def _chosen_micro_batch(answer: Answer, world_size: int) -> Answer:
+def _chosen_micro_batch(answer: SolverAnswer, world_size: int) -> SolverAnswer:
     micro = batch_heuristics.largest_micro_batch(answer.batch_size, world_size, answer.config.micro_batches)
     if micro is None:
         raise AssertionError(
             f"no micro batch of {answer.config.micro_batches} divides {answer.batch_size} // {world_size}"
         )
-    return Answer(
+    return SolverAnswer(
         answer.config, answer.batch_size, answer.world_sizes, micro, True, int(world_size), answer.fallback
     )
 

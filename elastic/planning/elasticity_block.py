@@ -1,4 +1,4 @@
-"""`Block`: the strictly validated `elasticity` block.
+"""`ElasticityBlock`: the strictly validated `elasticity` block.
 
 DeepSpeed accepts 2000.0, `True` or a numpy integer and fails later; this module rejects them and names the key.
 """
@@ -20,7 +20,7 @@ LARGEST_COUNT = 10**7
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ElasticityBlock:
     """Valid, enabled `elasticity` block; micro batches are distinct and ascending."""
 
     max_train_batch_size: int
@@ -50,7 +50,7 @@ class Block:
         return self.num_gpus_per_node // self.model_parallel_size if self.version == 0.2 else 1
 
 
-def read_block(config: Mapping[str, Json], semantics: Semantics = LATEST) -> Block:
+def read_block(config: Mapping[str, Json], semantics: Semantics = LATEST) -> ElasticityBlock:
     """Read the `elasticity` block of a DeepSpeed config.
 
     Raises `ElasticityConfigError`, which names the key, for anything but plain ints, bools and a version that the
@@ -67,7 +67,7 @@ def read_block(config: Mapping[str, Json], semantics: Semantics = LATEST) -> Blo
         if key not in block:
             raise ElasticityConfigError(f"`elasticity.{key}` is missing")
     _count(block, c.MIN_TIME, c.MIN_TIME_DEFAULT, least=0)
-    parsed = Block(
+    parsed = ElasticityBlock(
         max_train_batch_size=_integer(
             c.MAX_ACCEPTABLE_BATCH_SIZE, block[c.MAX_ACCEPTABLE_BATCH_SIZE], 1, LARGEST_BATCH
         ),
@@ -126,7 +126,7 @@ def _version(value: object, semantics: Semantics) -> float:
     raise ElasticityConfigError(f"`elasticity.{c.VERSION}` must be {supported}, not {value!r}")
 
 
-def _check_consistency(block: Block) -> None:
+def _check_consistency(block: ElasticityBlock) -> None:
     if block.max_gpus < block.min_gpus:
         raise ElasticityConfigError(
             f"`elasticity.max_gpus` {block.max_gpus} is below `elasticity.min_gpus` {block.min_gpus}"
@@ -144,7 +144,7 @@ def _check_consistency(block: Block) -> None:
         _check_nodes(block)
 
 
-def _check_nodes(block: Block) -> None:
+def _check_nodes(block: ElasticityBlock) -> None:
     """Check the requirements of v0.2; DeepSpeed itself ignores `max_gpus` below a node, and fails on a small cap."""
     if block.num_gpus_per_node % block.model_parallel_size:
         raise ElasticityConfigError(

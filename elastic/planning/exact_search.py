@@ -13,7 +13,7 @@ from elastic.deepspeed.release_behavior import LATEST, Semantics
 from elastic.divisors import divisors_up_to, minimal
 from elastic.errors import ElasticityConfigError
 from elastic.json_types import Json
-from elastic.planning.elasticity_block import LARGEST_COUNT, Block, read_block
+from elastic.planning.elasticity_block import LARGEST_COUNT, ElasticityBlock, read_block
 from elastic.planning.plan import Plan, make_rows, plan
 
 
@@ -106,7 +106,7 @@ def _require_countable(cap: int) -> None:
         )
 
 
-def _range(block: Block) -> list[int]:
+def _range(block: ElasticityBlock) -> list[int]:
     """Data-parallel sizes in the block's range of GPUs (v0.2: whole nodes) that fit the cap."""
     step = block.ranks_per_node
     least, most = -(-block.min_gpus // block.model_parallel_size), block.max_gpus // block.model_parallel_size
@@ -123,7 +123,7 @@ def _checked(world_sizes: Iterable[int]) -> list[int]:
     return sorted(sizes)
 
 
-def _best_batch(block: Block, wanted: Sequence[int]) -> tuple[int, int]:
+def _best_batch(block: ElasticityBlock, wanted: Sequence[int]) -> tuple[int, int]:
     """Batch with the most wanted sizes, and the number of ties."""
     result = best_batch(
         block.max_train_batch_size, block.micro_batch_sizes, wanted, larger=block.prefer_larger_batch
@@ -136,7 +136,7 @@ def _best_batch(block: Block, wanted: Sequence[int]) -> tuple[int, int]:
     return result
 
 
-def _admits(block: Block, batch: int, size: int) -> bool:
+def _admits(block: ElasticityBlock, batch: int, size: int) -> bool:
     return any(batch % (micro * size) == 0 for micro in block.micro_batch_sizes)
 
 

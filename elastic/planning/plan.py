@@ -14,7 +14,7 @@ from elastic.deepspeed.elasticity_config import ElasticityConfig
 from elastic.deepspeed.release_behavior import LATEST, Semantics
 from elastic.errors import ElasticityConfigError, ElasticityIncompatibleWorldSize, NoWorldSizesError
 from elastic.json_types import Json
-from elastic.planning.elasticity_block import Block, read_block
+from elastic.planning.elasticity_block import ElasticityBlock, read_block
 
 # The batch is the heuristic's, so a job planned here runs as with DeepSpeed 0.19.7. Only `Plan.apply` replaces the
 # `elasticity` block of a config by the batch triplet.
@@ -27,7 +27,7 @@ class Plan:
     *World size* counts data-parallel ranks; *GPUs* are ranks times `model_parallel_size`.
     """
 
-    block: Block
+    block: ElasticityBlock
     batch_size: int
     """Samples per optimizer step, the same in every row."""
     rows: tuple[Row, ...]
@@ -133,7 +133,9 @@ def plan(config: Mapping[str, Json], *, semantics: Semantics = LATEST) -> Plan:
     return Plan(block, batch, make_rows(block, batch, sizes), semantics, _notes(block))
 
 
-def _heuristic(config: ElasticityConfig, block: Block, semantics: Semantics) -> tuple[int, list[int] | None]:
+def _heuristic(
+    config: ElasticityConfig, block: ElasticityBlock, semantics: Semantics
+) -> tuple[int, list[int] | None]:
     if block.version == 0.2:
         try:
             return compatible_v02(config, semantics)
@@ -145,7 +147,7 @@ def _heuristic(config: ElasticityConfig, block: Block, semantics: Semantics) -> 
     )
 
 
-def _notes(block: Block) -> tuple[str, ...]:
+def _notes(block: ElasticityBlock) -> tuple[str, ...]:
     node = block.num_gpus_per_node
     if block.version == 0.2 and block.min_gpus % node and block.min_gpus > 1:
         whole = max(block.min_gpus // node, 1)
@@ -174,19 +176,19 @@ class Row:
     """Nodes of `num_gpus_per_node` GPUs; the last one may be partially used."""
 
 
-def make_rows(block: Block, batch: int, sizes: Iterable[int]) -> tuple[Row, ...]:
+def make_rows(block: ElasticityBlock, batch: int, sizes: Iterable[int]) -> tuple[Row, ...]:
     """Row for each world size; some micro batch has to divide the share of a rank."""
     return tuple(_make_row(block, batch, size) for size in sizes)
 
 
-def _make_row(block: Block, batch: int, world_size: int) -> Row:
+def _make_row(block: ElasticityBlock, batch: int, world_size: int) -> Row:
     share = batch // world_size
     micro = max(size for size in block.micro_batch_sizes if share % size == 0)
     gpus = world_size * block.model_parallel_size
     return Row(world_size, micro, share // micro, batch, gpus, -(-gpus // block.num_gpus_per_node))
 
 
-def fallback_row(block: Block, world_size: int) -> Row:
+def fallback_row(block: ElasticityBlock, world_size: int) -> Row:
     """Row that v0.2 uses for a size outside its list: the largest batch under the cap for this size.
 
     Without `prefer_larger_batch`, the smallest of the batches of each micro batch.  Source:
@@ -224,7 +226,7 @@ def apply_row(config: Mapping[str, Json], row: Row, ignore_batch_keys: bool) -> 
 # Reasons, with their arithmetic.
 
 
-def reason(block: Block, batch: int, world_size: int) -> str:
+def reason(block: ElasticityBlock, batch: int, world_size: int) -> str:
     """First reason why `world_size` (data-parallel ranks) is not in the plan for `batch`."""
     if type(world_size) is not int or world_size < 1:
         return f"world size must be an int of at least 1, not {world_size!r}"
@@ -238,7 +240,7 @@ def reason(block: Block, batch: int, world_size: int) -> str:
     return _outside(block, world_size) or _indivisible(block, batch, world_size)
 
 
-def _outside(block: Block, world_size: int) -> str | None:
+def _outside(block: ElasticityBlock, world_size: int) -> str | None:
     model = block.model_parallel_size
     gpus = world_size * model
     gpu_count = f"{world_size} x {model} = {gpus} GPUs" if model > 1 else f"{gpus} GPUs"
@@ -251,7 +253,7 @@ def _outside(block: Block, world_size: int) -> str | None:
     return None
 
 
-def _indivisible(block: Block, batch: int, world_size: int) -> str:
+def _indivisible(block: ElasticityBlock, batch: int, world_size: int) -> str:
     share, rest = divmod(batch, world_size)
     if rest:
         arithmetic = f"{batch} = {world_size} x {share} + {rest}"

@@ -41,7 +41,7 @@ _LONGEST = 1 << 16
 _MOST_RANKS = 1 << 31
 
 
-class Commit(TypedDict):
+class CheckpointCommit(TypedDict):
     """Content of a commit file, and of `elastic.json` in each checkpoint."""
 
     name: str
@@ -119,7 +119,7 @@ class Checkpoints:
         saved = Saved(self._root, f"{self.folder.name}/{tag}", session.world_size)
         if "/" in tag:
             raise CheckpointError(f"checkpoint tag `{tag}` is not the name of a folder")
-        commit: Commit = {
+        commit: CheckpointCommit = {
             "name": saved.name,
             "world_size": session.world_size,
             "incarnation": session.incarnation,
@@ -196,7 +196,7 @@ def _text(file: Path) -> bytes:
     return text
 
 
-def _read(file: Path) -> Commit | None:
+def _read(file: Path) -> CheckpointCommit | None:
     """Content of a commit file; `None` if it was deleted in the meantime."""
     try:
         commit = json.loads(_text(file).decode())
@@ -215,7 +215,7 @@ def _read(file: Path) -> Commit | None:
         check_name(commit["name"])
     except CheckpointError as error:
         raise _damaged(file, str(error)) from None
-    return cast("Commit", commit)
+    return cast("CheckpointCommit", commit)
 
 
 def _damaged(file: Path, why: str) -> DamagedCommitError:

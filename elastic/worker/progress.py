@@ -19,7 +19,7 @@ SHOW_STACKS = signal.SIGRTMIN + 7 if hasattr(signal, "SIGRTMIN") else signal.SIG
 _FORMAT = struct.Struct("<dqq")
 
 
-class Step(NamedTuple):
+class ReportedStep(NamedTuple):
     """Content of the file."""
 
     at: float
@@ -33,7 +33,7 @@ def progress_path(folder: str, round_: int, local_rank: int) -> str:
     return os.path.join(folder, f"progress-{round_}-{local_rank}")
 
 
-class Progress:
+class ProgressFile:
     """Worker's side of the progress file."""
 
     def __init__(self, path: str) -> None:
@@ -53,10 +53,10 @@ class Progress:
         os.ftruncate(self._file, 0)
 
 
-def read_progress(path: str) -> Step | None:
+def read_progress(path: str) -> ReportedStep | None:
     """Last step of a worker; `None` before the first and after the last."""
     try:
         with open(path, "rb") as file:
-            return Step(*_FORMAT.unpack(file.read()))
+            return ReportedStep(*_FORMAT.unpack(file.read()))
     except (OSError, struct.error):
         return None

@@ -27,7 +27,7 @@ from elastic.worker.agent_client import AgentClient
 from elastic.worker.checkpoint_name import check_name
 from elastic.worker.lease import Lease, lease_path
 from elastic.worker.process_termination import die, die_with_agent, start_watchdog
-from elastic.worker.progress import Progress, progress_path
+from elastic.worker.progress import ProgressFile, progress_path
 
 _WATCH = 0.1
 """Seconds between two checks of the lease."""
@@ -68,7 +68,7 @@ class Session:
     checkpoint: str | None
     """Last committed checkpoint when the round began; the same on all ranks."""
     _lease: Lease = field(repr=False)
-    _progress: Progress = field(repr=False)
+    _progress: ProgressFile = field(repr=False)
     _agent: AgentClient = field(repr=False)
 
     def config(self) -> dict[str, Json]:
@@ -190,7 +190,7 @@ def _read(environ: Mapping[str, str]) -> Session:
             config_path=variable("CONFIG"),
             checkpoint=checkpoint,
             _lease=Lease(lease_path(folder, int(variable("ROUND")))),
-            _progress=Progress(progress_path(folder, int(variable("ROUND")), int(environ["LOCAL_RANK"]))),
+            _progress=ProgressFile(progress_path(folder, int(variable("ROUND")), int(environ["LOCAL_RANK"]))),
             _agent=AgentClient(folder),
         )
     except KeyError as missing:

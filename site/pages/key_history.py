@@ -12,7 +12,7 @@ from dsconfig.model.key_table import KeyInfo, find
 from pages import key_entries
 
 
-class State(NamedTuple):
+class KeyState(NamedTuple):
     """The properties of a key in one release."""
 
     read: bool
@@ -22,30 +22,30 @@ class State(NamedTuple):
     deprecated: bool
 
 
-class Period(NamedTuple):
+class KeyPeriod(NamedTuple):
     """Consecutive releases with the same state of a key, by their index in `RELEASES`."""
 
     first: int
     last: int
-    state: State
+    state: KeyState
 
 
-ABSENT = State(False, "", "", False, False)
+ABSENT = KeyState(False, "", "", False, False)
 
 
-def _state(info: KeyInfo, release: int) -> State:
+def _state(info: KeyInfo, release: int) -> KeyState:
     if not info.read_in(release):
-        return State(False, "", "", release >= info.refused_from, False)
+        return KeyState(False, "", "", release >= info.refused_from, False)
     default = info.default_in(release)
     default_text = quoted(default) if default is not None else ""
-    return State(True, expected(info.type_in(release)), default_text, False, release >= info.deprecated)
+    return KeyState(True, expected(info.type_in(release)), default_text, False, release >= info.deprecated)
 
 
 @cache
-def periods(path: str) -> tuple[Period, ...]:
+def periods(path: str) -> tuple[KeyPeriod, ...]:
     """The history of a key; if several types of its section have it, of the first one."""
     info = key_entries.entries()[path][0]
-    history: list[Period] = []
+    history: list[KeyPeriod] = []
     for index, release in enumerate(RELEASES):
         state = _state(info, NUMBERS[release])
         if not _reachable(path, release) and state.read:
@@ -53,7 +53,7 @@ def periods(path: str) -> tuple[Period, ...]:
         if history and history[-1].state == state:
             history[-1] = history[-1]._replace(last=index)
         else:
-            history.append(Period(index, index, state))
+            history.append(KeyPeriod(index, index, state))
     return tuple(history)
 
 
@@ -81,6 +81,6 @@ def changes(path: str, old: int, new: int) -> Iterator[str]:
         yield "rejected by name"
 
 
-def state_at(path: str, index: int) -> State:
+def state_at(path: str, index: int) -> KeyState:
     """The state of a key in a release, by its index in `RELEASES`."""
     return next(each.state for each in periods(path) if each.first <= index <= each.last)

@@ -8,7 +8,7 @@ from typing import Any
 import elastic
 from elastic.agent import state_transitions
 from elastic.agent.job_settings import Job
-from elastic.agent.job_state import State
+from elastic.agent.job_state import JobState
 from tests.agent.cluster import POWERS
 
 
@@ -46,14 +46,14 @@ def job_of(policy: Any = "standby", nodes: tuple[int, int] = (1, 4), processes: 
     return Job(config, elastic.plan(config), *nodes, processes, policy)
 
 
-def with_members(*names: str) -> State:
-    state = State(1)
+def with_members(*names: str) -> JobState:
+    state = JobState(1)
     for name in names:
         state = state_transitions.arrive(state, name, "host", 1)
     return state
 
 
-def running(*names: str, size: int | None = None) -> State:
+def running(*names: str, size: int | None = None) -> JobState:
     state = state_transitions.propose(with_members(*names), size or len(names), 3)
     for name in state.group:
         state = state_transitions.acknowledge(state, name)

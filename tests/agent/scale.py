@@ -24,7 +24,7 @@ from unittest.mock import patch
 
 from elastic.agent.heartbeat import Heartbeat
 from elastic.agent.job_settings import Job, LocalNode
-from elastic.agent.job_state import State
+from elastic.agent.job_state import JobState
 from elastic.agent.node import Node
 from elastic.agent.rendezvous_settings import RendezvousSettings
 from elastic.agent.resize_policy import ResizePolicy
@@ -41,7 +41,7 @@ OURS = (
     "joiner",
     "transitions",
 )
-ENCODE = State.encode
+ENCODE = JobState.encode
 LIMIT = 600.0
 """Simulated seconds after which a group does not form."""
 
@@ -131,7 +131,7 @@ class Simulation:
         self.world.freezes = False
         self.data: dict[str, str] = {}
         self.calls: Counter[str] = Counter()
-        self.states: dict[str, State] = {}
+        self.states: dict[str, JobState] = {}
         self.rounds: dict[int, int] = {}
         """The round that each node trains in."""
         self._sizes: dict[str, int] = {}
@@ -208,7 +208,7 @@ def simulated(nodes: int) -> Iterator[Simulation]:
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         simulation = Simulation(nodes, Path(folder))
 
-        def encode(state: State) -> str:
+        def encode(state: JobState) -> str:
             """Its name: a state of thousands of nodes is large, and JSON is not what is measured."""
             name = f"{state.revision}/{state.writer}"
             simulation.states[name] = state
@@ -225,7 +225,7 @@ def simulated(nodes: int) -> Iterator[Simulation]:
             ):
                 if hasattr(__import__(f"elastic.{module}", fromlist=["_"]), name):
                     put(f"elastic.{module}.{name}", value)
-        put("elastic.agent.job_state.State.encode", encode)
+        put("elastic.agent.job_state.JobState.encode", encode)
         put("elastic.agent.state_store.decode", lambda raw: simulation.states[raw.decode()])
         put("elastic.agent.state_store.BoundedCaller", DirectCaller)
         put("elastic.agent.node.ResizePolicy", partial(ResizePolicy, clock=simulation.world.now))

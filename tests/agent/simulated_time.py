@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from elastic.agent.job_state import State, decode
+from elastic.agent.job_state import JobState, decode
 from tests.agent.fakes import DictStore
 
 
@@ -129,7 +129,7 @@ class SlowStore(DictStore):
         self,
         world: World,
         data: dict[str, str],
-        judge: Callable[[State, State], None],
+        judge: Callable[[JobState, JobState], None],
         freezes_before_changes: float = 0.01,
         dead: Callable[[], bool] = lambda: False,
     ) -> None:

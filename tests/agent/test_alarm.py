@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from elastic.agent import state_transitions
-from elastic.agent.failure_detector import Silence
+from elastic.agent.failure_detector import HeartbeatSilence
 from elastic.agent.heartbeat import Heartbeat
 from elastic.agent.rendezvous_settings import RendezvousSettings
 from elastic.agent.resize_policy import ResizePolicy
@@ -40,7 +40,7 @@ def test_an_alarm_is_heard_in_a_large_job_without_any_hint(
     heartbeat._tick()
     assert lease.remaining() == SETTINGS.lease_duration
     monkeypatch.setattr(StateStore, "hint", lambda *_: None)
-    theirs.update(partial(state_transitions.mark, evidence=Silence("a", 0, 1)))
+    theirs.update(partial(state_transitions.mark, evidence=HeartbeatSilence("a", 0, 1)))
     if alarmed:
         theirs.alarm("a")
     clock += 1

@@ -6,7 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from elastic.agent import state_transitions
-from elastic.agent.failure_detector import WATCHED, Delay, FailureDetector, Silence, watched_by
+from elastic.agent.failure_detector import (
+    WATCHED,
+    FailureDetector,
+    FormationDelay,
+    HeartbeatSilence,
+    watched_by,
+)
 from elastic.worker.lease import Lease, lease_path, now
 from tests.agent.fakes import running, with_members
 
@@ -30,7 +36,7 @@ def test_own_freeze_says_nothing_of_others() -> None:
     for _ in range(4):
         now += 0.25
         detector.observe(state, watched_by(state, "a"), {"b": 7})
-    assert detector.silent(1.0) == [Silence("b", 1, 7)]
+    assert detector.silent(1.0) == [HeartbeatSilence("b", 1, 7)]
     detector.observe(state, watched_by(state, "a"), {"b": 8})
     assert detector.silent(0.1) == []
 
@@ -42,14 +48,14 @@ def test_the_late_are_those_for_whom_a_round_waits() -> None:
     for _ in range(5):
         detector.observe(state, watched_by(state, "a"), {"b": 7})
         now += 0.25
-    assert detector.late(1.0) == [Delay("b", "forming", 1)]
+    assert detector.late(1.0) == [FormationDelay("b", "forming", 1)]
     detector.observe(replace(state, round=9), watched_by(state, "a"), {"b": 7})
     assert detector.late(1.0) == []
 
 
 def test_old_evidence_neither_marks_nor_removes() -> None:
     """Two observers that were frozen between looking and writing, and a node that has shown itself since."""
-    old, fresh = Silence("b", 1, 4, 0), Silence("b", 1, 4, 1)
+    old, fresh = HeartbeatSilence("b", 1, 4, 0), HeartbeatSilence("b", 1, 4, 1)
     state = state_transitions.mark(running("a", "b"), old)
     assert state.suspects == ("b",)
     state = state_transitions.clear_suspicion(state, "b")
@@ -67,14 +73,16 @@ def test_old_evidence_neither_marks_nor_removes() -> None:
 
 def test_who_comes_late_but_comes_stays() -> None:
     state = state_transitions.arrive(running("a", "b"), "a", "host", 2)
-    delay = Delay("b", "forming", 1)
+    delay = FormationDelay("b", "forming", 1)
     late = state_transitions.mark(state, delay)
     assert state_transitions.remove_marked(late, delay).member("b") is None
     came = state_transitions.arrive(late, "b", "host", 2)
     assert came.expelled == ()
     assert state_transitions.mark(came, delay) is came
     assert state_transitions.remove_marked(came, delay) is came
-    proposed = state_transitions.mark(state_transitions.propose(came, 2, 3), Delay("b", "proposed", 2))
+    proposed = state_transitions.mark(
+        state_transitions.propose(came, 2, 3), FormationDelay("b", "proposed", 2)
+    )
     assert proposed.expelled == ("b",)
     assert state_transitions.remove_marked(proposed, delay) is proposed, "of another round"
     assert state_transitions.acknowledge(proposed, "b").expelled == ()

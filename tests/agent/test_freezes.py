@@ -19,7 +19,7 @@ from elastic.agent import state_transitions
 from elastic.agent.event_log import EventLog
 from elastic.agent.heartbeat import Heartbeat
 from elastic.agent.job_settings import LocalNode
-from elastic.agent.job_state import State
+from elastic.agent.job_state import JobState
 from elastic.agent.rendezvous_settings import RendezvousSettings
 from elastic.agent.resize_policy import ResizePolicy
 from elastic.agent.state_store import StateStore
@@ -145,7 +145,7 @@ class Host:
                 raise Died
 
 
-def _without_n0(state: State) -> State:
+def _without_n0(state: JobState) -> JobState:
     state = state_transitions.arrive(state_transitions.remove(state, "n0", "lost", "lost"), "n1", "host", 1)
     state = state_transitions.propose(state, 1, 3)
     return state_transitions.acknowledge(state, "n1")

@@ -7,25 +7,27 @@ from dataclasses import replace
 import pytest
 
 from elastic.agent import state_transitions
-from elastic.agent.job_state import State
-from elastic.agent.join_requests import Acknowledgment, Arrival, Request, decode_all, encode_all
+from elastic.agent.job_state import JobState
+from elastic.agent.join_requests import ArrivalRequest, RankConfirmation, Request, decode_all, encode_all
 from elastic.agent.state_store import Mailbox, StateStore
 from tests.agent.fakes import DictStore, job_of, running, with_members
 
 CONTRACT = job_of().contract()
 
 
-def arrival(state: State, node: str) -> Arrival:
+def arrival(state: JobState, node: str) -> ArrivalRequest:
     member = state.member(node)
     order = member.join_order if member else None
-    return Arrival(node, state.revision, state.round, order, "h", 1, contract=None if member else CONTRACT)
+    return ArrivalRequest(
+        node, state.revision, state.round, order, "h", 1, contract=None if member else CONTRACT
+    )
 
 
 def test_what_is_written_is_read() -> None:
     requests: list[Request] = [
-        arrival(State(1), "a"),
+        arrival(JobState(1), "a"),
         arrival(with_members("b"), "b"),
-        Acknowledgment("c", 4, 2),
+        RankConfirmation("c", 4, 2),
     ]
     assert decode_all(encode_all(requests)) == requests
     assert decode_all("") == []
@@ -35,8 +37,8 @@ def test_what_is_written_is_read() -> None:
 
 
 def test_granted_late_or_twice() -> None:
-    joins = arrival(State(1), "a")
-    state = joins.grant(State(1))
+    joins = arrival(JobState(1), "a")
+    state = joins.grant(JobState(1))
     assert [member.node for member in state.members] == ["a"]
     assert joins.grant(state) is state
     gone = state_transitions.remove(state, "a", "lost", "lost")
@@ -45,15 +47,15 @@ def test_granted_late_or_twice() -> None:
     comes = arrival(with_members("a", "b"), "a")
     trains = running("a", "b")
     assert comes.grant(trains) is trains, "the round that it wanted"
-    acknowledges = Acknowledgment("a", 0, 1)
+    acknowledges = RankConfirmation("a", 0, 1)
     proposed = state_transitions.propose(with_members("a", "b"), 2, 3)
     assert acknowledges.grant(proposed).acknowledged == ("a",)
     assert acknowledges.grant(trains) is trains
-    assert Acknowledgment("a", 0, 2).grant(proposed) is proposed
+    assert RankConfirmation("a", 0, 2).grant(proposed) is proposed
 
 
 def test_another_contract_joins_nothing() -> None:
-    first = arrival(State(1), "a").grant(State(1))
+    first = arrival(JobState(1), "a").grant(JobState(1))
     other = replace(arrival(first, "b"), contract={**CONTRACT, "processes": 8})
     refused = other.grant(first)
     assert refused.outcome is not None
@@ -67,7 +69,7 @@ def test_whoever_changes_the_state_grants_all_that_are_there(monkeypatch: pytest
     store = DictStore()
     one, mailbox = StateStore(store, "job", "one"), Mailbox(store, "dsconfig/job/", "two")
     one.create()
-    assert mailbox.grant_all(State(1)) == State(1), "nobody has left anything"
+    assert mailbox.grant_all(JobState(1)) == JobState(1), "nobody has left anything"
     mailbox.post(arrival(one.read(), "two"), one.read())
     state = one.ask(lambda requests: arrival(requests, "one"))
     assert sorted(member.node for member in state.members) == ["one", "two"]

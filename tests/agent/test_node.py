@@ -16,7 +16,7 @@ import pytest
 
 from elastic.agent.errors import Drained, JobSucceeded, RefusedError, TooFewNodesError, TrainingFailedError
 from elastic.agent.job_settings import LocalNode
-from elastic.agent.job_state import State
+from elastic.agent.job_state import JobState
 from elastic.agent.node import Node
 from elastic.agent.rank_assignment import RankAssignment
 from elastic.agent.rendezvous_settings import RendezvousSettings
@@ -45,7 +45,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         node.leave()
 
 
-def join_all(*nodes: Node) -> list[Future[tuple[RankAssignment, State]]]:
+def join_all(*nodes: Node) -> list[Future[tuple[RankAssignment, JobState]]]:
     with ThreadPoolExecutor() as pool:
         return [pool.submit(node.join) for node in nodes]
 

@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 
 from elastic.agent import state_transitions
-from elastic.agent.drain import Drain
+from elastic.agent.drain import DrainRequest
 from elastic.agent.errors import Drained, StoreLostError
 from elastic.agent.event_log import EventLog
 from elastic.agent.heartbeat import Heartbeat
 from elastic.agent.job_settings import LocalNode
-from elastic.agent.job_state import State, decode
+from elastic.agent.job_state import JobState, decode
 from elastic.agent.node import Node
 from elastic.agent.rendezvous_settings import RendezvousSettings
 from elastic.agent.resize_policy import ResizePolicy
@@ -74,7 +74,7 @@ class LoneHeartbeat:
             self._heartbeat._tick()
             self._world.sleep(SETTINGS.poll_interval)
 
-    def _join(self, state: State) -> State:
+    def _join(self, state: JobState) -> JobState:
         """At once in a group of all members that runs: how groups form is not what is tested here."""
         state = state_transitions.arrive(state, self.name, "host", 1)
         group = tuple(member.node for member in state.members)
@@ -86,7 +86,7 @@ def test_removal_never_overtakes_the_lease(seed: int, tmp_path: Path, monkeypatc
     world, data = World(seed), dict[str, str]()
     faults: list[str] = []
 
-    def judge(before: State, after: State) -> None:
+    def judge(before: JobState, after: JobState) -> None:
         for member in before.members:
             if after.member(member.node) is None:
                 left = nodes[member.node].lease.remaining()
@@ -123,7 +123,7 @@ class Host:
         folder.mkdir()
         job = replace(job_of(), max_restarts=None)
         self.local = LocalNode(job, SETTINGS, "job", "localhost", str(folder))
-        self.drain = Drain()
+        self.drain = DrainRequest()
         self._heartbeat: Heartbeat | None = None
 
     @property
@@ -188,7 +188,7 @@ class Story:
         return [host for host in self.hosts if not host.dead and not host.done]
 
     @property
-    def state(self) -> State:
+    def state(self) -> JobState:
         return decode(self.data["dsconfig/job/state"])
 
     def _join(self) -> None:

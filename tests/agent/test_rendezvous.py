@@ -11,9 +11,9 @@ import pytest
 from torch.distributed.elastic.utils.store import barrier
 
 from elastic.agent.bounded_store_calls import Store
-from elastic.agent.drain import Drain
+from elastic.agent.drain import DrainRequest
 from elastic.agent.errors import SettingsError
-from elastic.agent.job_state import State
+from elastic.agent.job_state import JobState
 from elastic.agent.open_store import connect_store, host_store
 from elastic.agent.rendezvous import PlanRendezvous
 from elastic.agent.rendezvous_settings import RendezvousSettings
@@ -44,7 +44,7 @@ def store_of(handler: PlanRendezvous) -> Store:
     return connect_store(parse_endpoint(f"127.0.0.1:{handler._server.port}"), SETTINGS)
 
 
-def state_of(handler: PlanRendezvous) -> State:
+def state_of(handler: PlanRendezvous) -> JobState:
     return StateStore(store_of(handler), "job", "test").read()
 
 
@@ -89,7 +89,7 @@ def test_the_second_sigterm_is_torchs() -> None:
     heard: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
     try:
-        drain = Drain()
+        drain = DrainRequest()
         drain.listen()
         drain.listen()
         os.kill(os.getpid(), signal.SIGTERM)

@@ -10,7 +10,7 @@ import pytest
 
 from elastic.agent import state_transitions
 from elastic.agent.errors import StoreLostError, TrainingFailedError, raise_if_failed
-from elastic.agent.job_state import Event, Outcome, State, decode
+from elastic.agent.job_state import JobEvent, JobOutcome, JobState, decode
 from elastic.agent.state_store import StateStore
 from tests.agent.fakes import DictStore, job_of, running
 
@@ -21,7 +21,7 @@ def test_a_lost_compare_and_set_is_tried_again() -> None:
     one.create()
     two.create()
 
-    def late(state: State) -> State:
+    def late(state: JobState) -> JobState:
         if state.next_join_order == 0:
             two.update(partial(state_transitions.arrive, node="two", host="h", port=2))
         return state_transitions.arrive(state, "one", "h", 1)
@@ -53,7 +53,7 @@ def test_status_is_readable() -> None:
         "standby",
     ):
         assert part in output
-    assert "round        0" in lines(State(1))[1]
+    assert "round        0" in lines(JobState(1))[1]
 
 
 def test_the_published_names_of_the_state_stay() -> None:
@@ -75,7 +75,7 @@ def test_status_writes_out_what_would_act_on_a_terminal() -> None:
     from dsconfig.cli.elastic.status import lines
 
     state = running(f"a{ESCAPES}", "b", size=2)
-    event = Event(1.0, f"c{ESCAPES}", f"joined{ESCAPES}")
+    event = JobEvent(1.0, f"c{ESCAPES}", f"joined{ESCAPES}")
     members = (replace(state.members[0], host=f"h{ESCAPES}"), *state.members[1:])
     output = "\n".join(
         lines(replace(state, contract=job_of().contract(), members=members, events=(event,), latest=ESCAPES))
@@ -85,7 +85,7 @@ def test_status_writes_out_what_would_act_on_a_terminal() -> None:
 
 
 def test_errors_of_the_agent_write_out_what_other_nodes_say() -> None:
-    state = replace(State(1), outcome=Outcome("failed", f"because{ESCAPES}"))
+    state = replace(JobState(1), outcome=JobOutcome("failed", f"because{ESCAPES}"))
     with pytest.raises(TrainingFailedError) as raised:
         raise_if_failed(state)
     assert str(raised.value).isprintable()
@@ -108,7 +108,7 @@ def test_errors_of_the_agent_write_out_what_other_nodes_say() -> None:
     ids=lambda field: next(iter(field)),
 )
 def test_a_state_with_fields_of_other_types_is_refused(field: dict[str, object]) -> None:
-    encoded = json.loads(State(1).encode())
-    assert decode(json.dumps(encoded)) == State(1)
+    encoded = json.loads(JobState(1).encode())
+    assert decode(json.dumps(encoded)) == JobState(1)
     with pytest.raises(ValueError, match="invalid state of a job"):
         decode(json.dumps(encoded | field))

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elastic.agent import state_transitions
-from elastic.agent.failure_detector import Delay, Silence
-from elastic.agent.job_state import LONGEST, Outcome, State, decode
+from elastic.agent.failure_detector import FormationDelay, HeartbeatSilence
+from elastic.agent.job_state import LONGEST, JobOutcome, JobState, decode
 from tests.agent.fakes import job_of, running, with_members
 
 
 def test_encoding_is_lossless() -> None:
-    state = state_transitions.mark(running("a", "b", "c", size=2), Silence("b", 1, 7))
-    state = state_transitions.close(state, "a", Outcome("failed", "why"))
+    state = state_transitions.mark(running("a", "b", "c", size=2), HeartbeatSilence("b", 1, 7))
+    state = state_transitions.close(state, "a", JobOutcome("failed", "why"))
     assert decode(state.encode()) == state
     with pytest.raises(ValueError, match="invalid state"):
         decode('{"group": 1}')
@@ -89,7 +89,7 @@ def test_a_node_that_was_asked_to_leave() -> None:
 def test_restarts_run_out() -> None:
     state = state_transitions.arrive(running("a"), "a", "host", 2, "failure")
     ended = state_transitions.propose(state, 1, 0)
-    assert ended.outcome == Outcome("failed", "training failed on a: no restarts allowed")
+    assert ended.outcome == JobOutcome("failed", "training failed on a: no restarts allowed")
     assert state_transitions.propose(state, 1, None).outcome is None
 
 
@@ -124,7 +124,7 @@ TRANSITIONS = st.sampled_from(
 
 @given(st.lists(st.tuples(TRANSITIONS, st.sampled_from("abcd")), max_size=60))
 def test_rounds_only_grow_and_groups_are_members(steps: list[tuple[str, str]]) -> None:
-    job, state = job_of(), State(1)
+    job, state = job_of(), JobState(1)
     for name, node in steps:
         before = state
         if name == "propose":
@@ -138,8 +138,10 @@ def test_rounds_only_grow_and_groups_are_members(steps: list[tuple[str, str]]) -
                 "fail": partial(state_transitions.arrive, node=node, host="h", port=2, cause="failure"),
                 "lose": partial(state_transitions.remove, node=node, cause="lost", text="lost"),
                 "ack": partial(state_transitions.acknowledge, node=node),
-                "suspect": partial(state_transitions.mark, evidence=Silence(node, 1, 1)),
-                "expel": partial(state_transitions.mark, evidence=Delay(node, state.phase, state.round)),
+                "suspect": partial(state_transitions.mark, evidence=HeartbeatSilence(node, 1, 1)),
+                "expel": partial(
+                    state_transitions.mark, evidence=FormationDelay(node, state.phase, state.round)
+                ),
                 "leave": partial(state_transitions.ask_to_leave, node=node),
                 "commit": partial(state_transitions.commit, node=node, round_=state.round, checkpoint="c"),
             }[name](state)
@@ -157,7 +159,7 @@ def test_a_job_ends_with_all_of_its_group_and_by_its_newest_round() -> None:
     assert state_transitions.succeed(one_of_two, "a", 1) is one_of_two
     assert state_transitions.finish(one_of_two, "b", 2) is one_of_two
     done = state_transitions.succeed(state_transitions.finish(one_of_two, "b", 1), "b", 1)
-    assert done.outcome == Outcome("succeeded")
+    assert done.outcome == JobOutcome("succeeded")
     newer = state_transitions.propose(state_transitions.arrive(state, "a", "host", 3), 1, 3)
     assert state_transitions.fail(newer, "b", 1, "why") is newer
-    assert state_transitions.fail(newer, "a", 2, "why").outcome == Outcome("failed", "why")
+    assert state_transitions.fail(newer, "a", 2, "why").outcome == JobOutcome("failed", "why")

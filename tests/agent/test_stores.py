@@ -22,7 +22,7 @@ from elastic.agent.errors import SettingsError, StoreLostError
 from elastic.agent.etcd_store import EtcdStore
 from elastic.agent.open_store import connect_store, host_store
 from elastic.agent.rendezvous_settings import RendezvousSettings
-from elastic.agent.store_endpoint import Endpoint, parse_endpoint
+from elastic.agent.store_endpoint import StoreEndpoint, parse_endpoint
 from elastic.agent.token_store import MAX_UNPROVEN, TokenStore, read_token
 from tests.agent.etcd import Etcd
 
@@ -87,13 +87,13 @@ def test_of_many_writers_one_wins(connect: Connect) -> None:
 
 
 @pytest.fixture
-def guarded() -> Endpoint:
+def guarded() -> StoreEndpoint:
     server = host_store(parse_endpoint("127.0.0.1:0", token=TOKEN), SETTINGS)
     return parse_endpoint(f"127.0.0.1:{server.port}", token=TOKEN)
 
 
 @pytest.mark.parametrize("token", ["another of sixteen", TOKEN + " "])
-def test_another_token(guarded: Endpoint, token: str) -> None:
+def test_another_token(guarded: StoreEndpoint, token: str) -> None:
     with pytest.raises(StoreLostError, match="rejected the token"):
         connect_store(parse_endpoint(str(guarded), token=token), SETTINGS)
 
@@ -108,7 +108,7 @@ def test_another_token(guarded: Endpoint, token: str) -> None:
         b"x" * 70000,
     ],
 )
-def test_who_signs_nothing_is_not_heard(guarded: Endpoint, data: bytes) -> None:
+def test_who_signs_nothing_is_not_heard(guarded: StoreEndpoint, data: bytes) -> None:
     connect_store(guarded, SETTINGS).set("a", "held")
     with socket.create_connection((guarded.host, guarded.port), timeout=10) as line:
         line.sendall(data)
@@ -119,13 +119,13 @@ def test_who_signs_nothing_is_not_heard(guarded: Endpoint, data: bytes) -> None:
     assert connect_store(guarded, SETTINGS).get("a") == b"held"
 
 
-def test_what_was_heard_cannot_be_said_again(guarded: Endpoint) -> None:
+def test_what_was_heard_cannot_be_said_again(guarded: StoreEndpoint) -> None:
     """A relay that records a whole connection, and plays it to the store once more."""
     recorded: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as relay:
         relaying = threading.Thread(target=_record, args=(relay, guarded, recorded))
         relaying.start()
-        through = Endpoint((relay.getsockname(),), token=TOKEN)
+        through = StoreEndpoint((relay.getsockname(),), token=TOKEN)
         store = TokenStore(through.host, through.port, TOKEN, 5)
         store.set("a", "old")
         del store
@@ -140,7 +140,7 @@ def test_what_was_heard_cannot_be_said_again(guarded: Endpoint) -> None:
     assert connect_store(guarded, SETTINGS).get("a") == b"new"
 
 
-def _record(relay: socket.socket, to: Endpoint, recorded: list[bytes]) -> None:
+def _record(relay: socket.socket, to: StoreEndpoint, recorded: list[bytes]) -> None:
     near, _ = relay.accept()
     with near, socket.create_connection((to.host, to.port)) as far:
         sockets = {near: far, far: near}
@@ -153,7 +153,7 @@ def _record(relay: socket.socket, to: Endpoint, recorded: list[bytes]) -> None:
                 recorded += [data] if one is near else []
 
 
-def test_strangers_make_room(guarded: Endpoint) -> None:
+def test_strangers_make_room(guarded: StoreEndpoint) -> None:
     """However many come, who knows the token is served, and none of them costs a thread for long."""
     connection = connect_store(guarded, SETTINGS)
     idle = [
@@ -167,7 +167,7 @@ def test_strangers_make_room(guarded: Endpoint) -> None:
         one.close()
 
 
-def test_a_stranger_that_is_slow(guarded: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stranger_that_is_slow(guarded: StoreEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     """A byte now and then does not keep a connection."""
     monkeypatch.setattr(token_store, "_PATIENCE", 0.5)
     with socket.create_connection((guarded.host, guarded.port), timeout=10) as slow:

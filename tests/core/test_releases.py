@@ -12,13 +12,13 @@ import pytest
 from dsconfig.core import releases
 from dsconfig.core.releases import EVERY_RELEASE, NEVER, NUMBERS, Interval
 from dsconfig.document import read_dict
-from dsconfig.evaluation.rule_context import Context, Source
+from dsconfig.evaluation.rule_context import Context, EvaluatedDocument
 
 SPAN = Interval(NUMBERS["0.9.0"], NUMBERS["0.14.5"])
 
 
 def context(release: str) -> Context:
-    seen = Context(Source(read_dict({}), "deepspeed", None), NUMBERS[release])
+    seen = Context(EvaluatedDocument(read_dict({}), "deepspeed", None), NUMBERS[release])
     seen.equivalent = EVERY_RELEASE
     return seen
 

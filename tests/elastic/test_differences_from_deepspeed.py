@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import elastic
-from elastic.deepspeed.differences_from_deepspeed import DIFFERENCES, Difference
+from elastic.deepspeed.differences_from_deepspeed import DIFFERENCES, SolverDifference
 from elastic.errors import NoWorldSizesError
 from tests.elastic.conftest import strict_configs, whole
 
-BY_NAME: dict[str, Difference] = {difference.name: difference for difference in DIFFERENCES}
+BY_NAME: dict[str, SolverDifference] = {difference.name: difference for difference in DIFFERENCES}
 NODES = {"max_train_batch_size": 2000, "micro_batch_sizes": [2, 4, 6], "num_gpus_per_node": 4, "version": 0.2}
 # name, block, release, world size given, WORLD_SIZE set
 CASES: list[tuple[str, dict[str, Any], str, int, str | None]] = [

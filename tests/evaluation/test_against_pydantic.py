@@ -12,7 +12,7 @@ import pytest
 from pydantic import v1
 
 from dsconfig.core.json_types import Json, Spec
-from dsconfig.evaluation.coercion import Coerced, Rejected, read
+from dsconfig.evaluation.coercion import CoercedValue, RejectedValue, read
 
 
 class Stage(int, enum.Enum):
@@ -96,10 +96,10 @@ def test_every_value_is_read_as_pydantic_reads_it(dialect: str, name: str) -> No
         try:
             parsed = parse(value)
         except ValueError:
-            assert isinstance(verdict, Rejected), (value, verdict)
+            assert isinstance(verdict, RejectedValue), (value, verdict)
             continue
-        assert not isinstance(verdict, Rejected), (value, verdict, parsed)
-        made = verdict.value if isinstance(verdict, Coerced) else value
+        assert not isinstance(verdict, RejectedValue), (value, verdict, parsed)
+        made = verdict.value if isinstance(verdict, CoercedValue) else value
         if name == "float" and isinstance(value, int):
             assert float(made) == parsed, value  # the same number to everybody
         else:
@@ -114,7 +114,7 @@ def test_bounds_apply_to_the_converted_number(dialect: str, bound: str) -> None:
     for kind, annotation in (("int", int), ("float", float)):
         model = module.create_model("Model", key=(annotation, module.Field(**{bound: 1})))
         for value in (*VALUES[:16], "0", "1", "2", "nan"):
-            refused = isinstance(read((kind, *limits), value, dialect), Rejected)
+            refused = isinstance(read((kind, *limits), value, dialect), RejectedValue)
             try:
                 model(key=value)
             except ValueError:
@@ -128,5 +128,5 @@ def test_a_rejection_names_the_path_of_the_part(dialect: str) -> None:
     verdict = read(("map", ("list", ("int", *FREE))), {"a": [1], "b": [2, "x"]}, dialect)
     with pytest.raises(ValueError, match="b") as caught:
         VERSIONS[dialect](dict[str, list[int]])({"a": [1], "b": [2, "x"]})
-    assert isinstance(verdict, Rejected)
+    assert isinstance(verdict, RejectedValue)
     assert caught.value.errors()[0]["loc"][-2:] == verdict.at == ("b", 1)

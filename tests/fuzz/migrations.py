@@ -12,7 +12,7 @@ from dsconfig.core.json_types import Json, KeyPath
 from dsconfig.core.releases import NUMBERS, resolve
 from dsconfig.document import Document, read_text
 from dsconfig.document.apply_operations import apply_operations
-from dsconfig.evaluation.rule_context import MISSING, Context, Source
+from dsconfig.evaluation.rule_context import MISSING, Context, EvaluatedDocument
 from dsconfig.fix.migrate import Migration
 from dsconfig.fix.migration_decisions import _is_equivalent, _is_json_value
 from dsconfig.fix.migration_plan import BATCH_KEYS, Choice, Decision, Meaning, at
@@ -64,9 +64,9 @@ def _filled(old: Json, new: Json, written: tuple[str, ...], path: KeyPath = ()) 
 
 def _unspoken(text: str, way: Route, done: Migration) -> Iterator[str]:
     """Values that both releases read, each another, of which nothing is said."""
-    source = Source(read_text(text), way.consumer, way.world_size)
+    source = EvaluatedDocument(read_text(text), way.consumer, way.world_size)
     before = Meaning(Context(source, NUMBERS[way.origin])).values
-    source = Source(read_text(done.text), way.consumer, way.world_size)
+    source = EvaluatedDocument(read_text(done.text), way.consumer, way.world_size)
     after = Meaning(Context(source, NUMBERS[way.to])).values
     said = [each.path for each in (*done.changes, *done.decisions)]
     for path in before.keys() & after.keys():

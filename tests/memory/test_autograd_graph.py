@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dsconfig.memory.autograd_graph import Adapter, Tape, module_visits, modules_never_left
+from dsconfig.memory.autograd_graph import ForwardTape, LoraAdapter, module_visits, modules_never_left
 from tests.memory.tiny import HIDDEN, INPUT, OUTPUT, run, tiny_setup, two_layers
 
 
-def checkpointed(active: bool) -> Tape:
+def checkpointed(active: bool) -> ForwardTape:
     """The two layers, of which the second can be checkpointed."""
-    tape = Tape(2)
+    tape = ForwardTape(2)
     first, second = tape.projection("first", 4, 2), tape.projection("second", 3, 4)
     x = tape.op([], tape.tensor(INPUT, requires_grad=False))
     with tape.scope(first):
@@ -47,7 +47,7 @@ def test_a_checkpointed_segment_keeps_its_input_only() -> None:
 
 
 def test_only_the_adapters_of_a_lora_model_are_trained() -> None:
-    tape = Tape(2, adapter=Adapter(rank=1, targets=frozenset({"second"})))
+    tape = ForwardTape(2, adapter=LoraAdapter(rank=1, targets=frozenset({"second"})))
     tape.projection("first", 4, 2)
     tape.projection("second", 3, 4)
     trained = {weight.name: weight.shape for weight in tape.weights if weight.requires_grad}
@@ -55,7 +55,7 @@ def test_only_the_adapters_of_a_lora_model_are_trained() -> None:
 
 
 def test_row_parallel_layers_keep_their_bias_whole() -> None:
-    tape = Tape(2)
+    tape = ForwardTape(2)
     tape.projection("mlp.up_proj", 8, 2, 8)
     tape.projection("mlp.down_proj", 2, 8, 2)
     tape.apply_tensor_parallel(2, head=False)

@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import pytest
 
-from dsconfig.memory.caching_allocator import MIB, CachingAllocator, Event, OutOfMemoryError, reserve
+from dsconfig.memory.caching_allocator import (
+    MIB,
+    AllocationEvent,
+    CachingAllocator,
+    OutOfMemoryError,
+    reserve,
+)
 
 
 def allocator_after(
     *events: tuple[str, int], capacity: int | None = None, expandable: bool = False
 ) -> CachingAllocator:
     allocator = CachingAllocator(capacity, expandable=expandable)
-    allocator.run(Event(*event) for event in events)
+    allocator.run(AllocationEvent(*event) for event in events)
     return allocator
 
 
@@ -70,9 +76,14 @@ def test_cached_segments_are_released_before_memory_runs_out() -> None:
 
 
 def test_a_segment_in_use_cannot_be_released() -> None:
-    events = [Event("x", 64 * MIB), Event("x", -64 * MIB), Event("y", 2 * MIB), Event("z", 70 * MIB)]
+    events = [
+        AllocationEvent("x", 64 * MIB),
+        AllocationEvent("x", -64 * MIB),
+        AllocationEvent("y", 2 * MIB),
+        AllocationEvent("z", 70 * MIB),
+    ]
     assert reserve([], events, 120 * MIB) is None
-    unlimited = reserve([], [*events, Event("y", -2 * MIB), Event("z", -70 * MIB)])
+    unlimited = reserve([], [*events, AllocationEvent("y", -2 * MIB), AllocationEvent("z", -70 * MIB)])
     assert unlimited is not None
     assert unlimited.reserved == 134 * MIB
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsconfig.memory.engines.engine_setup import Setup
+from dsconfig.memory.engines.engine_setup import EngineSetup
 from tests.memory.tiny import at_rest, run, tiny_setup, two_layers
 
 OFFLOAD = {"zero_optimization__offload_optimizer__device": "cpu"}
@@ -24,7 +24,7 @@ def test_muon_at_stage_3_caches_its_gather_buffers() -> None:
     assert rank["Muon all-gather buffers"] == 2 * (4 + 6) * (1 + 2)
 
 
-def zenflow(stage: int) -> Setup:
+def zenflow(stage: int) -> EngineSetup:
     """Half of the columns of each matrix are selected."""
     keys = {"topk_ratio": 0.5, "update_interval": 4}
     return tiny_setup(

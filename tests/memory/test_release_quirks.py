@@ -7,21 +7,23 @@ from itertools import pairwise
 import pytest
 
 from dsconfig.core.releases import RELEASES
-from dsconfig.memory.release_quirks import Quirk, Quirks, Version, release_borders, rows
+from dsconfig.memory.release_quirks import DeepSpeedVersion, MemoryQuirk, ReleaseQuirks, release_borders, rows
 
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row.name)
-def test_a_row_says_where_to_read_it_and_why_it_matters(row: Quirk) -> None:
+def test_a_row_says_where_to_read_it_and_why_it_matters(row: MemoryQuirk) -> None:
     assert row.source.partition(":")[0].endswith(".py")
     assert len(row.why.split()) > 3
     assert {row.since, row.before} - {""} <= set(RELEASES)
     assert row.since or row.before
-    assert not (row.since and row.before) or Version.parse(row.since) < Version.parse(row.before)
+    assert not (row.since and row.before) or DeepSpeedVersion.parse(row.since) < DeepSpeedVersion.parse(
+        row.before
+    )
 
 
 def test_a_quirk_applies_from_its_first_release_to_the_one_before_its_last_border() -> None:
     answers = [
-        Quirks(release).live_parameter_counter_survives_backward
+        ReleaseQuirks(release).live_parameter_counter_survives_backward
         for release in ("0.15.4", "0.16.0", "0.16.7", "0.16.8")
     ]
     assert answers == [False, True, True, False]
@@ -31,4 +33,4 @@ def test_releases_without_a_border_between_them_behave_alike() -> None:
     starts = set(release_borders())
     assert starts < set(RELEASES)
     for before, after in pairwise(RELEASES):
-        assert (after in starts) == (Quirks(before) != Quirks(after))
+        assert (after in starts) == (ReleaseQuirks(before) != ReleaseQuirks(after))

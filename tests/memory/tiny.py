@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from dsconfig.memory.autograd_graph import Tape
-from dsconfig.memory.config_values import Values
+from dsconfig.memory.autograd_graph import ForwardTape
+from dsconfig.memory.config_values import ConfigValues
 from dsconfig.memory.engines.base import Engine
-from dsconfig.memory.engines.engine_setup import Setup
+from dsconfig.memory.engines.engine_setup import EngineSetup
 from dsconfig.memory.engines.select_engine import select_engine
-from dsconfig.memory.memory_ledger import Ledger
+from dsconfig.memory.memory_ledger import MemoryLedger
 from dsconfig.memory.models.architecture import MicroBatch
 from dsconfig.memory.setup_from_config import setup_of
 from dsconfig.memory.training_job import TrainingJob
@@ -21,9 +21,9 @@ ROWS, INPUT, HIDDEN, OUTPUT = 5, 10, 20, 15
 BUCKET = 100
 
 
-def two_layers(itemsize: int = 2) -> Tape:
+def two_layers(itemsize: int = 2) -> ForwardTape:
     """Two linear layers: 2 inputs, 4 hidden, 3 outputs, and a sum as the loss."""
-    tape = Tape(itemsize)
+    tape = ForwardTape(itemsize)
     first, second = tape.projection("first", 4, 2), tape.projection("second", 3, 4)
     x = tape.op([], tape.tensor(INPUT, requires_grad=False))
     with tape.scope(first):
@@ -34,7 +34,7 @@ def two_layers(itemsize: int = 2) -> Tape:
     return tape
 
 
-def tiny_setup(stage: int, world: int = 2, release: str = "0.19.8", **values: Any) -> Setup:
+def tiny_setup(stage: int, world: int = 2, release: str = "0.19.8", **values: Any) -> EngineSetup:
     """Engine settings in bf16 with DeepSpeed's Adam; `values`: more keys, with `__` for a dot."""
     keys = {
         "bf16.enabled": True,
@@ -48,10 +48,10 @@ def tiny_setup(stage: int, world: int = 2, release: str = "0.19.8", **values: An
     }
     keys |= {key.replace("__", "."): value for key, value in values.items()}
     sections = ["zero_optimization.zenflow."] if any("zenflow" in key for key in keys) else []
-    return setup_of(Values(keys, sections), TrainingJob(release, world, MicroBatch(1, 1)))
+    return setup_of(ConfigValues(keys, sections), TrainingJob(release, world, MicroBatch(1, 1)))
 
 
-def at_rest(setup: Setup, tape: Tape | None = None) -> tuple[dict[str, int], dict[str, int]]:
+def at_rest(setup: EngineSetup, tape: ForwardTape | None = None) -> tuple[dict[str, int], dict[str, int]]:
     """Bytes of each term on a rank and on its host after initialization and a step."""
     _, ledger = run(setup, tape)
     rank, host = (
@@ -60,9 +60,9 @@ def at_rest(setup: Setup, tape: Tape | None = None) -> tuple[dict[str, int], dic
     return rank, host
 
 
-def run(setup: Setup, tape: Tape | None = None) -> tuple[Engine, Ledger]:
+def run(setup: EngineSetup, tape: ForwardTape | None = None) -> tuple[Engine, MemoryLedger]:
     """Load an engine and run one step."""
-    ledger = Ledger()
+    ledger = MemoryLedger()
     engine = select_engine(setup, tape or two_layers(setup.itemsize), ledger)
     engine.load()
     ledger.reset()

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from dsconfig.core.gpu_memory import parse_gpu
 from dsconfig.launch.config_source import read
-from dsconfig.resolve.memory import Options, estimate_request
-from dsconfig.resolve.memory_limits import Limits
+from dsconfig.resolve.memory import MemoryOptions, estimate_request
+from dsconfig.resolve.memory_limits import RequestedLimits
 
 DATA = Path(__file__).parent.parent / "memory" / "published.jsonl"
 GUIDE = Path(__file__).parent.parent.parent / "site" / "docs" / "guides" / "memory.md"
@@ -60,9 +60,9 @@ def compare(run: Mapping[str, Any]) -> Comparison:
     }
     gpu = parse_gpu(run["gpu"])
     options["frozen_models"] = tuple(options.get("frozen_models", ()))
-    estimate = estimate_request(read(config), Options(**options, gpu_bytes=gpu.least)).answer()
+    estimate = estimate_request(read(config), MemoryOptions(**options, gpu_bytes=gpu.least)).answer()
     assert estimate.device is not None
-    verdict = Limits(gpu, None).on_gpu(estimate).word
+    verdict = RequestedLimits(gpu, None).on_gpu(estimate).word
     return Comparison(run, estimate.device.low / GIB, estimate.device.high(gpu.least) / GIB, verdict)
 
 

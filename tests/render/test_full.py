@@ -8,20 +8,20 @@ import pytest
 
 from dsconfig.core.diagnostic import Diagnostic, Effect, Fix, Related, Remove
 from dsconfig.render.full import render, spans
-from dsconfig.render.terminal_style import Style
+from dsconfig.render.terminal_style import TerminalStyle
 
 from .samples import Report, Source, Target, found, place
 
 TARGET = Target("0.19.8")
 
 
-def full(report: Report, style: Style | None = None) -> str:
-    return "".join(render([report], report.target, style or Style()))
+def full(report: Report, style: TerminalStyle | None = None) -> str:
+    return "".join(render([report], report.target, style or TerminalStyle()))
 
 
 def marked(text: str, snippet: str, *, width: int = 100, encoding: str = "utf-8") -> list[str]:
     """The source lines and marks shown for the place of `snippet`, without the gutter."""
-    lines = full(found(text, snippet), Style(width=width, encoding=encoding)).splitlines()
+    lines = full(found(text, snippet), TerminalStyle(width=width, encoding=encoding)).splitlines()
     return [line.partition("|")[2][1:] for line in lines if "|" in line][1:]
 
 
@@ -74,7 +74,7 @@ def test_colour_only_adds_escape_sequences() -> None:
     import re
 
     report = found('{"a": 1}', "1")
-    colored = full(report, Style(color=True))
+    colored = full(report, TerminalStyle(color=True))
     assert "\x1b[1;33m" in colored
     assert re.sub(r"\x1b\[[0-9;]*m", "", colored) == full(report)
 

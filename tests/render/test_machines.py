@@ -23,13 +23,13 @@ from dsconfig.core.diagnostic import (
 )
 from dsconfig.render import FORMATS, renderer
 from dsconfig.render.summary import against, statistics, summary
-from dsconfig.render.terminal_style import Style
+from dsconfig.render.terminal_style import TerminalStyle
 
 from .samples import Reader, Report, Source, Target, found, location
 
 
-def shown(name: str, *reports: Report, style: Style | None = None) -> str:
-    return "".join(renderer(name)(reports, Target("0.19.8"), style or Style()))
+def shown(name: str, *reports: Report, style: TerminalStyle | None = None) -> str:
+    return "".join(renderer(name)(reports, Target("0.19.8"), style or TerminalStyle()))
 
 
 def test_concise() -> None:
@@ -146,7 +146,7 @@ def test_json_of_no_files() -> None:
 )
 def test_summary(files: int, counts: dict[str, int], target: Target, line: str) -> None:
     releases = {against(target, "a.toml"): files}
-    assert summary(counts, releases, [(Reader(), files)], Style()) == f"{line}\n"
+    assert summary(counts, releases, [(Reader(), files)], TerminalStyle()) == f"{line}\n"
 
 
 def test_summary_says_who_reads() -> None:
@@ -160,7 +160,7 @@ def test_summary_says_who_reads() -> None:
         ),
         ([(Reader(), 3)], " against"),
     ):
-        line = summary({}, {"0.19.8 (settings)": 2, "0.16.9 (argument)": 1}, readers, Style())
+        line = summary({}, {"0.19.8 (settings)": 2, "0.16.9 (argument)": 1}, readers, TerminalStyle())
         assert line.startswith(
             f"Checked 3 files{expected} DeepSpeed 0.19.8 (settings), 1 against 0.16.9 (argument): "
         )
@@ -168,7 +168,7 @@ def test_summary_says_who_reads() -> None:
 
 def test_statistics_put_the_most_frequent_first() -> None:
     counts = {("DSC201", "b"): 1, ("DSC101", "a"): 1, ("DSC301", "c"): 12}
-    assert statistics(counts, Style()) == "    12 DSC301 c\n     1 DSC101 a\n     1 DSC201 b\n"
+    assert statistics(counts, TerminalStyle()) == "    12 DSC301 c\n     1 DSC101 a\n     1 DSC201 b\n"
 
 
 # -- nothing makes them fail -----------------------------------------------------------------------
@@ -223,7 +223,7 @@ def reports(draw: st.DrawFn) -> Report:
 )
 def test_no_finding_makes_a_renderer_fail(many: list[Report], encoding: str, width: int) -> None:
     for name in FORMATS:
-        out = shown(name, *many, style=Style(color=True, width=width, encoding=encoding))
+        out = shown(name, *many, style=TerminalStyle(color=True, width=width, encoding=encoding))
         out.encode("ascii", "backslashreplace")
         assert "\x1b" not in out.replace("\x1b[", "")
         if name == "json":

@@ -18,7 +18,7 @@ from dsconfig.core.releases import resolve
 from dsconfig.document import read_text
 from dsconfig.fix.fix import fix_document
 from dsconfig.render import renderer
-from dsconfig.render.terminal_style import Style
+from dsconfig.render.terminal_style import TerminalStyle
 
 from . import samples
 
@@ -39,7 +39,7 @@ def report(text: str = TEXT, name: str = "configs/ds zero.json") -> Report:
 
 
 def shown(form: str, *reports: Report | samples.Report) -> str:
-    return "".join(renderer(form)(reports, resolve("0.19.8"), Style()))
+    return "".join(renderer(form)(reports, resolve("0.19.8"), TerminalStyle()))
 
 
 # -- GitHub and GitLab -------------------------------------------------------------------------------------

@@ -9,12 +9,12 @@ import pytest
 from dsconfig.core.releases import NUMBERS, RELEASES
 from dsconfig.model.key_table import find
 from dsconfig.resolve.effective_values import effective
-from dsconfig.resolve.replaced_values import DERIVATIONS, Value
+from dsconfig.resolve.replaced_values import DERIVATIONS, EffectiveValue
 
 ZERO = "zero_optimization"
 
 
-def shown(config: Any, target: str = "0.19.8", **options: Any) -> dict[str, Value]:
+def shown(config: Any, target: str = "0.19.8", **options: Any) -> dict[str, EffectiveValue]:
     return {value.key: value for value in effective(config, target=target, **options).values}
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from dsconfig import ResolveError
 from dsconfig.resolve.effective_values import Shown, effective
-from dsconfig.resolve.replaced_values import Value
+from dsconfig.resolve.replaced_values import EffectiveValue
 
 TEXT = """{
   "train_batch_size": 64,
@@ -24,7 +24,7 @@ TEXT = """{
 """
 
 
-def by_key(shown: Shown) -> dict[str, Value]:
+def by_key(shown: Shown) -> dict[str, EffectiveValue]:
     assert max(Counter(value.key for value in shown.values).values(), default=1) == 1
     return {value.key: value for value in shown.values}
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dsconfig.check.report import Report
     from dsconfig.cli.doctor.examine_machine import Item, Needs
     from dsconfig.cli.doctor.machine import Machine
-    from dsconfig.render.terminal_style import Style
+    from dsconfig.render.terminal_style import TerminalStyle
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -102,7 +102,7 @@ _ADVISORIES = "DSC88"
 _TONES = {"ok": "good", "info": "info", "unknown": "dim", "warning": "warning", "error": "error"}
 
 
-def lines(items: Sequence[Item], style: Style) -> Iterator[str]:
+def lines(items: Sequence[Item], style: TerminalStyle) -> Iterator[str]:
     """Yield the items as text, under a heading for each topic."""
     from dsconfig.render.terminal_style import printable, wrapped
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from dsconfig.cli.handoff.plan_table import PlannedSize, Table
     from dsconfig.core.json_types import Json, JsonObject
-    from dsconfig.render.terminal_style import Style
+    from dsconfig.render.terminal_style import TerminalStyle
     from elastic.deepspeed.release_behavior import Semantics
     from elastic.planning.plan import Plan
 
@@ -125,12 +125,12 @@ FORMATS = ("table", "json", "csv")
 VERSION = 1
 
 
-def render(table: Table, name: str, style: Style) -> Iterator[str]:
+def render(table: Table, name: str, style: TerminalStyle) -> Iterator[str]:
     """Render the table in the named format."""
     yield from {"table": _text_table, "json": _json, "csv": _csv}[name](table, style)
 
 
-def _text_table(table: Table, style: Style) -> Iterator[str]:
+def _text_table(table: Table, style: TerminalStyle) -> Iterator[str]:
     plan, exact = table.plan, table.exact
     block = plan.block
     sizes = _count(len(plan.rows), "admissible world size")
@@ -174,7 +174,7 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _json(table: Table, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
+def _json(table: Table, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
     document = {
         "version": VERSION,
         "batch_size": table.plan.batch_size,
@@ -204,7 +204,7 @@ def _record(size: PlannedSize) -> dict[str, object]:
     }
 
 
-def _csv(table: Table, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
+def _csv(table: Table, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
     text = io.StringIO()
     records = [_record(size) for size in table.sizes]
     writer = csv.DictWriter(text, records[0] if records else ["world_size"], lineterminator="\n")

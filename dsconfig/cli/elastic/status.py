@@ -16,7 +16,7 @@ from dsconfig.render.terminal_style import printable
 from elastic.agent.errors import EXIT_CODES
 
 if TYPE_CHECKING:
-    from elastic.agent.job_state import State
+    from elastic.agent.job_state import JobState
 
 _PUBLISHED = {
     "acknowledged": "acked",
@@ -52,12 +52,12 @@ def _show(args: argparse.Namespace) -> None:
         sys.stdout.writelines(f"{line}\n" for line in lines(state))
 
 
-def published(state: State) -> dict[str, object]:
+def published(state: JobState) -> dict[str, object]:
     """State as in the JSON output, whose field names are stable."""
     return asdict(state, dict_factory=lambda pairs: {_PUBLISHED.get(key, key): value for key, value in pairs})
 
 
-def triplet(state: State) -> dict[str, object] | None:
+def triplet(state: JobState) -> dict[str, object] | None:
     """Batch triplet of the group; None without a group."""
     import elastic
 
@@ -71,7 +71,7 @@ def triplet(state: State) -> dict[str, object] | None:
     return asdict(row)
 
 
-def lines(state: State) -> list[str]:
+def lines(state: JobState) -> list[str]:
     """State as text, with terminal escapes removed: names and events come from other nodes."""
     row = triplet(state)
     shown = [
@@ -88,7 +88,7 @@ def lines(state: State) -> list[str]:
     return list(map(printable, shown))
 
 
-def _role(state: State, node: str) -> str:
+def _role(state: JobState, node: str) -> str:
     if node in state.leaving:
         return "leaving"
     if state.phase in ("forming", "proposed"):

@@ -16,7 +16,7 @@ from dsconfig.cli.errors import CLEAN
 from elastic.agent.errors import EXIT_CODES
 
 if TYPE_CHECKING:
-    from elastic.agent.job_state import Outcome
+    from elastic.agent.job_state import JobOutcome
     from elastic.agent.state_store import StateStore
 
 
@@ -75,7 +75,7 @@ def _serve(listen: str, secret: str | None, run_id: str | None, linger: float) -
             raise SystemExit(codes[outcome.kind])
 
 
-def _outcome(job: StateStore) -> Outcome | None:
+def _outcome(job: StateStore) -> JobOutcome | None:
     """Outcome of the job, once all nodes have left."""
     state = job.read() if job.exists() else None
     return None if state is None or state.members else state.outcome

@@ -7,14 +7,20 @@ accepts values that pydantic 2 rejects, and the reverse. Other sections are read
 
 from __future__ import annotations
 
-from dsconfig.evaluation.coercion.coercion_result import Coerced, Rejected, Verdict, Why, out_of_bounds
+from dsconfig.evaluation.coercion.coercion_result import (
+    CoercedValue,
+    RejectedValue,
+    Verdict,
+    Why,
+    out_of_bounds,
+)
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, Spec
 
 
-__all__ = ["Coerced", "Rejected", "Verdict", "Why", "is_unchanged", "read"]
+__all__ = ["CoercedValue", "RejectedValue", "Verdict", "Why", "is_unchanged", "read"]
 
 
 def read(spec: Spec, value: Json, dialect: str) -> Verdict:

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 Why: TypeAlias = "Literal['type', 'null', 'fraction', 'bound', 'member', 'text']"
 
 
-class Coerced(NamedTuple):
+class CoercedValue(NamedTuple):
     """The value is accepted, but converted to another one."""
 
     value: Json
 
 
-class Rejected(NamedTuple):
+class RejectedValue(NamedTuple):
     """The value is rejected. `at` is the path from the value to the offending part of it."""
 
     why: Why
@@ -32,7 +32,7 @@ class Rejected(NamedTuple):
     at: KeyPath = ()
 
 
-Verdict: TypeAlias = "Coerced | Rejected | None"
+Verdict: TypeAlias = "CoercedValue | RejectedValue | None"
 """None: accepted unchanged."""
 
 Read: TypeAlias = "Callable[[Spec, Json], Verdict]"
@@ -57,34 +57,34 @@ def same(left: Json, right: Json) -> bool:
 
 def changed(before: Json, after: Json) -> Verdict:
     """Return the verdict on a value after conversion, which may have changed nothing."""
-    return None if same(before, after) else Coerced(after)
+    return None if same(before, after) else CoercedValue(after)
 
 
 def elements(spec: Spec, value: list[Json], read: Read) -> Verdict:
     """Return the verdict on a list from the verdicts on its elements."""
     parts = _parts(spec[1], enumerate(value), read)
     if isinstance(parts, dict):
-        return Coerced([parts.get(index, part) for index, part in enumerate(value)])
+        return CoercedValue([parts.get(index, part) for index, part in enumerate(value)])
     return parts
 
 
 def entries(spec: Spec, value: JsonObject, read: Read) -> Verdict:
     """Return the verdict on a map from the verdicts on its values."""
     parts = _parts(spec[1], value.items(), read)
-    return Coerced({**value, **parts}) if isinstance(parts, dict) else parts
+    return CoercedValue({**value, **parts}) if isinstance(parts, dict) else parts
 
 
 def _parts(
     inner: Spec, parts: Iterable[tuple[str | int, Json]], read: Read
-) -> Rejected | dict[str | int, Json] | None:
+) -> RejectedValue | dict[str | int, Json] | None:
     """Return the first rejection of a part, else the converted parts; None if all are accepted unchanged."""
     if inner[0] == "any":
         return None
     converted: dict[str | int, Json] = {}
     for at, part in parts:
         verdict = read(inner, part)
-        if isinstance(verdict, Rejected):
-            return Rejected(verdict.why, verdict.expected, verdict.value, (at, *verdict.at))
+        if isinstance(verdict, RejectedValue):
+            return RejectedValue(verdict.why, verdict.expected, verdict.value, (at, *verdict.at))
         if verdict is not None:
             converted[at] = verdict.value
     return converted or None
@@ -100,12 +100,12 @@ def union(spec: Spec, value: Json, read: Read) -> Verdict:
         # unknown words (runtime/zenflow/zenflow_config.py), even if a number arm could convert them.
         verdicts = [v for arm, v in zip(spec[1:], verdicts, strict=True) if _is_words(arm)]
     for verdict in verdicts:
-        if isinstance(verdict, Coerced):
+        if isinstance(verdict, CoercedValue):
             return verdict
-    specific = [v for v in verdicts if isinstance(v, Rejected) and v.why not in ("type", "null")]
+    specific = [v for v in verdicts if isinstance(v, RejectedValue) and v.why not in ("type", "null")]
     if len(specific) == 1:
         return specific[0]
-    return Rejected("null" if value is None else "type", spec, value)
+    return RejectedValue("null" if value is None else "type", spec, value)
 
 
 def _is_words(arm: Spec) -> bool:
@@ -118,15 +118,15 @@ def strict(spec: Spec, value: Json, read: Read, conversions: Mapping[str, Read])
     if kind == "any":
         return None
     if kind == "null":
-        return None if value is None else Rejected("type", spec, value)
+        return None if value is None else RejectedValue("type", spec, value)
     if kind == "union":
         return union(spec, value, read)
     if value is None:
-        return Rejected("null", spec, value)
+        return RejectedValue("null", spec, value)
     if kind == "never":
-        return Rejected("type", spec, value)
+        return RejectedValue("type", spec, value)
     if kind == "list":
-        return elements(spec, value, read) if isinstance(value, list) else Rejected("type", spec, value)
+        return elements(spec, value, read) if isinstance(value, list) else RejectedValue("type", spec, value)
     return conversions[kind](spec, value)
 
 
@@ -142,9 +142,9 @@ def read_unchecked(spec: Spec, value: Json) -> Verdict:
     if kind in ("any", "section"):
         return None
     if kind == "bool":
-        return None if isinstance(value, bool) else Coerced(bool(value))
+        return None if isinstance(value, bool) else CoercedValue(bool(value))
     if kind in ("null", "never"):
-        return None if value is None and kind == "null" else Rejected("type", spec, value)
+        return None if value is None and kind == "null" else RejectedValue("type", spec, value)
     if kind in ("str", "path"):
         return None if isinstance(value, str) else _rejected(spec, value)
     if kind in ("int", "float"):
@@ -158,20 +158,20 @@ def read_unchecked(spec: Spec, value: Json) -> Verdict:
     return union(spec, value, read_unchecked)
 
 
-def _rejected(spec: Spec, value: Json) -> Rejected:
-    return Rejected("null" if value is None else "type", spec, value)
+def _rejected(spec: Spec, value: Json) -> RejectedValue:
+    return RejectedValue("null" if value is None else "type", spec, value)
 
 
 def _number(spec: Spec, value: Json) -> Verdict:
     if isinstance(value, bool):
-        return Coerced(int(value))
+        return CoercedValue(int(value))
     if isinstance(value, float) and spec[0] == "int" and not value.is_integer():
-        return Rejected("fraction" if math.isfinite(value) else "type", spec, value)
+        return RejectedValue("fraction" if math.isfinite(value) else "type", spec, value)
     if isinstance(value, str):
-        return Rejected("text", spec, value)
+        return RejectedValue("text", spec, value)
     if not isinstance(value, int | float):
         return _rejected(spec, value)
-    return Rejected("bound", spec, value) if out_of_bounds(spec, value) else None
+    return RejectedValue("bound", spec, value) if out_of_bounds(spec, value) else None
 
 
 def _member(spec: Spec, value: Json) -> Verdict:
@@ -179,4 +179,4 @@ def _member(spec: Spec, value: Json) -> Verdict:
         return _rejected(spec, value)
     if any(value == member and isinstance(value, bool) == isinstance(member, bool) for member in spec[1:]):
         return None
-    return Rejected("member", spec, value)
+    return RejectedValue("member", spec, value)

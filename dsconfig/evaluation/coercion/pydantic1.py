@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dsconfig.evaluation.coercion.coercion_result import (
-    Coerced,
+    CoercedValue,
     Read,
-    Rejected,
+    RejectedValue,
     Verdict,
     changed,
     entries,
@@ -31,7 +31,7 @@ def _bool(spec: Spec, value: Json) -> Verdict:
     # bool_validator: a hash look-up, so 1.0 counts as 1; words in any case.
     word = value.lower() if isinstance(value, str) else value
     if not isinstance(word, str | int | float) or (word not in _TRUE and word not in _FALSE):
-        return Rejected("text" if isinstance(value, str) else "type", spec, value)
+        return RejectedValue("text" if isinstance(value, str) else "type", spec, value)
     return changed(value, word in _TRUE)
 
 
@@ -40,17 +40,17 @@ def _int(spec: Spec, value: Json) -> Verdict:
     try:
         number = int(value)
     except (TypeError, ValueError, OverflowError):
-        return Rejected("text" if isinstance(value, str) else "type", spec, value)
-    return Rejected("bound", spec, value) if out_of_bounds(spec, number) else changed(value, number)
+        return RejectedValue("text" if isinstance(value, str) else "type", spec, value)
+    return RejectedValue("bound", spec, value) if out_of_bounds(spec, number) else changed(value, number)
 
 
 def _float(spec: Spec, value: Json) -> Verdict:
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
-        return Rejected("text" if isinstance(value, str) else "type", spec, value)
+        return RejectedValue("text" if isinstance(value, str) else "type", spec, value)
     if out_of_bounds(spec, number):
-        return Rejected("bound", spec, value)
+        return RejectedValue("bound", spec, value)
     # An integer in a float field is the same number for all code, so it is not reported as converted.
     return None if isinstance(value, int) and not isinstance(value, bool) else changed(value, number)
 
@@ -58,35 +58,35 @@ def _float(spec: Spec, value: Json) -> Verdict:
 def _str(spec: Spec, value: Json) -> Verdict:
     if isinstance(value, str):
         return None
-    return Coerced(str(value)) if isinstance(value, int | float) else Rejected("type", spec, value)
+    return CoercedValue(str(value)) if isinstance(value, int | float) else RejectedValue("type", spec, value)
 
 
 def _path(spec: Spec, value: Json) -> Verdict:
     # path_validator: Path(value), which takes nothing else of JSON.
-    return None if isinstance(value, str) else Rejected("type", spec, value)
+    return None if isinstance(value, str) else RejectedValue("type", spec, value)
 
 
 def _enum(spec: Spec, value: Json) -> Verdict:
     # enum_member_validator looks the value up among the members: 1.0 and true find 1, "1" does not.
     if not isinstance(value, str | int | float):
-        return Rejected("type", spec, value)
+        return RejectedValue("type", spec, value)
     for member in spec[1:]:
         if member == value:
             return changed(value, member)
-    return Rejected("member", spec, value)
+    return RejectedValue("member", spec, value)
 
 
 def _mapping(spec: Spec, value: Json) -> Verdict:
     # dict_validator and BaseModel.validate call dict(value): a list of pairs, the empty list too, becomes an
     # object.
     if not isinstance(value, dict | list | str):
-        return Rejected("type", spec, value)
+        return RejectedValue("type", spec, value)
     try:
         as_object: JsonObject = dict(value)  # type: ignore[arg-type]  # `dict` itself raises for wrong elements
     except (TypeError, ValueError):
-        return Rejected("type", spec, value)
+        return RejectedValue("type", spec, value)
     verdict = entries(spec, as_object, read) if spec[0] == "map" else None
-    return verdict or (None if isinstance(value, dict) else Coerced(as_object))
+    return verdict or (None if isinstance(value, dict) else CoercedValue(as_object))
 
 
 _CONVERSIONS: dict[str, Read] = {

@@ -7,9 +7,9 @@ import re
 from functools import lru_cache
 
 from dsconfig.evaluation.coercion.coercion_result import (
-    Coerced,
+    CoercedValue,
     Read,
-    Rejected,
+    RejectedValue,
     Verdict,
     Why,
     changed,
@@ -80,11 +80,11 @@ def read(spec: Spec, value: Json) -> Verdict:
 
 
 def _map(spec: Spec, value: Json) -> Verdict:
-    return entries(spec, value, read) if isinstance(value, dict) else Rejected("type", spec, value)
+    return entries(spec, value, read) if isinstance(value, dict) else RejectedValue("type", spec, value)
 
 
 def _section(spec: Spec, value: Json) -> Verdict:
-    return None if isinstance(value, dict) else Rejected("type", spec, value)
+    return None if isinstance(value, dict) else RejectedValue("type", spec, value)
 
 
 def _bool(spec: Spec, value: Json) -> Verdict:
@@ -93,17 +93,17 @@ def _bool(spec: Spec, value: Json) -> Verdict:
     if isinstance(value, str):
         word = value.lower()
         is_known = word in _TRUE or word in _FALSE
-        return Coerced(word in _TRUE) if is_known else Rejected("text", spec, value)
+        return CoercedValue(word in _TRUE) if is_known else RejectedValue("text", spec, value)
     if isinstance(value, int | float) and value in (0, 1):
-        return Coerced(bool(value))
-    return Rejected("type", spec, value)
+        return CoercedValue(bool(value))
+    return RejectedValue("type", spec, value)
 
 
 def _int(spec: Spec, value: Json) -> Verdict:
     number = _integer(value)
     if number is None:
-        return Rejected(_why(value), spec, value)
-    return Rejected("bound", spec, value) if out_of_bounds(spec, number) else changed(value, number)
+        return RejectedValue(_why(value), spec, value)
+    return RejectedValue("bound", spec, value) if out_of_bounds(spec, number) else changed(value, number)
 
 
 def _integer(value: Json) -> int | None:
@@ -128,9 +128,9 @@ def _float(spec: Spec, value: Json) -> Verdict:
     else:
         number = None
     if number is None:
-        return Rejected("text" if isinstance(value, str) else "type", spec, value)
+        return RejectedValue("text" if isinstance(value, str) else "type", spec, value)
     if out_of_bounds(spec, number):
-        return Rejected("bound", spec, value)
+        return RejectedValue("bound", spec, value)
     # An integer in a float field is the same number for all code, so it is not reported as converted.
     return None if isinstance(value, int) and not isinstance(value, bool) else changed(value, number)
 
@@ -145,7 +145,7 @@ def _as_float(value: float) -> float | None:
 def _str(spec: Spec, value: Json) -> Verdict:
     if isinstance(value, str) and _encodable(value):
         return None
-    return Rejected("type", spec, value)
+    return RejectedValue("type", spec, value)
 
 
 def _encodable(value: str) -> bool:
@@ -162,10 +162,10 @@ def _enum(spec: Spec, value: Json) -> Verdict:
     if all(isinstance(member, int) for member in members):
         # An integer enum converts as an integer does before it looks the member up.
         number = _integer(value)
-        return changed(value, number) if number in members else Rejected("member", spec, value)
+        return changed(value, number) if number in members else RejectedValue("member", spec, value)
     if any(same(value, member) for member in members):
         return None
-    return Rejected("member" if isinstance(value, str) else "type", spec, value)
+    return RejectedValue("member" if isinstance(value, str) else "type", spec, value)
 
 
 _CONVERSIONS: dict[str, Read] = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dsconfig.memory.autograd_graph import Module, Tape, Weight
-from dsconfig.memory.engines.engine_setup import Setup
-from dsconfig.memory.engines.forward_backward import Pass
-from dsconfig.memory.memory_ledger import Ledger
+from dsconfig.memory.autograd_graph import ForwardTape, ModelParameter, Module
+from dsconfig.memory.engines.engine_setup import EngineSetup
+from dsconfig.memory.engines.forward_backward import ForwardBackwardPass
+from dsconfig.memory.memory_ledger import MemoryLedger
 
 WEIGHTS, MASTER, STATES = "parameters", "master weights", "optimizer states"
 GRADIENTS, BUCKET, TEMPORARY = "gradients", "reduce bucket", "optimizer step temporaries"
@@ -28,7 +28,7 @@ class Engine:
     gathers = False
     """Whether forward and backward passes gather parameters."""
 
-    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
+    def __init__(self, setup: EngineSetup, tape: ForwardTape, ledger: MemoryLedger) -> None:
         self.setup, self.tape, self.ledger = setup, tape, ledger
         self.trainable = [weight for weight in tape.weights if weight.requires_grad]
         self.trainable_numel = sum(weight.numel for weight in self.trainable)
@@ -90,7 +90,7 @@ class Engine:
             for weight in self.tape.weights
         )
 
-    def ranks_of(self, weight: Weight) -> int:
+    def ranks_of(self, weight: ModelParameter) -> int:
         """Data-parallel ranks that share the gradients, states and stage 3 shards of a parameter."""
         setup = self.setup
         if setup.tp_size > 1 and setup.stage == 3 and setup.zero_init and not weight.created_after_init:
@@ -140,7 +140,7 @@ class Engine:
             self.is_boundary = number == min(steps, MIDDLE + 2) - 1
             self.ledger.allocate("inputs", self.tape.input_bytes)
             self.ledger.enter("forward")
-            micro_batch = Pass(self.tape, self.ledger, self, self.setup.itemsize)
+            micro_batch = ForwardBackwardPass(self.tape, self.ledger, self, self.setup.itemsize)
             self._before_forward()
             self._count_model_collectives("forward")
             micro_batch.forward()
@@ -206,19 +206,19 @@ class Engine:
     def set_recomputing_module(self, number: int | None) -> None:
         """Hook at the start (with a module) and end (None) of a recomputation."""
 
-    def hold_view(self, weight: Weight) -> None:
+    def hold_view(self, weight: ModelParameter) -> None:
         """Hook for a view of a weight saved in the graph."""
 
-    def release_view(self, weight: Weight) -> None:
+    def release_view(self, weight: ModelParameter) -> None:
         """Hook for a saved view that is freed."""
 
-    def receive_gradient(self, weight: Weight, count: int) -> None:
+    def receive_gradient(self, weight: ModelParameter, count: int) -> None:
         """Hook for a complete gradient of `count` bytes."""
         for feature in self.features:
             feature.receive_gradient(weight, count)
         self._receive_gradient(weight, count)
 
-    def _receive_gradient(self, weight: Weight, count: int) -> None:
+    def _receive_gradient(self, weight: ModelParameter, count: int) -> None:
         raise NotImplementedError
 
     # ------------------------------------------------------------ services
@@ -279,7 +279,7 @@ class Feature:
     def shard_model(self) -> None:
         """Replace modules of the model that was built on the host."""
 
-    def flatten_copy_bytes(self, weights: list[Weight]) -> int:  # noqa: ARG002
+    def flatten_copy_bytes(self, weights: list[ModelParameter]) -> int:  # noqa: ARG002
         """Bytes of copies made while these weights are flattened or partitioned."""
         return 0
 
@@ -289,7 +289,7 @@ class Feature:
     def after_zero_init(self) -> None:
         """Change parameters that `zero.Init` created."""
 
-    def is_on_nvme(self, weight: Weight) -> bool:  # noqa: ARG002
+    def is_on_nvme(self, weight: ModelParameter) -> bool:  # noqa: ARG002
         """Whether a new shard of a parameter goes to NVMe."""
         return False
 
@@ -331,20 +331,20 @@ class Feature:
     def before_backward(self) -> None:
         """Prepare the backward pass of a micro batch."""
 
-    def receive_gradient(self, weight: Weight, count: int) -> None:
+    def receive_gradient(self, weight: ModelParameter, count: int) -> None:
         """See a complete gradient of `count` bytes before the engine takes it."""
 
-    def reduce(self, weights: list[Weight], comm_itemsize: int) -> bool:  # noqa: ARG002
+    def reduce(self, weights: list[ModelParameter], comm_itemsize: int) -> bool:  # noqa: ARG002
         """Reduce a bucket of stage 3; False: as the engine does."""
         return False
 
-    def before_reduce(self, weights: list[Weight]) -> None:
+    def before_reduce(self, weights: list[ModelParameter]) -> None:
         """See a bucket that is about to be reduced."""
 
-    def after_reduce(self, weights: list[Weight]) -> None:
+    def after_reduce(self, weights: list[ModelParameter]) -> None:
         """See a bucket that was reduced, while the result is still there."""
 
-    def store_gradient(self, weight: Weight) -> None:
+    def store_gradient(self, weight: ModelParameter) -> None:
         """See a reduced gradient of stage 3 whose shard was copied."""
 
     def after_store(self) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dsconfig.memory.autograd_graph import Tape, Weight
+from dsconfig.memory.autograd_graph import ForwardTape, ModelParameter
 from dsconfig.memory.engines.base import FLATTENED, GRADIENTS, MASTER, STATES, TEMPORARY, WEIGHTS, Engine
-from dsconfig.memory.engines.engine_setup import Setup
+from dsconfig.memory.engines.engine_setup import EngineSetup
 from dsconfig.memory.engines.param_groups import (
-    Partition,
+    FlatPartition,
     merge_partitions,
     parameter_groups,
     partition_of,
 )
-from dsconfig.memory.memory_ledger import Ledger
+from dsconfig.memory.memory_ledger import MemoryLedger
 
 ACCUMULATED = "fp32 model gradients"
 
@@ -19,13 +19,13 @@ ACCUMULATED = "fp32 model gradients"
 class BF16Optimizer(Engine):
     """`BF16_Optimizer` (runtime/bf16_optimizer.py)."""
 
-    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
+    def __init__(self, setup: EngineSetup, tape: ForwardTape, ledger: MemoryLedger) -> None:
         super().__init__(setup, tape, ledger)
         groups = parameter_groups(setup, self.trainable)
         self.partitions = [self._partition_of(members) for members in groups]
         self.partition = merge_partitions(self.partitions)
 
-    def _partition_of(self, members: list[Weight]) -> Partition:
+    def _partition_of(self, members: list[ModelParameter]) -> FlatPartition:
         """Return the partition of a parameter group that belongs to this rank."""
         ranks = self.ranks_of(members[0])
         return partition_of(
@@ -46,7 +46,7 @@ class BF16Optimizer(Engine):
         # `fp32_groups_gradients_flat` covers the whole model and is never freed (bf16_optimizer.py
         # `_setup_for_real_optimizer`).
         self.keeps_bit16_grads = setup.keeps_bit16_grads
-        self.params_with_grad = set[Weight](self.trainable if self.keeps_bit16_grads else ())
+        self.params_with_grad = set[ModelParameter](self.trainable if self.keeps_bit16_grads else ())
         ledger.allocate(GRADIENTS, setup.itemsize * self.trainable_numel if self.keeps_bit16_grads else 0)
 
     def _load(self) -> None:
@@ -70,7 +70,7 @@ class BF16Optimizer(Engine):
             self.ledger.free(GRADIENTS, self.setup.itemsize * self.trainable_numel)
             self.params_with_grad.clear()
 
-    def _receive_gradient(self, weight: Weight, count: int) -> None:
+    def _receive_gradient(self, weight: ModelParameter, count: int) -> None:
         """Keep the bf16 gradient until the step."""
         if weight in self.params_with_grad:
             self.ledger.free(GRADIENTS, count)
@@ -91,9 +91,9 @@ class BF16Optimizer(Engine):
                 ledger.allocate_briefly(FLATTENED, (flat_itemsize + cast_itemsize) * count)
                 self.count_collective("all_reduce", count, setup.comm_itemsize, ranks)
 
-    def partitions_by_group(self) -> dict[tuple[int, bool], list[Partition]]:
+    def partitions_by_group(self) -> dict[tuple[int, bool], list[FlatPartition]]:
         """Partitions by number of ranks and by whether they hold experts."""
-        by_group: dict[tuple[int, bool], list[Partition]] = {}
+        by_group: dict[tuple[int, bool], list[FlatPartition]] = {}
         for partition in self.partitions:
             weight = next(iter(partition.offsets))
             by_group.setdefault((self.ranks_of(weight), weight.is_expert), []).append(partition)

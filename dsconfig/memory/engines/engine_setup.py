@@ -1,14 +1,14 @@
-"""`Setup`: config values and release quirks that determine the memory of an engine."""
+"""`EngineSetup`: config values and release quirks that determine the memory of an engine."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.memory.autograd_graph import TensorParallel
+from dsconfig.memory.autograd_graph import TensorParallelSettings
 
 if TYPE_CHECKING:
-    from dsconfig.memory.autograd_graph import Weight
-    from dsconfig.memory.release_quirks import Quirks
+    from dsconfig.memory.autograd_graph import ModelParameter
+    from dsconfig.memory.release_quirks import ReleaseQuirks
 
 
 class OptimizerCost(NamedTuple):
@@ -51,7 +51,7 @@ class Stage3Settings(NamedTuple):
     model_persistence_threshold: int
 
 
-class NvmeOffload(NamedTuple):
+class NvmeSwapBuffers(NamedTuple):
     """Host buffers for NVMe offload; no offload if both sizes are 0."""
 
     optimizer_buffers: int = 0
@@ -94,7 +94,7 @@ class ZenFlowSettings(NamedTuple):
     """Elements of parameters whose states are on the rank at once (`allgather_bucket_size`)."""
 
 
-class Setup(NamedTuple):
+class EngineSetup(NamedTuple):
     """Config values that determine the memory of an engine."""
 
     stage: int
@@ -132,8 +132,8 @@ class Setup(NamedTuple):
     offload_ratio: float
     stage3: Stage3Settings
     leaf_classes: tuple[str, ...]
-    quirks: Quirks
-    nvme: NvmeOffload
+    quirks: ReleaseQuirks
+    nvme: NvmeSwapBuffers
     hpz_size: int
     """Ranks that share a secondary partition of the weights (`zero_hpz_partition_size`)."""
     zero_init: bool
@@ -220,7 +220,7 @@ class Setup(NamedTuple):
         """Whether the engine is `BF16_Optimizer`: fp32 accumulation of bf16, unless the release mistakes it."""
         return self.accumulates_bf16_in_fp32 and not self.quirks.fp32_accumulation_is_mistaken_for_bf16
 
-    def gather_group(self, weight: Weight) -> tuple[bool, bool]:
+    def gather_group(self, weight: ModelParameter) -> tuple[bool, bool]:
         """Key of the process group that gathers a parameter; `zero.Init` uses the group of all ranks."""
         return weight.is_expert, weight.created_after_init and self.zero_init
 
@@ -235,8 +235,8 @@ class Setup(NamedTuple):
         )
 
     @property
-    def tensor_parallel(self) -> TensorParallel:
+    def tensor_parallel(self) -> TensorParallelSettings:
         """Tensor parallelism of the run."""
-        return TensorParallel(
+        return TensorParallelSettings(
             self.tp_size, self.quirks.autotp_shards_lm_head, self.quirks.autotp_reads_all_plan_styles
         )

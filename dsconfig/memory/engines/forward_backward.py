@@ -6,25 +6,25 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from dsconfig.memory.autograd_graph import (
+    ActivationTensor,
+    CheckpointedSegment,
     DropReferences,
     EnterModule,
+    ForwardTape,
     LeaveModule,
+    ModelParameter,
     Operation,
-    Segment,
     Step,
-    Tape,
-    Tensor,
-    Weight,
     recomputing_module,
 )
-from dsconfig.memory.memory_ledger import Ledger
+from dsconfig.memory.memory_ledger import MemoryLedger
 
 FLOWING = "activation gradients"
 OFFLOADED_INPUTS = "offloaded activations"
 COPIES = "autocast weight copies"
 
 
-class Hooks(Protocol):
+class EngineHooks(Protocol):
     """Hooks of an engine that a pass calls."""
 
     gathers: bool
@@ -38,17 +38,17 @@ class Hooks(Protocol):
     def leave_module(self, number: int, forward: bool) -> None:
         """Finish a module's forward or backward."""
 
-    def hold_view(self, weight: Weight) -> None:
+    def hold_view(self, weight: ModelParameter) -> None:
         """Note a view of a weight saved in the graph."""
 
-    def release_view(self, weight: Weight) -> None:
+    def release_view(self, weight: ModelParameter) -> None:
         """Note that a saved view is freed."""
 
-    def receive_gradient(self, weight: Weight, count: int) -> None:
+    def receive_gradient(self, weight: ModelParameter, count: int) -> None:
         """Take over a complete gradient, a block of `count` bytes."""
 
 
-def tensors_released_by(step: Step) -> tuple[Tensor, ...]:
+def tensors_released_by(step: Step) -> tuple[ActivationTensor, ...]:
     """Tensors that lose a reference after a step."""
     if isinstance(step, Operation):
         return step.inputs
@@ -64,15 +64,17 @@ class GradientBuffer:
         self.bytes, self.owners = count, 1
 
 
-class Pass:
+class ForwardBackwardPass:
     """Forward and backward pass of one micro batch."""
 
-    def __init__(self, tape: Tape, ledger: Ledger, hooks: Hooks, grad_itemsize: int) -> None:
+    def __init__(
+        self, tape: ForwardTape, ledger: MemoryLedger, hooks: EngineHooks, grad_itemsize: int
+    ) -> None:
         self.tape, self.ledger, self.hooks = tape, ledger, hooks
         self.grad_itemsize = grad_itemsize
-        self.grads: dict[Tensor, GradientBuffer] = {}
-        self.tied_grads: dict[Weight, list[int]] = {}
-        self.autocast_copies: dict[Weight, int] = {}
+        self.grads: dict[ActivationTensor, GradientBuffer] = {}
+        self.tied_grads: dict[ModelParameter, list[int]] = {}
+        self.autocast_copies: dict[ModelParameter, int] = {}
         self.last_recomputed: Operation | None = None
         """The operation at which a recomputation stops: the last one that saves something."""
 
@@ -128,12 +130,12 @@ class Pass:
         if computes and not output.refcount:
             self.ledger.free(output.label, output.bytes)
 
-    def _release_tensor(self, tensor: Tensor) -> None:
+    def _release_tensor(self, tensor: ActivationTensor) -> None:
         tensor.refcount -= 1
         if not tensor.refcount:
             self.ledger.free(tensor.label, tensor.bytes)
 
-    def _cast_weights(self, operation: Operation, output: Tensor, saving: bool) -> None:
+    def _cast_weights(self, operation: Operation, output: ActivationTensor, saving: bool) -> None:
         """Take a copy of each autocast weight: one reference for the cache, one for the graph."""
         for weight in operation.weights if operation.inputs else ():
             if weight.is_autocast and not self._uses_stage3_linear(weight):
@@ -155,7 +157,7 @@ class Pass:
             ]
             self.ledger.allocate_briefly(COPIES, 2 * sum(numels))
 
-    def _drop_copy(self, weight: Weight) -> None:
+    def _drop_copy(self, weight: ModelParameter) -> None:
         if weight in self.autocast_copies:
             self.autocast_copies[weight] -= 1
             if not self.autocast_copies[weight]:
@@ -180,10 +182,10 @@ class Pass:
             elif isinstance(step, EnterModule):
                 if step.requires_grad and step.module.inputs_require_grad:
                     self.hooks.leave_module(step.module.number, False)
-            elif isinstance(step, Segment):
+            elif isinstance(step, CheckpointedSegment):
                 self._recompute_segment(step)
 
-    def _recompute_segment(self, segment: Segment) -> None:
+    def _recompute_segment(self, segment: CheckpointedSegment) -> None:
         """Run the backward of a segment, recomputing its forward when a saved tensor is missing."""
         recomputed, rest = segment.split()
         self._backward(rest)
@@ -202,7 +204,7 @@ class Pass:
         self._backward(recomputed)
         self._release_tensor(segment.source)
 
-    def _restore(self, source: Tensor) -> None:
+    def _restore(self, source: ActivationTensor) -> None:
         """Copy the input of an offloaded segment back to the device."""
         if not source.refcount:
             self.ledger.allocate(source.label, source.bytes)
@@ -249,7 +251,7 @@ class Pass:
             return
         self._release_saved(operation)
 
-    def _gradients_of(self, operation: Operation) -> dict[Weight, int]:
+    def _gradients_of(self, operation: Operation) -> dict[ModelParameter, int]:
         """Allocate the weight gradients of an operation; bytes by weight, in order of arrival."""
         weights = self._arrival_order([weight for weight in operation.weights if weight.requires_grad])
         sizes = {
@@ -260,7 +262,7 @@ class Pass:
             self._cast_briefly(operation)
         return sizes
 
-    def _arrival_order(self, weights: list[Weight]) -> list[Weight]:
+    def _arrival_order(self, weights: list[ModelParameter]) -> list[ModelParameter]:
         """Order in which autograd delivers the gradients of a weight and its bias.
 
         For `nn.Linear`, which multiplies by a transposed view, the bias comes first. For autocast copies and
@@ -281,7 +283,7 @@ class Pass:
         for weight in operation.weights if self.autocast_copies else ():
             self._drop_copy(weight)
 
-    def _for_each_view(self, operation: Operation, hook: Callable[[Weight], None]) -> None:
+    def _for_each_view(self, operation: Operation, hook: Callable[[ModelParameter], None]) -> None:
         """Call a hook for the weight if the input's gradient needs a view of it."""
         if not any(tensor.requires_grad for tensor in operation.inputs):
             return
@@ -290,7 +292,7 @@ class Pass:
             if weight.saves_view and not copied and not self._uses_stage3_linear(weight):
                 hook(weight)
 
-    def _uses_stage3_linear(self, weight: Weight) -> bool:
+    def _uses_stage3_linear(self, weight: ModelParameter) -> bool:
         """Whether stage 3's own linear multiplies by the weight, and saves the weight itself."""
         return weight.is_linear and self.tape.saves_linear_inputs
 
@@ -299,7 +301,7 @@ class Pass:
         if not grad.owners:
             self.ledger.free(FLOWING, grad.bytes)
 
-    def _add_grad(self, tensor: Tensor, grad: GradientBuffer) -> None:
+    def _add_grad(self, tensor: ActivationTensor, grad: GradientBuffer) -> None:
         """Add an incoming gradient: in place if one of the two tensors has a single owner."""
         existing = self.grads.get(tensor)
         if existing is None:
@@ -315,7 +317,7 @@ class Pass:
             self._release_grad(grad)
             self._release_grad(existing)
 
-    def _accumulate(self, weight: Weight, count: int) -> None:
+    def _accumulate(self, weight: ModelParameter, count: int) -> None:
         """Collect the gradients of a tied weight; their sum needs another block if the first one is a view."""
         if weight.use_count == 1:
             self.hooks.receive_gradient(weight, count)

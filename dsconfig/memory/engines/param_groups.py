@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Sequence
 from math import prod
 from typing import NamedTuple
 
-from dsconfig.memory.autograd_graph import Weight
-from dsconfig.memory.engines.engine_setup import Setup, Stage3Settings
+from dsconfig.memory.autograd_graph import ModelParameter
+from dsconfig.memory.engines.engine_setup import EngineSetup, Stage3Settings
 
 # Partitions of stages 1 and 2: the flattened weights of a group, split evenly over ranks.
 
@@ -17,18 +17,18 @@ ALIGNMENT = 2
 """Elements per rank to which a group is padded (`nccl_start_alignment_factor`)."""
 
 
-class Partition(NamedTuple):
+class FlatPartition(NamedTuple):
     """One rank's partition of the flattened weights of a group."""
 
     padded_numel: int
     """Elements of the flattened group, with padding."""
     numel: int
     """Elements of one rank's partition."""
-    weights: tuple[Weight, ...]
+    weights: tuple[ModelParameter, ...]
     """Parameters that overlap the partition."""
-    numel_by_weight: dict[Weight, int]
+    numel_by_weight: dict[ModelParameter, int]
     """Elements of each parameter inside the partition."""
-    offsets: dict[Weight, int]
+    offsets: dict[ModelParameter, int]
     """Start of each parameter in the flattened group."""
 
     @property
@@ -37,18 +37,18 @@ class Partition(NamedTuple):
         return sum(weight.numel for weight in self.weights)
 
 
-def split_experts(weights: Sequence[Weight]) -> list[list[Weight]]:
+def split_experts(weights: Sequence[ModelParameter]) -> list[list[ModelParameter]]:
     """Split parameters into those that all ranks share, and experts."""
     kinds = ([weight for weight in weights if weight.is_expert is expert] for expert in (False, True))
     return [members for members in kinds if members]
 
 
-def parameter_groups(setup: Setup, weights: Sequence[Weight]) -> list[list[Weight]]:
+def parameter_groups(setup: EngineSetup, weights: Sequence[ModelParameter]) -> list[list[ModelParameter]]:
     """Parameter groups of the optimizer in order."""
     return muon_halves(setup, weights) if setup.optimizer.muon_method else optimizer_groups(weights)
 
 
-def optimizer_groups(weights: Sequence[Weight]) -> list[list[Weight]]:
+def optimizer_groups(weights: Sequence[ModelParameter]) -> list[list[ModelParameter]]:
     """Groups without Muon: all non-experts, then experts in groups of limited size."""
     result = [[weight for weight in weights if not weight.is_expert]]
     count = MOST_EXPERTS
@@ -62,13 +62,13 @@ def optimizer_groups(weights: Sequence[Weight]) -> list[list[Weight]]:
     return [members for members in result if members]
 
 
-def merge_partitions(partitions: Sequence[Partition]) -> Partition:
+def merge_partitions(partitions: Sequence[FlatPartition]) -> FlatPartition:
     """Merge the partitions of all groups into one."""
-    parts, starts = dict[Weight, int](), dict[Weight, int]()
+    parts, starts = dict[ModelParameter, int](), dict[ModelParameter, int]()
     for partition in partitions:
         parts |= partition.numel_by_weight
         starts |= partition.offsets
-    return Partition(
+    return FlatPartition(
         sum(partition.padded_numel for partition in partitions),
         sum(partition.numel for partition in partitions),
         tuple(parts),
@@ -77,7 +77,9 @@ def merge_partitions(partitions: Sequence[Partition]) -> Partition:
     )
 
 
-def partition_of(weights: Sequence[Weight], world: int, rank: int, round_robin: bool) -> Partition:
+def partition_of(
+    weights: Sequence[ModelParameter], world: int, rank: int, round_robin: bool
+) -> FlatPartition:
     """The partition of a rank (`DeepSpeedZeroOptimizer.__init__`, `get_partition_info`)."""
     # Spreads neighboring gradients over ranks, so that reductions of one bucket reach several of them.
     if round_robin:  # `_round_robin_reorder`
@@ -98,14 +100,14 @@ def partition_of(weights: Sequence[Weight], world: int, rank: int, round_robin: 
         if overlap > 0:
             parts[weight] = overlap
         offset += weight.numel
-    return Partition(padded, size, tuple(parts), parts, starts)
+    return FlatPartition(padded, size, tuple(parts), parts, starts)
 
 
 def bucket_slices(
-    partition_by: Callable[[Weight], tuple[Partition, int]],
-    weights: Sequence[Weight],
+    partition_by: Callable[[ModelParameter], tuple[FlatPartition, int]],
+    weights: Sequence[ModelParameter],
     merge_all: bool,
-    matrices: Collection[Weight] = (),
+    matrices: Collection[ModelParameter] = (),
 ) -> list[tuple[int, int, bool]]:
     """Split a bucket into slices: owner rank, numel, and whether it belongs to experts.
 
@@ -135,9 +137,9 @@ def bucket_slices(
 # Persistent parameters of stage 3, and sub-groups of shards.
 
 
-def persistent_params(settings: Stage3Settings, weights: Sequence[Weight]) -> set[Weight]:
+def persistent_params(settings: Stage3Settings, weights: Sequence[ModelParameter]) -> set[ModelParameter]:
     """Small parameters that stay gathered (`mark_persistent_parameters`)."""
-    persistent: set[Weight] = set()
+    persistent: set[ModelParameter] = set()
     total = 0
     for weight in weights:
         if (
@@ -174,12 +176,12 @@ OTHERS = ("embed", "lm_head")
 """Name parts of matrices that Adam updates."""
 
 
-def is_muon(weight: Weight) -> bool:
+def is_muon(weight: ModelParameter) -> bool:
     """Whether Muon updates the parameter, judged by shape and name."""
     return len(weight.shape) > 1 and not any(word in weight.name.lower() for word in OTHERS)
 
 
-def muon_halves(setup: Setup, weights: Sequence[Weight]) -> list[list[Weight]]:
+def muon_halves(setup: EngineSetup, weights: Sequence[ModelParameter]) -> list[list[ModelParameter]]:
     """Muon's parameter groups: its matrices by size, then all others."""
     matrices = [weight for weight in weights if is_muon(weight)]
     # With zero.Init every shape is that of an empty tensor, so sorting changes nothing.
@@ -189,7 +191,7 @@ def muon_halves(setup: Setup, weights: Sequence[Weight]) -> list[list[Weight]]:
     return [half for half in (matrices, others) if half]
 
 
-def muon_update_peak(setup: Setup, weight: Weight, itemsize: int) -> int:
+def muon_update_peak(setup: EngineSetup, weight: ModelParameter, itemsize: int) -> int:
     """Peak bytes of `muon_update` for a gradient of this itemsize, including the result.
 
     Counts the eager operations; a compiled `muon_update` takes less.

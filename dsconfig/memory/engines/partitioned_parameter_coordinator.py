@@ -9,16 +9,16 @@ from copy import copy
 from itertools import accumulate
 
 from dsconfig.memory.autograd_graph import (
+    ForwardTape,
+    ModelParameter,
     Module,
-    Tape,
-    Weight,
     module_visits,
     modules_never_left,
     recomputed_modules,
 )
 from dsconfig.memory.engines.base import GATHERED
-from dsconfig.memory.engines.engine_setup import Setup
-from dsconfig.memory.memory_ledger import Ledger
+from dsconfig.memory.engines.engine_setup import EngineSetup
+from dsconfig.memory.memory_ledger import MemoryLedger
 from dsconfig.memory.unsupported_settings import reject_uneven_gather, stops
 from dsconfig.memory.zeropp_shapes import padded_shard_numel
 
@@ -36,36 +36,36 @@ class PartitionedParameterCoordinator:
 
     def __init__(
         self,
-        setup: Setup,
-        tape: Tape,
-        ledger: Ledger,
-        persistent: set[Weight],
+        setup: EngineSetup,
+        tape: ForwardTape,
+        ledger: MemoryLedger,
+        persistent: set[ModelParameter],
         send: Callable[[str, int, int, int], None],
-        ranks_of: Callable[[Weight], int],
+        ranks_of: Callable[[ModelParameter], int],
     ) -> None:
         self.setup, self.ledger, self.persistent = setup, ledger, persistent
         self.settings = setup.stage3
         self.send, self.ranks_of = send, ranks_of
         self._build_trace(tape)
-        self.available: dict[Weight, GatheredBlock] = {}
+        self.available: dict[ModelParameter, GatheredBlock] = {}
         """Gathered parameters that are ready for use."""
-        self.view_blocks: dict[Weight, list[GatheredBlock]] = {}
+        self.view_blocks: dict[ModelParameter, list[GatheredBlock]] = {}
         """Blocks of which the graph saves views, the oldest first."""
-        self.in_flight: dict[Weight, AllGatherHandle] = {}
-        self.active: dict[Weight, set[int]] = {}
+        self.in_flight: dict[ModelParameter, AllGatherHandle] = {}
+        self.active: dict[ModelParameter, set[int]] = {}
         self.recomputing_for: int | None = None
-        self.recompute_params: dict[int, set[Weight]] = {}
+        self.recompute_params: dict[int, set[ModelParameter]] = {}
         """Frozen parameters gathered for a recomputation, by the module that caused it."""
-        self.secondary: dict[Weight, int] = {}
+        self.secondary: dict[ModelParameter, int] = {}
         """Bytes of secondary partitions (hpZ), created when a parameter is partitioned again."""
-        self.nvme_params: frozenset[Weight] = frozenset()
+        self.nvme_params: frozenset[ModelParameter] = frozenset()
         """Parameters whose shards are on NVMe between uses."""
-        self.params_on_nvme: set[Weight] = set()
+        self.params_on_nvme: set[ModelParameter] = set()
         """Parameters whose shards are on NVMe now."""
         self.nvme_buffers = self.n_available_params = 0
         self.always_gathered = persistent
         """Parameters that are gathered when a pass starts, and stay so."""
-        self.releases: dict[tuple[int, int], set[Weight]] = {}
+        self.releases: dict[tuple[int, int], set[ModelParameter]] = {}
         """Parameters that a module releases at each step of the trace; DeepSpeed caches them (`lru_cache`)."""
         self.is_rehearsal = False
         self.reset()
@@ -74,7 +74,7 @@ class PartitionedParameterCoordinator:
             # below 0.
             self.n_available_params = -sum(weight.numel for weight in persistent | self.unreleased_params())
 
-    def _build_trace(self, tape: Tape) -> None:
+    def _build_trace(self, tape: ForwardTape) -> None:
         """Record the order of modules and the parameters of each."""
         setup = self.setup
         self.leaves, self.leaf_of_module = leaf_modules(tape, setup.leaf_classes)
@@ -93,23 +93,28 @@ class PartitionedParameterCoordinator:
             if self.params_of_module[module.number]  # most have none
             for weight in sorted(self.params_of_module[module.number], key=lambda weight: weight.number)
         ]
-        self.uses = UpcomingUses(module.params_to_fetch for module in self.order)
+        self.uses = UpcomingParameterUses(module.params_to_fetch for module in self.order)
         below = params_below(tape) if self.leaves else {}
-        self.uses_in_leaves = UpcomingUses(below[module.number] for module in self.order if below)
+        self.uses_in_leaves = UpcomingParameterUses(below[module.number] for module in self.order if below)
 
-    def unreleased_params(self) -> set[Weight]:
+    def unreleased_params(self) -> set[ModelParameter]:
         """Parameters that no post-backward hook releases."""
         weight_lists = (self.params_of_module[module.number] for module in modules_never_left(self.visits))
         return {weight for weights in weight_lists for weight in weights}
 
-    def rehearse(self) -> dict[tuple[int, int], set[Weight]]:
+    def rehearse(self) -> dict[tuple[int, int], set[ModelParameter]]:
         """Compute the cached releases: those of the second micro batch of the first step.
 
         The first micro batch has released every parameter with a hook, persistent ones too.
         """
         first = copy(self)
         first.is_rehearsal = True
-        first.ledger, first.send, first.always_gathered, first.releases = Ledger(), lambda *_: None, set(), {}
+        first.ledger, first.send, first.always_gathered, first.releases = (
+            MemoryLedger(),
+            lambda *_: None,
+            set(),
+            {},
+        )
         first.available = (
             {weight: GatheredBlock(0) for weight in self.unreleased_params()}
             if self.setup.quirks.unreleased_params_stay_until_step
@@ -127,14 +132,14 @@ class PartitionedParameterCoordinator:
             (first.fetch if visit.is_entry else first.release)(visit.module.number)
         return first.releases
 
-    def set_nvme_params(self, params: frozenset[Weight], buffers: int) -> None:
+    def set_nvme_params(self, params: frozenset[ModelParameter], buffers: int) -> None:
         """Put these parameters on NVMe, with `buffers` buffers to read them into."""
         self.nvme_params, self.params_on_nvme, self.nvme_buffers = params, set(params), buffers
 
     def reset(self) -> None:
         """Start a forward pass (`reset_step`)."""
         self.param_queue = deque(self.trace)
-        self.most_recent_step: dict[Weight, int] = {}
+        self.most_recent_step: dict[ModelParameter, int] = {}
         self.step_id = 0
         if not self.setup.quirks.live_parameter_counter_survives_backward:
             self.n_available_params = 0
@@ -153,7 +158,7 @@ class PartitionedParameterCoordinator:
             self._prefetch()
         self.step_id += 1
 
-    def _wait_for_module(self, module: int, params: Sequence[Weight]) -> None:
+    def _wait_for_module(self, module: int, params: Sequence[ModelParameter]) -> None:
         """Wait for a module's parameters, and advance in the trace."""
         for weight in params:
             active = self.active.setdefault(weight, set())
@@ -175,7 +180,7 @@ class PartitionedParameterCoordinator:
         max_numel = min(
             self.settings.max_live_parameters - self.n_available_params, self.settings.prefetch_bucket_size
         )
-        chosen: dict[Weight, None] = {}
+        chosen: dict[ModelParameter, None] = {}
         count = 0
         while self.param_queue and count < max_numel and self.param_queue[0][0] not in self.params_on_nvme:
             weight, step = self.param_queue.popleft()
@@ -192,10 +197,10 @@ class PartitionedParameterCoordinator:
                 (weight for weight, _ in self.param_queue), self.params_on_nvme, in_flight_numel, free_buffers
             )
 
-    def _must_gather(self, weight: Weight) -> bool:
+    def _must_gather(self, weight: ModelParameter) -> bool:
         return not (weight in self.available or weight in self.in_flight or weight in self.always_gathered)
 
-    def _gather(self, weights: list[Weight]) -> None:
+    def _gather(self, weights: list[ModelParameter]) -> None:
         """`all_gather_coalesced`: one parameter in place, several into one buffer per dtype."""
         gather_groups = list(dict.fromkeys(map(self.setup.gather_group, weights)))
         if len(gather_groups) > 1:  # one call per process group
@@ -215,7 +220,7 @@ class PartitionedParameterCoordinator:
             reject_uneven_gather(self.setup, weights, bool(secondary))
         self.params_on_nvme.difference_update(weights)
         self.n_available_params += sum(weight.numel for weight in weights)
-        by_itemsize: dict[int, list[Weight]] = {}
+        by_itemsize: dict[int, list[ModelParameter]] = {}
         for weight in sorted(weights, key=lambda weight: weight.number):
             by_itemsize.setdefault(self._comm_itemsize(weight), []).append(weight)
         if len(by_itemsize) > 1 and world > 1 and self.setup.quirks.params_of_two_dtypes_are_gathered_twice:
@@ -235,15 +240,15 @@ class PartitionedParameterCoordinator:
             siblings[-1].siblings = siblings
             self.in_flight.update(dict.fromkeys(members, siblings[-1]))
 
-    def _comm_itemsize(self, weight: Weight) -> int:
+    def _comm_itemsize(self, weight: ModelParameter) -> int:
         if self.setup.quantized_weights:
             return 1
         return 2 if self.setup.autocast and weight.is_linear else self._param_itemsize(weight)
 
-    def _param_itemsize(self, weight: Weight) -> int:
+    def _param_itemsize(self, weight: ModelParameter) -> int:
         return 4 if weight.stays_fp32 else self.setup.itemsize
 
-    def _wait(self, weight: Weight) -> None:
+    def _wait(self, weight: ModelParameter) -> None:
         """Unpack a handle at the first wait, and free its buffer at the last."""
         handle = self.in_flight.pop(weight)
         if weight not in self.available:
@@ -274,7 +279,7 @@ class PartitionedParameterCoordinator:
                 size = handle.buffer_bytes
             self.available[weight] = GatheredBlock(size)
 
-    def _received_itemsize(self, weight: Weight) -> int:
+    def _received_itemsize(self, weight: ModelParameter) -> int:
         """Bytes per element of a received parameter if it is cast afterwards; quantizer kernels return fp16."""
         if self.setup.quantized_weights:
             return 0 if self.setup.half_dtype == "fp16" else 2
@@ -299,7 +304,7 @@ class PartitionedParameterCoordinator:
             if weight not in self.persistent:
                 self.drop(weight)
 
-    def _params_to_release(self, module: int) -> set[Weight]:
+    def _params_to_release(self, module: int) -> set[ModelParameter]:
         """Parameters of a module that are not needed within `max_reuse_distance` (`__params_to_release`)."""
         # A leaf module compares with uses of its submodules' parameters too.
         upcoming, step_id = self.uses_in_leaves if module in self.leaves else self.uses, self.step_id
@@ -311,7 +316,7 @@ class PartitionedParameterCoordinator:
             and not upcoming.is_needed_within(weight, step_id, self.settings.max_reuse_distance)
         }
 
-    def drop(self, weight: Weight) -> None:
+    def drop(self, weight: ModelParameter) -> None:
         """Partition a parameter again unless a module is using it (`__release_param`)."""
         if weight in self.available and not self.active.get(weight):
             self.partition_secondary(weight)
@@ -320,13 +325,13 @@ class PartitionedParameterCoordinator:
                 self.params_on_nvme.add(weight)
             self.n_available_params -= weight.numel
 
-    def hold_view(self, weight: Weight) -> None:
+    def hold_view(self, weight: ModelParameter) -> None:
         """Keep the block of a gathered parameter alive for a saved view."""
         if weight in self.available:
             self.available[weight].owners += 1
             self.view_blocks.setdefault(weight, []).append(self.available[weight])
 
-    def release_view(self, weight: Weight) -> None:
+    def release_view(self, weight: ModelParameter) -> None:
         """Free a saved view."""
         if self.view_blocks.get(weight):
             self._free_block(self.view_blocks[weight].pop())
@@ -336,7 +341,7 @@ class PartitionedParameterCoordinator:
         if not block.owners:
             self.ledger.free(GATHERED, block.bytes)
 
-    def partition_secondary(self, weight: Weight) -> None:
+    def partition_secondary(self, weight: ModelParameter) -> None:
         """Create the secondary partition of a parameter (`_partition_param_sec`)."""
         ranks, world = self.setup.hpz_size, self.setup.dp_world_size
         if ranks > 1 and world > 1 and weight not in self.secondary:
@@ -374,7 +379,7 @@ class AllGatherHandle:
 
     __slots__ = ("buffer_bytes", "is_single", "siblings", "waiting", "weights")
 
-    def __init__(self, weights: Sequence[Weight], buffer_bytes: int, is_single: bool) -> None:
+    def __init__(self, weights: Sequence[ModelParameter], buffer_bytes: int, is_single: bool) -> None:
         self.weights, self.waiting, self.buffer_bytes, self.is_single = (
             tuple(weights),
             len(weights),
@@ -400,8 +405,8 @@ class GatheredBlock:
 
 
 def leaf_modules(
-    tape: Tape, class_names: Sequence[str]
-) -> tuple[dict[int, tuple[Weight, ...]], dict[int, int]]:
+    tape: ForwardTape, class_names: Sequence[str]
+) -> tuple[dict[int, tuple[ModelParameter, ...]], dict[int, int]]:
     """Parameters of each leaf module, and the leaf module around each inner module, which fetches nothing."""
     leaves = {
         module.name: module.number
@@ -418,11 +423,11 @@ def leaf_modules(
     return {number: weights[number] for number in leaves.values()}, inner
 
 
-class UpcomingUses:
+class UpcomingParameterUses:
     """Positions in the trace at which each parameter is needed."""
 
-    def __init__(self, parameters: Iterable[tuple[Weight, ...]]) -> None:
-        self.turns: dict[Weight, list[int]] = {}
+    def __init__(self, parameters: Iterable[tuple[ModelParameter, ...]]) -> None:
+        self.turns: dict[ModelParameter, list[int]] = {}
         """Positions at which a parameter is needed."""
         self.numel_before = [0]
         """Elements of all parameters needed before each position."""
@@ -431,17 +436,17 @@ class UpcomingUses:
                 self.turns.setdefault(weight, []).append(turn)
             self.numel_before.append(self.numel_before[-1] + sum(weight.numel for weight in weights))
 
-    def is_needed_within(self, weight: Weight, turn: int, distance: int) -> bool:
+    def is_needed_within(self, weight: ModelParameter, turn: int, distance: int) -> bool:
         """Whether the parameter is needed again within `distance` elements of the trace."""
         turns = self.turns.get(weight, [])
         index = bisect_left(turns, turn)
         return index < len(turns) and self.numel_before[turns[index]] - self.numel_before[turn] < distance
 
 
-def params_below(tape: Tape) -> dict[int, tuple[Weight, ...]]:
+def params_below(tape: ForwardTape) -> dict[int, tuple[ModelParameter, ...]]:
     """Parameters of each module and its submodules, by module number."""
     numbers = {module.name: module.number for module in tape.modules}
-    weights_of = {module.number: list[Weight]() for module in tape.modules}
+    weights_of = {module.number: list[ModelParameter]() for module in tape.modules}
     for module in tape.modules:
         if module.weights:
             for number in (
@@ -463,8 +468,11 @@ def _enclosing_modules(module: Module) -> Iterator[str]:
 
 
 def prefetch_from_nvme(
-    queue: Iterable[Weight], on_nvme: Collection[Weight], in_flight_numel: int, free_buffers: int
-) -> set[Weight]:
+    queue: Iterable[ModelParameter],
+    on_nvme: Collection[ModelParameter],
+    in_flight_numel: int,
+    free_buffers: int,
+) -> set[ModelParameter]:
     """Choose the shards to read from NVMe (`__prefetch_nvme_param_partitions`).
 
     Covers up to twice the elements in flight. `queue` holds parameters in trace order, `on_nvme` those on
@@ -475,7 +483,7 @@ def prefetch_from_nvme(
             (`AsyncPartitionedParameterSwapper._allocate_and_return_buffers_for_swap_in`).
     """
     # `__prefetch_nvme_param_partitions` looks ahead over twice the elements in flight.
-    chosen, considered = set[Weight](), 0
+    chosen, considered = set[ModelParameter](), 0
     for weight in queue:
         if considered > 2 * in_flight_numel or len(chosen) >= free_buffers:
             break

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dsconfig.memory.engines.engine_setup import Setup
+from dsconfig.memory.engines.engine_setup import EngineSetup
 
 if TYPE_CHECKING:
-    from dsconfig.memory.autograd_graph import Tape
+    from dsconfig.memory.autograd_graph import ForwardTape
     from dsconfig.memory.engines.base import Engine, Feature
-    from dsconfig.memory.memory_ledger import Ledger
+    from dsconfig.memory.memory_ledger import MemoryLedger
 
 
-def select_engine(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
+def select_engine(setup: EngineSetup, tape: ForwardTape, ledger: MemoryLedger) -> Engine:
     """Create the engine for a setup, with its features.
 
     Raises:
@@ -25,7 +25,7 @@ def select_engine(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
     return engine
 
 
-def _engine_class(setup: Setup) -> type[Engine]:
+def _engine_class(setup: EngineSetup) -> type[Engine]:
     if setup.stage == 3:
         from dsconfig.memory.engines.stage3 import DeepSpeedZeroOptimizerStage3
 
@@ -43,7 +43,7 @@ def _engine_class(setup: Setup) -> type[Engine]:
     return DeepSpeedZeroOptimizer
 
 
-def _feature_classes(setup: Setup) -> Iterator[type[Feature]]:
+def _feature_classes(setup: EngineSetup) -> Iterator[type[Feature]]:
     """Features that change what an engine allocates; see `Feature`."""
     if setup.tp_size > 1:
         from dsconfig.memory.features import autotp

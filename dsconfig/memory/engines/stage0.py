@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsconfig.memory.autograd_graph import Weight
+from dsconfig.memory.autograd_graph import ModelParameter
 from dsconfig.memory.engines.base import FLATTENED, GRADIENTS, MASTER, STATES, TEMPORARY, WEIGHTS, Engine
 from dsconfig.memory.engines.param_groups import split_experts
 
@@ -24,7 +24,7 @@ class FP16Optimizer(Engine):
         # DeepSpeed wraps bf16 at stage 0 in `FP16_Optimizer` too (engine.py `_configure_fp16_optimizer`).
         # Older releases use `BF16_Optimizer`, which keeps the bf16 gradients.
         self.keeps_bit16_grads = self.setup.half_dtype == "bf16" and self.setup.keeps_bit16_grads
-        self.params_with_grad = set[Weight](self.trainable if self.keeps_bit16_grads else ())
+        self.params_with_grad = set[ModelParameter](self.trainable if self.keeps_bit16_grads else ())
         self.ledger.allocate(
             GRADIENTS, self.setup.itemsize * self.trainable_numel if self.keeps_bit16_grads else 0
         )
@@ -51,7 +51,7 @@ class FP16Optimizer(Engine):
     def _update_all(self, largest: int) -> None:
         self.update_group(0, self.trainable_numel, largest)
 
-    def _receive_gradient(self, weight: Weight, count: int) -> None:
+    def _receive_gradient(self, weight: ModelParameter, count: int) -> None:
         """Keep the gradient; later micro batches add to it."""
         if weight in self.params_with_grad:
             self.ledger.free(GRADIENTS, count)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dsconfig.memory.autograd_graph import Tape, Weight
+from dsconfig.memory.autograd_graph import ForwardTape, ModelParameter
 from dsconfig.memory.engines.base import (
     BUCKET,
     BUILT,
@@ -20,7 +20,7 @@ from dsconfig.memory.engines.base import (
     Engine,
     pinned_padding,
 )
-from dsconfig.memory.engines.engine_setup import Setup
+from dsconfig.memory.engines.engine_setup import EngineSetup
 from dsconfig.memory.engines.param_groups import (
     parameter_groups,
     persistent_params,
@@ -30,7 +30,7 @@ from dsconfig.memory.engines.partitioned_parameter_coordinator import (
     SECONDARY,
     PartitionedParameterCoordinator,
 )
-from dsconfig.memory.memory_ledger import Ledger
+from dsconfig.memory.memory_ledger import MemoryLedger
 
 NORM_CHUNK = 250_000_000
 """Elements of a gradient whose norm is computed at once (`_constant_buffered_norm2`)."""
@@ -42,7 +42,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
 
     gathers = True
 
-    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
+    def __init__(self, setup: EngineSetup, tape: ForwardTape, ledger: MemoryLedger) -> None:
         super().__init__(setup, tape, ledger)
         self.persistent = persistent_params(setup.stage3, tape.weights)
         self.coordinator = PartitionedParameterCoordinator(
@@ -60,17 +60,17 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         itemsizes = (
             {2 if weight.is_linear else 4 for weight in self.trainable} if setup.autocast else {comm_itemsize}
         )
-        self.buckets: dict[int, list[Weight]] = {itemsize: [] for itemsize in itemsizes}
+        self.buckets: dict[int, list[ModelParameter]] = {itemsize: [] for itemsize in itemsizes}
         """Gradients waiting for reduction, by itemsize of the communication dtype."""
         self.bucket_fill = dict.fromkeys(
             itemsizes, setup.reduce_bucket_size if setup.quirks.bucket_count_is_never_reset else 0
         )
-        self.unbucketed_grads: dict[Weight, int] = {}
+        self.unbucketed_grads: dict[ModelParameter, int] = {}
         """Bytes of gradients outside a bucket."""
         self.leaf_of = {
             weight: number for number, weights in self.coordinator.leaves.items() for weight in weights
         }
-        self.leaf_grads: dict[int, dict[Weight, int]] = {}
+        self.leaf_grads: dict[int, dict[ModelParameter, int]] = {}
         """Bytes of the gradients of leaf modules whose backward pass is running."""
         self.flat_numel = self.trainable_shard_numel
         """Elements of the shards in one host block (`param_groups_fp16_flat_cpu_memory`)."""
@@ -79,11 +79,11 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         self.offloaded_grad_copies = 1
         """Copies of the gradients of offloaded masters."""
 
-    def shard(self, weight: Weight) -> int:
+    def shard(self, weight: ModelParameter) -> int:
         """Elements of a rank's shard (`_aligned_size`)."""
         return -(-weight.numel // self.ranks_of(weight))
 
-    def aligned(self, weight: Weight) -> int:
+    def aligned(self, weight: ModelParameter) -> int:
         """Elements of all shards, with padding."""
         return self.shard(weight) * self.ranks_of(weight)
 
@@ -102,22 +102,22 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         can_alias = setup.itemsize == 4 and not setup.offloads_optimizer and not setup.offloads_params
         return 0 if can_alias and setup.quirks.fp32_shards_are_masters else setup.master_itemsize
 
-    def _by_gather_group(self, weights: list[Weight]) -> list[list[Weight]]:
+    def _by_gather_group(self, weights: list[ModelParameter]) -> list[list[ModelParameter]]:
         """Split parameters by process group (`trainable_params_by_group`)."""
-        by_group: dict[tuple[bool, bool], list[Weight]] = {}
+        by_group: dict[tuple[bool, bool], list[ModelParameter]] = {}
         for weight in weights:
             by_group.setdefault(self.setup.gather_group(weight), []).append(weight)
         return list(by_group.values())
 
-    def sub_groups_of(self, members: list[Weight]) -> list[list[int]]:
+    def sub_groups_of(self, members: list[ModelParameter]) -> list[list[int]]:
         """Sub-groups of a parameter group."""
         return sub_groups(self.setup.stage3, [self.shard(weight) for weight in members])
 
-    def itemsize_of(self, weight: Weight) -> int:
+    def itemsize_of(self, weight: ModelParameter) -> int:
         """Bytes per element of a parameter; adapters may be in fp32."""
         return 4 if weight.stays_fp32 else self.setup.itemsize
 
-    def shard_bytes_of(self, weight: Weight) -> int:
+    def shard_bytes_of(self, weight: ModelParameter) -> int:
         """Bytes of a parameter's shard."""
         return self.itemsize_of(weight) * self.shard(weight)
 
@@ -188,13 +188,13 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         for feature in self.features:
             feature.before_partition()
 
-    def _allocate_shard(self, weight: Weight, factor: int = 1) -> None:
+    def _allocate_shard(self, weight: ModelParameter, factor: int = 1) -> None:
         """Allocate a new shard on the rank or the host, unless it goes to NVMe."""
         if not any(feature.is_on_nvme(weight) for feature in self.features):
             on_host = self.setup.offloads_params and weight not in self.persistent
             self.ledger.allocate(WEIGHTS, factor * self.shard_bytes_of(weight), host=on_host)
 
-    def _allocate_secondary(self, weight: Weight) -> None:
+    def _allocate_secondary(self, weight: ModelParameter) -> None:
         """Allocate the secondary partition of a parameter (`_partition_param_sec`)."""
         setup = self.setup
         if setup.hpz_size > 1:
@@ -342,7 +342,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         self.persistent_bytes = self.gathered_bytes(self.persistent)
         self.ledger.allocate(PERSISTENT, self.persistent_bytes)
 
-    def gathered_bytes(self, weights: Iterable[Weight]) -> int:
+    def gathered_bytes(self, weights: Iterable[ModelParameter]) -> int:
         """Bytes of these parameters when gathered, without those that are not partitioned."""
         return sum(
             self.itemsize_of(weight) * self.aligned(weight) for weight in weights if self.ranks_of(weight) > 1
@@ -410,15 +410,15 @@ class DeepSpeedZeroOptimizerStage3(Engine):
             number if self.setup.quirks.recomputed_params_are_released_with_module else None
         )
 
-    def hold_view(self, weight: Weight) -> None:
+    def hold_view(self, weight: ModelParameter) -> None:
         """Keep the gathered block alive after a release."""
         self.coordinator.hold_view(weight)
 
-    def release_view(self, weight: Weight) -> None:
+    def release_view(self, weight: ModelParameter) -> None:
         """Free the saved view of a gathered block."""
         self.coordinator.release_view(weight)
 
-    def _receive_gradient(self, weight: Weight, count: int) -> None:
+    def _receive_gradient(self, weight: ModelParameter, count: int) -> None:
         """Take a gradient (`reduce_partition_and_remove_grads`, or later `reduce_leaf_module_grads`)."""
         leaf = self.leaf_of.get(weight)
         if leaf is None:
@@ -426,7 +426,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         else:
             self.leaf_grads.setdefault(leaf, {})[weight] = count
 
-    def _add_to_bucket(self, weight: Weight, count: int) -> None:
+    def _add_to_bucket(self, weight: ModelParameter, count: int) -> None:
         """Put a gradient into a bucket (`reduce_independent_p_g_buckets_and_remove_grads`)."""
         setup = self.setup
         comm_itemsize = (2 if weight.is_linear else 4) if setup.autocast else next(iter(self.buckets))
@@ -456,7 +456,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         if not self.setup.quirks.bucket_count_is_never_reset:
             self.bucket_fill[comm_itemsize] = 0
 
-    def _reduce_scatter(self, weights: list[Weight], comm_itemsize: int) -> None:
+    def _reduce_scatter(self, weights: list[ModelParameter], comm_itemsize: int) -> None:
         setup, ledger = self.setup, self.ledger
         total, ranks = sum(weight.numel for weight in weights), self.ranks_of(weights[0])
         shards = sum(self.shard(weight) for weight in weights)
@@ -505,7 +505,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         self._partition_grads(weights)
         ledger.free(FLATTENED, result_bytes)
 
-    def _partition_grads(self, weights: list[Weight]) -> None:
+    def _partition_grads(self, weights: list[ModelParameter]) -> None:
         """Copy the shards of a bucket to the optimizer's gradients (`partition_grads`)."""
         for feature in self.features:
             feature.after_reduce(weights)

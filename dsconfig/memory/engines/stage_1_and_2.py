@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsconfig.memory.autograd_graph import Tape, Weight
+from dsconfig.memory.autograd_graph import ForwardTape, ModelParameter
 from dsconfig.memory.engines.base import (
     BUCKET,
     FLATTENED,
@@ -14,15 +14,15 @@ from dsconfig.memory.engines.base import (
     Engine,
     pinned_padding,
 )
-from dsconfig.memory.engines.engine_setup import Setup
+from dsconfig.memory.engines.engine_setup import EngineSetup
 from dsconfig.memory.engines.param_groups import (
-    Partition,
+    FlatPartition,
     bucket_slices,
     merge_partitions,
     parameter_groups,
     partition_of,
 )
-from dsconfig.memory.memory_ledger import Ledger, with_slack
+from dsconfig.memory.memory_ledger import MemoryLedger, with_slack
 
 COMPACT = "fp32 gradient partition"
 STAGING = "offload staging buffers"
@@ -32,7 +32,7 @@ OFFLOADED = "offloaded gradient partition"
 class DeepSpeedZeroOptimizer(Engine):
     """`DeepSpeedZeroOptimizer` (runtime/zero/stage_1_and_2.py)."""
 
-    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
+    def __init__(self, setup: EngineSetup, tape: ForwardTape, ledger: MemoryLedger) -> None:
         super().__init__(setup, tape, ledger)
         groups = parameter_groups(setup, self.trainable)
         self.groups = [(members, *self._partition_of(members)) for members in groups]
@@ -50,9 +50,9 @@ class DeepSpeedZeroOptimizer(Engine):
         """fp32 gradients: one buffer for the partition, or one tensor per parameter."""
         self.casts_each_grad = setup.stage == 1 and self.has_compact_grads
         """Whether gradients are cast one by one, as views of the bucket, which stays (`grad_accum`)."""
-        self.buckets: dict[int, list[Weight]] = {}
+        self.buckets: dict[int, list[ModelParameter]] = {}
         self.bucket_fill: dict[int, int] = {}
-        self.unbucketed_grads: dict[Weight, int] = {}
+        self.unbucketed_grads: dict[ModelParameter, int] = {}
         """Bytes of gradients outside the bucket."""
         self.flattened_on_host = False
         """Whether a group was flattened on the host, because the GPU lacked memory for a second copy."""
@@ -61,14 +61,14 @@ class DeepSpeedZeroOptimizer(Engine):
         """Bytes of this rank's gradients: of this micro batch, of all so far, and of this one if it was added."""
         self.compact_grad_bytes: dict[int, int] = {}
         """Bytes of the fp32 gradients of each group's partition, by group index."""
-        self.whole_grads = frozenset[Weight]()
+        self.whole_grads = frozenset[ModelParameter]()
         """Parameters of which each rank with a share gets the whole gradient (Muon)."""
         self.update_bytes: dict[int, int] = {}
         """Bytes of updates that replace the gradients of a group, by group index (Muon)."""
         self.caller_copy_bytes = self.oversized_bytes = 0
         """Bytes of copies of fp32 gradients that are kept per tensor, before 0.19.8."""
 
-    def _partition_of(self, members: list[Weight]) -> tuple[Partition, int]:
+    def _partition_of(self, members: list[ModelParameter]) -> tuple[FlatPartition, int]:
         """Return the partition of a group for this rank, and the rank's index among those that share the group."""
         ranks = self.ranks_of(members[0])
         rank = self.setup.rank // (self.setup.dp_world_size // ranks)
@@ -118,7 +118,7 @@ class DeepSpeedZeroOptimizer(Engine):
         self.flattened_on_host = True
         return False
 
-    def _flatten_on_host(self, weights: list[Weight], padded: int) -> None:
+    def _flatten_on_host(self, weights: list[ModelParameter], padded: int) -> None:
         """Move the weights to the host, flatten them there, and move them back (`cpu_data`)."""
         itemsize, ledger = self.setup.itemsize, self.ledger
         group_bytes = itemsize * sum(weight.numel for weight in weights)
@@ -129,7 +129,7 @@ class DeepSpeedZeroOptimizer(Engine):
         ledger.allocate_briefly(FLATTENED, itemsize * padded, host=True)
         ledger.allocate(FLATTENED, itemsize * padded)
 
-    def _flatten_copy_bytes(self, weights: list[Weight]) -> int:
+    def _flatten_copy_bytes(self, weights: list[ModelParameter]) -> int:
         return sum(feature.flatten_copy_bytes(weights) for feature in self.features)
 
     def _clone_masters(self, numel: int) -> None:
@@ -210,7 +210,7 @@ class DeepSpeedZeroOptimizer(Engine):
         if self.setup.quirks.allocates_bucket_in_prologue:
             self._allocate_buckets()
 
-    def _receive_gradient(self, weight: Weight, count: int) -> None:
+    def _receive_gradient(self, weight: ModelParameter, count: int) -> None:
         """Add the gradient to a bucket, and reduce the bucket when the next one does not fit."""
         self._allocate_buckets()
         setup = self.setup
@@ -259,13 +259,13 @@ class DeepSpeedZeroOptimizer(Engine):
         setup = self.setup
         return setup.grad_accum_itemsize if self.casts_each_grad else setup.itemsize
 
-    def comm_itemsize_of(self, weight: Weight) -> int:
+    def comm_itemsize_of(self, weight: ModelParameter) -> int:
         """Bytes per element of a parameter's communication dtype, which selects its bucket."""
         if self.setup.autocast:
             return 2 if weight.is_linear else 4
         return self.setup.comm_itemsize
 
-    def reduce_ready(self, weight: Weight) -> None:
+    def reduce_ready(self, weight: ModelParameter) -> None:
         """Put a gradient into its bucket (`reduce_independent_p_g_buckets_and_remove_grads`)."""
         setup, comm_itemsize = self.setup, self.comm_itemsize_of(weight)
         if self.has_grad_lists:
@@ -283,7 +283,7 @@ class DeepSpeedZeroOptimizer(Engine):
         self.buckets[comm_itemsize].append(weight)
         self.bucket_fill[comm_itemsize] += weight.numel
 
-    def _bucket_copy(self, weight: Weight, comm_itemsize: int) -> None:
+    def _bucket_copy(self, weight: ModelParameter, comm_itemsize: int) -> None:
         """Put a copy of an fp32 gradient into the bucket; before 0.19.8 (`get_gradient_for_reduction`).
 
         A copy larger than the bucket stays outside.
@@ -324,7 +324,7 @@ class DeepSpeedZeroOptimizer(Engine):
         self.ledger.free(GRADIENTS, 2 * self.oversized_bytes)
         self.oversized_bytes = 0
 
-    def _average(self, weights: list[Weight], comm_itemsize: int) -> None:
+    def _average(self, weights: list[ModelParameter], comm_itemsize: int) -> None:
         """Reduce the slices of a bucket, flattened if they belong to several ranks (`average_tensor`)."""
         setup, ledger = self.setup, self.ledger
         itemsize, total = self.buffer_itemsize, sum(weight.numel for weight in weights)
@@ -388,7 +388,7 @@ class DeepSpeedZeroOptimizer(Engine):
             self.ledger.allocate_briefly(FLATTENED, 4 * max(own_numels, default=0))
         self.ledger.free(FLATTENED, copy_bytes)
 
-    def _copy_to_partition(self, weight: Weight) -> None:
+    def _copy_to_partition(self, weight: ModelParameter) -> None:
         """Keep this rank's part of a gradient (`copy_grads_in_partition`)."""
         setup, ledger = self.setup, self.ledger
         if setup.offloads_optimizer:
@@ -503,7 +503,7 @@ class DeepSpeedZeroOptimizer(Engine):
             ledger.free(GRADIENTS, sum(self.unbucketed_grads.values()))  # `zero_grad`
             self.unbucketed_grads.clear()
 
-    def _step_group(self, index: int, partition: Partition, grad_bytes: int) -> None:
+    def _step_group(self, index: int, partition: FlatPartition, grad_bytes: int) -> None:
         """Update one group with `grad_bytes` of gradients."""
         setup, ledger, numel = self.setup, self.ledger, partition.numel
         compact_bytes = self.compact_grad_bytes.pop(index, 0)

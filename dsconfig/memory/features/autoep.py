@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.memory.autograd_graph import ModelCollective, Module, Tape, Tensor
+from dsconfig.memory.autograd_graph import ActivationTensor, ForwardTape, ModelCollective, Module
 from dsconfig.memory.engines.base import BUILT, Feature
 from dsconfig.memory.layers import cast, saved_inputs
 
@@ -29,7 +29,7 @@ class AutoEPBlock(NamedTuple):
     experts: Module
 
 
-def autoep_block(tape: Tape, arch: Architecture, batch: MicroBatch, prefix: str) -> AutoEPBlock:
+def autoep_block(tape: ForwardTape, arch: Architecture, batch: MicroBatch, prefix: str) -> AutoEPBlock:
     """Create the router and the three weights of this rank's experts."""
     count = arch.num_experts // batch.ep_size * arch.hidden_size * arch.moe_intermediate_size
     router = tape.module(f"{prefix}.router")
@@ -43,8 +43,13 @@ def autoep_block(tape: Tape, arch: Architecture, batch: MicroBatch, prefix: str)
 
 
 def dispatch(
-    tape: Tape, arch: Architecture, batch: MicroBatch, layer: AutoEPBlock, y: Tensor, rows: int
-) -> Tensor:
+    tape: ForwardTape,
+    arch: Architecture,
+    batch: MicroBatch,
+    layer: AutoEPBlock,
+    y: ActivationTensor,
+    rows: int,
+) -> ActivationTensor:
     """Send tokens to the ranks of their experts, compute, and send the outputs back."""
     num_routed, hidden, itemsize = rows * arch.num_experts_per_tok, arch.hidden_size, tape.itemsize
     top_scores = _route(tape, arch, layer, y, rows)
@@ -83,7 +88,9 @@ def dispatch(
     return output
 
 
-def _route(tape: Tape, arch: Architecture, layer: AutoEPBlock, y: Tensor, rows: int) -> Tensor:
+def _route(
+    tape: ForwardTape, arch: Architecture, layer: AutoEPBlock, y: ActivationTensor, rows: int
+) -> ActivationTensor:
     """`TokenChoiceTopKRouter`: probabilities in fp32, normalized over the chosen experts."""
     num_routed, num_scores = rows * arch.num_experts_per_tok, rows * arch.num_experts
     with tape.scope(layer.router):
@@ -103,8 +110,13 @@ def _route(tape: Tape, arch: Architecture, layer: AutoEPBlock, y: Tensor, rows: 
 
 
 def _compute(
-    tape: Tape, arch: Architecture, batch: MicroBatch, layer: AutoEPBlock, x: Tensor, num_rows: int
-) -> tuple[Tensor, Tensor]:
+    tape: ForwardTape,
+    arch: Architecture,
+    batch: MicroBatch,
+    layer: AutoEPBlock,
+    x: ActivationTensor,
+    num_rows: int,
+) -> tuple[ActivationTensor, ActivationTensor]:
     """`permute_rows`, `GroupedExperts`, `unpermute_rows`: return the experts' input and their output."""
     itemsize, num_local_experts = tape.itemsize, arch.num_experts // batch.ep_size
     # Each expert's rows are padded to `TOKEN_GROUP_ALIGN_SIZE_M` for `grouped_mm`.
@@ -130,7 +142,7 @@ def _compute(
     )
 
 
-def _exchange(tape: Tape, batch: MicroBatch, x: Tensor, count: int) -> Tensor:
+def _exchange(tape: ForwardTape, batch: MicroBatch, x: ActivationTensor, count: int) -> ActivationTensor:
     """`_AllToAllV`, counted with the larger of the sent and received sizes."""
     numel, backward_calls = max(count, x.numel), 1 + batch.gradient_checkpointing
     tape.collectives.append(ModelCollective("all_to_all", "forward", 1, numel, x.itemsize, batch.ep_size))

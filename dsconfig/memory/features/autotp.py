@@ -8,12 +8,12 @@ from dsconfig.memory.autograd_graph import ROW_PARALLEL, ModelCollective
 from dsconfig.memory.engines.base import BUILT, GATHERED, STATES, WEIGHTS, Feature
 
 if TYPE_CHECKING:
-    from dsconfig.memory.autograd_graph import Module, TensorParallel
+    from dsconfig.memory.autograd_graph import Module, TensorParallelSettings
     from dsconfig.memory.engines.stage3 import DeepSpeedZeroOptimizerStage3
     from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 
-def rank_architecture(arch: Architecture, sharing: TensorParallel) -> Architecture:
+def rank_architecture(arch: Architecture, sharing: TensorParallelSettings) -> Architecture:
     """The architecture with the sizes of one rank's shards."""
     ranks = sharing.size
     return arch._replace(

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 
-from dsconfig.memory.autograd_graph import Weight
+from dsconfig.memory.autograd_graph import ModelParameter
 from dsconfig.memory.engines.base import BUCKET, GRADIENTS, TEMPORARY, Feature
 from dsconfig.memory.engines.bf16_optimizer import BF16Optimizer
-from dsconfig.memory.engines.engine_setup import Setup
-from dsconfig.memory.engines.param_groups import Partition, is_muon, muon_halves, muon_update_peak
+from dsconfig.memory.engines.engine_setup import EngineSetup
+from dsconfig.memory.engines.param_groups import FlatPartition, is_muon, muon_halves, muon_update_peak
 from dsconfig.memory.engines.stage0 import FP16Optimizer
 from dsconfig.memory.engines.stage3 import DeepSpeedZeroOptimizerStage3
 from dsconfig.memory.engines.stage_1_and_2 import COMPACT, DeepSpeedZeroOptimizer
-from dsconfig.memory.memory_ledger import Ledger
+from dsconfig.memory.memory_ledger import MemoryLedger
 
 # Stage 0.
 
@@ -63,7 +63,7 @@ class MuonBF16(Feature):
     def __init__(self, engine: BF16Optimizer) -> None:
         super().__init__(engine)
         partition = engine.partitions[0]
-        self.matrices: Partition | None = partition if is_muon(next(iter(partition.offsets))) else None
+        self.matrices: FlatPartition | None = partition if is_muon(next(iter(partition.offsets))) else None
 
     def state_bytes(self, group: int, numel: int, default: int) -> int:  # noqa: ARG002
         """Bytes of this rank's momentum, and of Adam's states for its share of the rest."""
@@ -85,7 +85,7 @@ class MuonBF16(Feature):
         self.ledger.free(TEMPORARY, 4 * (received + sent))
         return True
 
-    def _orthogonalize(self, partition: Partition) -> None:
+    def _orthogonalize(self, partition: FlatPartition) -> None:
         """Update matrix by matrix; the last update and momentum stay referenced until the next are ready."""
         ledger = self.ledger
         update = momentum = 0
@@ -101,7 +101,7 @@ class MuonBF16(Feature):
         ledger.free(TEMPORARY, update + momentum)
 
 
-def _exchange_numels(partition: Partition, setup: Setup) -> tuple[int, int, bool]:
+def _exchange_numels(partition: FlatPartition, setup: EngineSetup) -> tuple[int, int, bool]:
     """Elements this rank receives and sends, and whether any matrix is split (`_build_muon_exchange_layout`)."""
     received = sum(weight.numel - part for weight, part in partition.numel_by_weight.items())
     sent, is_split = 0, False
@@ -206,9 +206,9 @@ class MuonStage12(Feature):
                 for batch in self._matrix_batches():
                     self.ledger.free(GATHER_BUFFERS, self._use_buffer(batch, tensors)[0])
 
-    def _matrix_batches(self) -> Iterator[list[Weight]]:
+    def _matrix_batches(self) -> Iterator[list[ModelParameter]]:
         """Batches of matrices that are gathered together (`_muon_param_batches`)."""
-        batch, numel = list[Weight](), 0
+        batch, numel = list[ModelParameter](), 0
         for weight in self.engine.groups[0][0] if self.engine.whole_grads else ():
             if batch and numel + weight.numel > MAX_BUFFER_BYTES // 8:
                 yield batch
@@ -218,7 +218,7 @@ class MuonStage12(Feature):
         if batch:
             yield batch
 
-    def _use_buffer(self, batch: list[Weight], tensors: int) -> tuple[int, int, int]:
+    def _use_buffer(self, batch: list[ModelParameter], tensors: int) -> tuple[int, int, int]:
         """Take a buffer: its uncached bytes, the numel of a chunk, and the number of chunks."""
         world, itemsize = self.setup.dp_world_size, self.setup.master_itemsize
         max_numel = max(_numel_by_rank(self.engine.partition_by_weight[batch[0]][0], batch))
@@ -248,7 +248,7 @@ class MuonStage12(Feature):
             ledger.free(GATHER_BUFFERS, gathered_bytes)
 
 
-def _numel_by_rank(partition: Partition, batch: list[Weight]) -> list[int]:
+def _numel_by_rank(partition: FlatPartition, batch: list[ModelParameter]) -> list[int]:
     """Elements of these matrices on each rank."""
     numel_by_rank: dict[int, int] = {}
     for weight in batch:
@@ -281,13 +281,13 @@ class MuonStage3(Feature):
         """Matrices that are gathered together."""
         self.matrix_group_count = len(engine.sub_groups_of(matrices)) if matrices else 0
 
-    def _chunks(self, matrices: list[Weight]) -> Iterator[list[Weight]]:
+    def _chunks(self, matrices: list[ModelParameter]) -> Iterator[list[ModelParameter]]:
         """Chunks of a sub-group's matrices that fit into the reduce bucket; all of them if offloaded."""
         max_numel = UNLIMITED if self.setup.offloads_optimizer else self.setup.reduce_bucket_size
         start = 0
         for group in self.engine.sub_groups_of(matrices) if matrices else ():
             members, start = matrices[start : start + len(group)], start + len(group)
-            chunk: list[Weight] = []
+            chunk: list[ModelParameter] = []
             for weight in members:
                 if chunk and sum(member.numel for member in chunk) + weight.numel > max_numel:
                     yield chunk
@@ -313,7 +313,7 @@ class MuonStage3(Feature):
         """Subtract the updates of matrices, which exist already."""
         return group < self.matrix_group_count
 
-    def _use_buffer(self, chunk: list[Weight]) -> int:
+    def _use_buffer(self, chunk: list[ModelParameter]) -> int:
         """Take a buffer for a chunk and return its uncached bytes; offloaded momenta share it with gradients."""
         setup, local_numel = self.setup, sum(map(self.engine.shard, chunk))
         if setup.offloads_optimizer:
@@ -324,7 +324,7 @@ class MuonStage3(Feature):
             local_numel, setup.comm_itemsize * local_numel * (setup.dp_world_size + 1)
         )
 
-    def _gather_parts(self, chunk: list[Weight]) -> int:
+    def _gather_parts(self, chunk: list[ModelParameter]) -> int:
         """Gather gradients or momenta (both if offloaded), and return the bytes of the result."""
         setup, local_numel = self.setup, sum(map(self.engine.shard, chunk))
         itemsize, count = (
@@ -395,7 +395,7 @@ class MuonStage3(Feature):
         ledger.free(TEMPORARY, update_bytes)
         ledger.free(GATHER_BUFFERS, previous)
 
-    def _update_on_one_rank(self, chunk: list[Weight]) -> None:
+    def _update_on_one_rank(self, chunk: list[ModelParameter]) -> None:
         setup = self.setup
         clones = setup.comm_itemsize * sum(weight.numel for weight in chunk)
         self.ledger.allocate(TEMPORARY, clones)
@@ -407,7 +407,7 @@ class MuonStage3(Feature):
             update_bytes = setup.comm_itemsize * weight.numel
         self.ledger.free(TEMPORARY, clones)
 
-    def _update_in_rounds(self, chunk: list[Weight]) -> None:
+    def _update_in_rounds(self, chunk: list[ModelParameter]) -> None:
         """Update one matrix per rank at a time; matrices of different shapes are padded."""
         setup, ledger, itemsize = self.setup, self.ledger, self.setup.comm_itemsize
         previous = update_bytes = previous_padded = 0
@@ -437,7 +437,7 @@ class MuonStage3(Feature):
         ledger.free(TEMPORARY, update_bytes)
 
 
-def muon_feature(setup: Setup) -> type[Feature]:
+def muon_feature(setup: EngineSetup) -> type[Feature]:
     """The feature for the engine of a setup."""
     if setup.stage == 3:
         return MuonStage3
@@ -456,7 +456,7 @@ MAX_CACHED_BYTES = 256 << 20
 class GatherBufferCache:
     """Cached buffers, least recently used first."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: MemoryLedger) -> None:
         self.ledger = ledger
         self.cached: OrderedDict[Hashable, int] = OrderedDict()
 

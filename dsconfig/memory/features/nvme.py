@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsconfig.memory.autograd_graph import Weight
+from dsconfig.memory.autograd_graph import ModelParameter
 from dsconfig.memory.engines.base import STATES, TEMPORARY, WEIGHTS, Feature, pinned_padding
 from dsconfig.memory.engines.stage3 import DeepSpeedZeroOptimizerStage3
 from dsconfig.memory.unsupported_settings import stops
@@ -52,16 +52,16 @@ class NvmeOffload(Feature):
             why = f"a shard of a parameter has {largest:,} elements"
             raise stops(f"where {key} is {buffer_numel:,}", why, "use at least that many")
 
-    def _in_memory(self) -> set[Weight]:
+    def _in_memory(self) -> set[ModelParameter]:
         """Parameters of the sub-groups in the flat buffer (`_create_fp16_partitions_with_defragmentation`)."""
-        in_memory, offset = set[Weight](), 0
+        in_memory, offset = set[ModelParameter](), 0
         for members, size in zip(self.members, self.sizes, strict=True):
             offset += size
             if offset <= self.engine.flat_numel:
                 in_memory.update(members)
         return in_memory
 
-    def is_on_nvme(self, weight: Weight) -> bool:
+    def is_on_nvme(self, weight: ModelParameter) -> bool:
         """Whether a new shard is large enough for NVMe, even if it returns to memory later."""
         swapping = self.setup.nvme
         large = self.setup.itemsize * self.engine.shard(weight) >= swapping.min_swap_bytes
@@ -139,7 +139,7 @@ class NvmeOffload(Feature):
         if self.on_nvme.intersection(self.members[group]):
             self.ledger.allocate_briefly(TEMPORARY, count, host=True)
 
-    def store_gradient(self, weight: Weight) -> None:
+    def store_gradient(self, weight: ModelParameter) -> None:
         """Write an fp32 gradient to NVMe; a small or unaligned one waits for the step."""
         setup, engine = self.setup, self.engine
         if not (engine.is_boundary and self.group_of[weight] in engine.swapped_groups):

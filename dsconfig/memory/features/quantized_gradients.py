@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsconfig.memory.autograd_graph import Weight
+from dsconfig.memory.autograd_graph import ModelParameter
 from dsconfig.memory.engines.base import FLATTENED, GRADIENTS, Feature
 from dsconfig.memory.engines.stage3 import DeepSpeedZeroOptimizerStage3
 from dsconfig.memory.zeropp_shapes import sent_as_int4
@@ -13,7 +13,7 @@ class QuantizedGradients(Feature):
 
     engine: DeepSpeedZeroOptimizerStage3
 
-    def reduce(self, weights: list[Weight], comm_itemsize: int) -> bool:
+    def reduce(self, weights: list[ModelParameter], comm_itemsize: int) -> bool:
         """Reduce a bucket gradient by gradient, as int4 (`all_to_all_quant_reduce`); within one node as usual."""
         setup, ledger, engine = self.setup, self.ledger, self.engine
         if not engine.ranks_of(weights[0]) > setup.gpus_per_node > 0:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.memory.autograd_graph import ModelCollective, Tape, Tensor
-from dsconfig.memory.layers import Heads, attention
+from dsconfig.memory.autograd_graph import ActivationTensor, ForwardTape, ModelCollective
+from dsconfig.memory.layers import AttentionHeads, attention
 
 if TYPE_CHECKING:
     from dsconfig.memory.models.architecture import MicroBatch
@@ -14,8 +14,13 @@ EXCHANGED = "Ulysses all-to-all buffers"
 
 
 def ulysses_attention(
-    tape: Tape, batch: MicroBatch, heads: Heads, query: Tensor, key: Tensor, value: Tensor
-) -> Tensor:
+    tape: ForwardTape,
+    batch: MicroBatch,
+    heads: AttentionHeads,
+    query: ActivationTensor,
+    key: ActivationTensor,
+    value: ActivationTensor,
+) -> ActivationTensor:
     """Attention over whole sequences with a share of the heads; `heads` are the model's.
 
     Python variables keep the intermediate tensors alive until it returns.
@@ -49,7 +54,7 @@ def ulysses_attention(
     return tape.op([out], tape.tensor(out.numel, out.itemsize), shares_grad=True) if batch_size > 1 else out
 
 
-def _scatter(tape: Tape, batch: MicroBatch, x: Tensor, count: int) -> Tensor:
+def _scatter(tape: ForwardTape, batch: MicroBatch, x: ActivationTensor, count: int) -> ActivationTensor:
     """`combine_sequence`: repeat key/value heads if there are too few, then send a contiguous copy."""
     itemsize = x.itemsize
     if count > x.numel:
@@ -63,7 +68,7 @@ def _scatter(tape: Tape, batch: MicroBatch, x: Tensor, count: int) -> Tensor:
     return received
 
 
-def _gather(tape: Tape, batch: MicroBatch, x: Tensor, copies: bool) -> Tensor:
+def _gather(tape: ForwardTape, batch: MicroBatch, x: ActivationTensor, copies: bool) -> ActivationTensor:
     """`_partition_global_sequence`: send the attention output back, and concatenate its heads."""
     count, itemsize = x.numel, x.itemsize
     packed = tape.op([x], tape.tensor(count, itemsize, label=EXCHANGED), shares_grad=True) if copies else x

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from dsconfig.memory.autograd_graph import Weight
+from dsconfig.memory.autograd_graph import ModelParameter
 from dsconfig.memory.engines.base import GRADIENTS, MASTER, TEMPORARY, Feature, pinned_padding
-from dsconfig.memory.engines.engine_setup import Setup, ZenFlowSettings
-from dsconfig.memory.engines.param_groups import Partition
+from dsconfig.memory.engines.engine_setup import EngineSetup, ZenFlowSettings
+from dsconfig.memory.engines.param_groups import FlatPartition
 from dsconfig.memory.engines.stage3 import PERSISTENT, DeepSpeedZeroOptimizerStage3
 from dsconfig.memory.engines.stage_1_and_2 import OFFLOADED, DeepSpeedZeroOptimizer
-from dsconfig.memory.memory_ledger import Ledger
+from dsconfig.memory.memory_ledger import MemoryLedger
 
 # Column selection at stages 1 and 2 (`zenflow_stage_1_and_2.py`).
 
@@ -37,7 +37,9 @@ def columns_of(selection: ZenFlowSettings, num_columns: int) -> int:
     return max(1, int(num_columns * selection.topk_ratio)) if num_columns else 0
 
 
-def column_slices(selection: ZenFlowSettings, weight: Weight, partition: Partition) -> list[ColumnSlice]:
+def column_slices(
+    selection: ZenFlowSettings, weight: ModelParameter, partition: FlatPartition
+) -> list[ColumnSlice]:
     """Slices of a parameter over ranks; in the flat weights it is transposed, column by column."""
     start, slices = partition.offsets[weight], list[ColumnSlice]()
     offset, end = start, start + weight.numel
@@ -55,7 +57,7 @@ def column_slices(selection: ZenFlowSettings, weight: Weight, partition: Partiti
     return slices
 
 
-def update(setup: Setup, ledger: Ledger, selected: Iterable[int], copy_bytes: int) -> None:
+def update(setup: EngineSetup, ledger: MemoryLedger, selected: Iterable[int], copy_bytes: int) -> None:
     """Run AdamW on the selected elements (`group_step`); `copied`: bytes that are copied first."""
     sizes = list(selected)
     is_offloaded = setup.zenflow is not None and setup.zenflow.offload_states
@@ -86,7 +88,7 @@ class ZenFlowStage12(Feature):
         self.settings = self.setup.zenflow
         engine.updates_in_place = True  # DeepSpeed's CPU Adam
         self.trainable = engine.trainable
-        self.column_slices: dict[Weight, list[ColumnSlice]] = {
+        self.column_slices: dict[ModelParameter, list[ColumnSlice]] = {
             weight: column_slices(self.settings, weight, partition)
             for weight, (partition, _) in engine.partition_by_weight.items()
         }
@@ -95,13 +97,13 @@ class ZenFlowStage12(Feature):
         }
         """Selected elements of each parameter."""
 
-    def selected_bytes(self, weights: list[Weight], *, matrices: bool = False) -> int:
+    def selected_bytes(self, weights: list[ModelParameter], *, matrices: bool = False) -> int:
         """Bytes of the selected elements of these parameters."""
         chosen = (weight for weight in weights if not matrices or len(weight.shape) > 1)
         return self.setup.itemsize * sum(self.selected[weight] for weight in chosen)
 
     # ------------------------------------------------------------ load and at rest
-    def flatten_copy_bytes(self, weights: list[Weight]) -> int:
+    def flatten_copy_bytes(self, weights: list[ModelParameter]) -> int:
         """Bytes of the matrix copies made while flattening (`_flatten_dense_tensors`)."""
         return self.setup.itemsize * sum(weight.numel for weight in weights if len(weight.shape) == 2)
 
@@ -125,7 +127,7 @@ class ZenFlowStage12(Feature):
         """Bytes of the states; the optimizer process alternates between two copies."""
         return default * (2 if self.settings.overlap_step else 1)
 
-    def _index_bytes(self, weights: list[Weight]) -> int:
+    def _index_bytes(self, weights: list[ModelParameter]) -> int:
         """Bytes of column indices; those of several slices are concatenated in a copy."""
         # Column indices are int32.
         index_bytes = 0
@@ -162,24 +164,24 @@ class ZenFlowStage12(Feature):
     def _selects(self) -> bool:
         return self.settings.reselects and not self.engine.micro_step
 
-    def receive_gradient(self, weight: Weight, count: int) -> None:
+    def receive_gradient(self, weight: ModelParameter, count: int) -> None:
         """Transpose a matrix gradient into the bucket."""
         if len(weight.shape) == 2 and weight.numel <= self.setup.reduce_bucket_size:
             self.ledger.allocate_briefly(GRADIENTS, count)
 
-    def before_reduce(self, weights: list[Weight]) -> None:
+    def before_reduce(self, weights: list[ModelParameter]) -> None:
         """Transpose gradients larger than the bucket (`reduce_ipg_grads`)."""
         unbucketed = self.engine.unbucketed_grads
         copies = (unbucketed.get(weight, 0) for weight in weights if len(weight.shape) == 2)
         self.ledger.allocate_briefly(GRADIENTS, sum(copies))
 
-    def after_reduce(self, weights: list[Weight]) -> None:
+    def after_reduce(self, weights: list[ModelParameter]) -> None:
         """Select columns from this rank's part, and broadcast them (`average_tensor`)."""
         if self._selects:
             self._select(weights)
         self._collect(weights)
 
-    def _select(self, weights: list[Weight]) -> None:
+    def _select(self, weights: list[ModelParameter]) -> None:
         """Broadcast which columns are the largest (`update_selected_channels`)."""
         matrices = [weight for weight in weights if len(weight.shape) > 1]
         parts = [part for weight in matrices for part in self.column_slices[weight]]
@@ -191,7 +193,7 @@ class ZenFlowStage12(Feature):
             self.engine.count_collective("broadcast", part.columns, 4)
         self.ledger.free(SELECTED, numbers)
 
-    def _collect(self, weights: list[Weight]) -> None:
+    def _collect(self, weights: list[ModelParameter]) -> None:
         """Broadcast the gradients of selected columns (`_process_selected_fp32_groups_grad`)."""
         setup, ledger, itemsize = self.setup, self.ledger, self.setup.itemsize
         buffer = self.selected_bytes(weights)
@@ -213,7 +215,7 @@ class ZenFlowStage12(Feature):
             ledger.free(SELECTED, buffer)
         ledger.free(SELECTED, buffer)
 
-    def _copy_params(self, weights: list[Weight]) -> None:
+    def _copy_params(self, weights: list[ModelParameter]) -> None:
         """Copy selected weights, which the host's update must not overwrite (`temp_copy_param`)."""
         offload = self.settings.offload_states
         for weight in weights:
@@ -221,7 +223,7 @@ class ZenFlowStage12(Feature):
             self.ledger.allocate_briefly(SELECTED, count * (2 if len(weight.shape) > 1 else 1))
             self.ledger.allocate(SELECTED, count, host=offload)
 
-    def _update_selected(self, weights: list[Weight]) -> None:
+    def _update_selected(self, weights: list[ModelParameter]) -> None:
         """Update the selected columns, which are copied for it (`group_step`)."""
         setup, copy_bytes = self.setup, self.selected_bytes(weights, matrices=True)
         update(setup, self.ledger, (setup.itemsize * self.selected[weight] for weight in weights), copy_bytes)
@@ -236,7 +238,7 @@ class ZenFlowStage12(Feature):
             self._update_selected(weights)
             self.ledger.free(SELECTED, last + (copied if offload else 2 * copied))
 
-    def _copy_back(self, weights: list[Weight]) -> int:
+    def _copy_back(self, weights: list[ModelParameter]) -> int:
         """Copy saved weights back one by one, and return the bytes that stay referenced.
 
         These are the last copy and the columns that it was copied to.
@@ -249,11 +251,11 @@ class ZenFlowStage12(Feature):
             last = count * min(2, len(weight.shape))
         return last
 
-    def _update_buckets(self) -> list[list[Weight]]:
+    def _update_buckets(self) -> list[list[ModelParameter]]:
         """Parameters whose states are loaded together (`_step_with_offload`); all if states are on the GPU."""
         if not self.settings.offload_states:
             return [self.trainable]
-        buckets, count = [list[Weight]()], 0
+        buckets, count = [list[ModelParameter]()], 0
         for weight in self.trainable:
             buckets[-1].append(weight)
             count += weight.numel
@@ -285,7 +287,7 @@ class ZenFlowStage3(Feature):
         self.selected = {weight: self._selected(weight) for weight in self.trainable}
         """Selected elements of each shard."""
 
-    def _columns(self, weight: Weight) -> tuple[int, int]:
+    def _columns(self, weight: ModelParameter) -> tuple[int, int]:
         """Complete and selected columns of a shard.
 
         Gradients decide which columns are selected; the estimate assumes an even share per rank.
@@ -298,19 +300,19 @@ class ZenFlowStage3(Feature):
         selected = max(1, int(total * self.settings.topk_ratio))
         return own_columns, -(-selected * own_columns // total) if total else 0
 
-    def _selected(self, weight: Weight) -> int:
+    def _selected(self, weight: ModelParameter) -> int:
         if weight in self.columns:
             return self.columns[weight][1] * weight.shape[0]
         has_shard = self.engine.shard(weight) * self.setup.rank < weight.numel
         return self.engine.shard(weight) if has_shard else 0
 
-    def selected_bytes(self, weights: list[Weight], *, matrices: bool = False) -> int:
+    def selected_bytes(self, weights: list[ModelParameter], *, matrices: bool = False) -> int:
         """Bytes of the selected elements of these shards."""
         chosen = (weight for weight in weights if not matrices or weight in self.columns)
         return self.setup.itemsize * sum(self.selected[weight] for weight in chosen)
 
     # ------------------------------------------------------------ load and at rest
-    def flatten_copy_bytes(self, weights: list[Weight]) -> int:
+    def flatten_copy_bytes(self, weights: list[ModelParameter]) -> int:
         """Bytes of the copy of a matrix that is transposed."""
         matrices = (weight.numel for weight in weights if len(weight.shape) > 1)
         return self.setup.itemsize * max(matrices, default=0)
@@ -356,18 +358,18 @@ class ZenFlowStage3(Feature):
                 MASTER, self.setup.itemsize * max(map(sum, self.engine.groups), default=0), host=True
             )
 
-    def receive_gradient(self, weight: Weight, count: int) -> None:
+    def receive_gradient(self, weight: ModelParameter, count: int) -> None:
         """Copy the gradient into the layout of the transposed weight (`AccumulateGrad`)."""
         if weight in self.columns and (self.setup.memory_efficient_linear or not weight.is_linear):
             self.ledger.allocate_briefly(GRADIENTS, count)
 
-    def after_reduce(self, weights: list[Weight]) -> None:
+    def after_reduce(self, weights: list[ModelParameter]) -> None:
         """Select and keep columns before the shards of a bucket go to the host."""
         if self._selects:
             self._select(weights)
         self._collect(weights)
 
-    def _select(self, weights: list[Weight]) -> None:
+    def _select(self, weights: list[ModelParameter]) -> None:
         """All-gather column sums, so that all ranks select the same columns (`update_selected_channels`)."""
         setup, ledger = self.setup, self.ledger
         matrices = [weight for weight in weights if weight in self.columns]
@@ -379,7 +381,7 @@ class ZenFlowStage3(Feature):
         ledger.allocate_briefly(SELECTED, setup.itemsize * max_columns * setup.dp_world_size)
         ledger.free(SELECTED, setup.itemsize * max_columns)
 
-    def _collect(self, weights: list[Weight]) -> None:
+    def _collect(self, weights: list[ModelParameter]) -> None:
         """Keep the gradients of selected columns (`_process_selected_fp32_groups_grad`)."""
         itemsize, ledger = self.setup.itemsize, self.ledger
         for weight in weights:
@@ -396,7 +398,7 @@ class ZenFlowStage3(Feature):
             self._update_selected(weights)
             ledger.free(SELECTED, selected)
 
-    def _update_selected(self, weights: list[Weight]) -> None:
+    def _update_selected(self, weights: list[ModelParameter]) -> None:
         """Update the selected columns; offloaded shards one by one (`_group_step_offloaded`)."""
         if self.setup.offloads_params and len(weights) > 1:
             for weight in weights:

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from dsconfig.memory.autograd_graph import Adapter, Kernels, Quantization, Tape, TensorParallel
+from dsconfig.memory.autograd_graph import (
+    ForwardTape,
+    FusedKernels,
+    LoraAdapter,
+    Quantization,
+    TensorParallelSettings,
+)
 
 # Sizes of a model, and of a micro batch.
 
 
-class WeightBlock(NamedTuple):
+class RepeatedBlock(NamedTuple):
     """Matrices of a repeated block."""
 
     name: str
@@ -73,7 +79,7 @@ class Architecture(NamedTuple):
     name: str = ""
     lm_head_shards: int = 1
     """Ranks that share the head. `num_heads` and `intermediate_size` are those of one rank already."""
-    weight_blocks: tuple[WeightBlock, ...] = ()
+    weight_blocks: tuple[RepeatedBlock, ...] = ()
     """Parameters of a model whose layers are not known."""
     has_rms_norms: bool = True
     """Whether a generic transformer has RMS norms; else layer norms."""
@@ -96,8 +102,8 @@ class MicroBatch(NamedTuple):
     gradient_checkpointing: bool = False
     saves_linear_inputs: bool = False
     """Whether a frozen linear layer saves its input (stage 3's `LinearFunctionForZeroStage3`)."""
-    adapter: Adapter | None = None
-    tensor_parallel: TensorParallel = TensorParallel()
+    adapter: LoraAdapter | None = None
+    tensor_parallel: TensorParallelSettings = TensorParallelSettings()
     """Tensor parallelism (AutoTP)."""
 
     sp_size: int = 1
@@ -108,7 +114,7 @@ class MicroBatch(NamedTuple):
     """Tokens that this rank's experts receive, relative to those it sends."""
     on_cpu: bool = False
     """Whether the pass runs on a CPU, where torch casts operands of some operations first."""
-    kernels: Kernels = Kernels()
+    kernels: FusedKernels = FusedKernels()
     """Implementations of the loss, norms and MLPs."""
     quantization: Quantization | None = None
     """Storage of the frozen linear layers, if the model is quantized."""
@@ -125,9 +131,9 @@ class MicroBatch(NamedTuple):
         """Whether a frozen embedding's output requires gradients (PEFT's `enable_input_require_grads`)."""
         return self.adapter is not None and self.gradient_checkpointing
 
-    def new_tape(self) -> Tape:
+    def new_tape(self) -> ForwardTape:
         """Create an empty tape for this micro batch."""
-        return Tape(
+        return ForwardTape(
             self.itemsize,
             self.autocast,
             self.saves_linear_inputs,

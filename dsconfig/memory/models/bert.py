@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from contextlib import ExitStack, nullcontext
 
-from dsconfig.memory.autograd_graph import Module, Tape, Tensor
+from dsconfig.memory.autograd_graph import ActivationTensor, ForwardTape, Module
 from dsconfig.memory.layers import (
     LOGITS,
-    Heads,
+    AttentionHeads,
     activation,
     add,
     attention,
@@ -24,13 +24,15 @@ from dsconfig.memory.models.architecture import Architecture, MicroBatch
 class BertOutput:
     """`BertSelfOutput` or `BertOutput`: projection, dropout, and norm of the residual sum."""
 
-    def __init__(self, tape: Tape, prefix: str, hidden: int, in_features: int) -> None:
+    def __init__(self, tape: ForwardTape, prefix: str, hidden: int, in_features: int) -> None:
         self.module = tape.module(f"{prefix}.output")
         self.dense = tape.projection(f"{prefix}.output.dense", hidden, in_features, hidden)
         self.norm = tape.module(f"{prefix}.output.LayerNorm", hidden, hidden)
         self.dropout = tape.module(f"{prefix}.output.dropout")
 
-    def compute(self, tape: Tape, y: Tensor, x: Tensor, rows: int, arch: Architecture) -> Tensor:
+    def compute(
+        self, tape: ForwardTape, y: ActivationTensor, x: ActivationTensor, rows: int, arch: Architecture
+    ) -> ActivationTensor:
         """Project `y`, add the residual `x`, and normalize."""
         with tape.scope(self.module, y, x):
             y = linear(tape, self.dense, y, rows, arch.hidden_size)
@@ -42,7 +44,7 @@ class BertOutput:
 class BertLayer:
     """Modules of one layer."""
 
-    def __init__(self, tape: Tape, arch: Architecture, prefix: str) -> None:
+    def __init__(self, tape: ForwardTape, arch: Architecture, prefix: str) -> None:
         hidden, wide = arch.hidden_size, arch.intermediate_size
         self.module = tape.module(prefix)
         self.attention = tape.module(f"{prefix}.attention")
@@ -61,7 +63,7 @@ class BertLayer:
 class BertEmbeddings:
     """Word, position and token type embeddings; RoBERTa registers positions last."""
 
-    def __init__(self, tape: Tape, arch: Architecture, prefix: str) -> None:
+    def __init__(self, tape: ForwardTape, arch: Architecture, prefix: str) -> None:
         hidden = arch.hidden_size
         self.module = tape.module(prefix, inputs_require_grad=False)
         sizes = {
@@ -85,10 +87,10 @@ class BertEmbeddings:
             self.tables["position"] = self._table(tape, prefix, "position", sizes["position"], hidden)
 
     @staticmethod
-    def _table(tape: Tape, prefix: str, name: str, rows: int, hidden: int) -> Module:
+    def _table(tape: ForwardTape, prefix: str, name: str, rows: int, hidden: int) -> Module:
         return tape.module(f"{prefix}.{name}_embeddings", (rows, hidden), inputs_require_grad=False)
 
-    def compute(self, tape: Tape, arch: Architecture, batch: MicroBatch) -> Tensor:
+    def compute(self, tape: ForwardTape, arch: Architecture, batch: MicroBatch) -> ActivationTensor:
         """Sum the embeddings and normalize."""
         rows, hidden = batch.micro_batch_size * batch.sequence_length, arch.hidden_size
         position_rows = rows if arch.name == "roberta" else batch.sequence_length
@@ -112,7 +114,7 @@ class BertEmbeddings:
 class MaskedLMHead:
     """Masked-LM head: a transform, then the tied word embedding with a bias."""
 
-    def __init__(self, tape: Tape, arch: Architecture, words: Module) -> None:
+    def __init__(self, tape: ForwardTape, arch: Architecture, words: Module) -> None:
         hidden, bert = arch.hidden_size, arch.name == "bert"
         prefix = "cls.predictions" if bert else "lm_head"
         self.outer = [tape.module("cls", inputs_require_grad=True)] if bert else []
@@ -132,7 +134,7 @@ class MaskedLMHead:
         self.module.external_params, self.module.weights = self.module.weights, ()  # the bias is of both
         tape.untied_numel = arch.vocab_size * (hidden if arch.tie_word_embeddings else 0) + arch.vocab_size
 
-    def loss(self, tape: Tape, arch: Architecture, batch: MicroBatch, x: Tensor) -> None:
+    def loss(self, tape: ForwardTape, arch: Architecture, batch: MicroBatch, x: ActivationTensor) -> None:
         """Record logits and their loss."""
         rows = batch.micro_batch_size * batch.sequence_length
         with ExitStack() as stack:
@@ -148,7 +150,7 @@ class MaskedLMHead:
 class ClassificationHead:
     """Classification head on the first token of each sequence."""
 
-    def __init__(self, tape: Tape, arch: Architecture) -> None:
+    def __init__(self, tape: ForwardTape, arch: Architecture) -> None:
         hidden, self.is_bert = arch.hidden_size, arch.name == "bert"
         prefix = "bert.pooler" if self.is_bert else "classifier"
         self.module = tape.module(prefix)
@@ -158,7 +160,7 @@ class ClassificationHead:
         output_name = "classifier" if self.is_bert else f"{prefix}.out_proj"
         self.classes = tape.module(output_name, (arch.num_labels, hidden), arch.num_labels, casts=True)
 
-    def pooled(self, tape: Tape, batch: MicroBatch, x: Tensor) -> Tensor:
+    def pooled(self, tape: ForwardTape, batch: MicroBatch, x: ActivationTensor) -> ActivationTensor:
         """Record the pooler on the first token of each sequence."""
         hidden = self.dense.weights[0].shape[0]
         with tape.scope(self.module):
@@ -167,7 +169,7 @@ class ClassificationHead:
                 tape, self.act, linear(tape, self.dense, first, batch.micro_batch_size, hidden, flat=True)
             )
 
-    def loss(self, tape: Tape, arch: Architecture, batch: MicroBatch, x: Tensor) -> None:
+    def loss(self, tape: ForwardTape, arch: Architecture, batch: MicroBatch, x: ActivationTensor) -> None:
         """Record class logits and their loss."""
         if not self.is_bert:
             x = self.pooled(tape, batch, x)
@@ -178,7 +180,7 @@ class ClassificationHead:
         )
 
 
-def build(arch: Architecture, batch: MicroBatch) -> Tape:
+def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
     """Build the modules and, unless only parameters are needed, record the pass."""
     tape = batch.new_tape()
     rows, name = batch.micro_batch_size * batch.sequence_length, arch.name
@@ -208,8 +210,13 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
 
 
 def record_layer(
-    tape: Tape, arch: Architecture, layer: BertLayer, heads: Heads, batch: MicroBatch, x: Tensor
-) -> Tensor:
+    tape: ForwardTape,
+    arch: Architecture,
+    layer: BertLayer,
+    heads: AttentionHeads,
+    batch: MicroBatch,
+    x: ActivationTensor,
+) -> ActivationTensor:
     """Record one layer and return its output."""
     rows, hidden = heads.num_tokens, arch.hidden_size
     with tape.scope(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):

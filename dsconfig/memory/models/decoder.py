@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dsconfig.memory.autograd_graph import Module, Tape, Tensor
+from dsconfig.memory.autograd_graph import ActivationTensor, ForwardTape, Module
 from dsconfig.memory.features.autoep import autoep_block, dispatch
 from dsconfig.memory.features.ulysses import ulysses_attention
 from dsconfig.memory.layers import (
+    AttentionHeads,
     AttentionMasks,
-    Heads,
     activation,
     add,
     attention,
@@ -28,7 +28,7 @@ from dsconfig.memory.layers import (
 from dsconfig.memory.models.architecture import Architecture, DecoderVariant, MicroBatch
 
 
-def build(arch: Architecture, batch: MicroBatch) -> Tape:
+def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
     """Build the modules and, unless only parameters are needed, record the pass."""
     tape = batch.new_tape()
     rows, is_sequence_parallel, variant = (
@@ -51,7 +51,7 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
     if not batch.records_pass:
         return tape
     sizes = arch.num_heads, arch.num_kv_heads, arch.head_dim
-    heads = Heads(
+    heads = AttentionHeads(
         *sizes,
         batch.micro_batch_size,
         batch.local_sequence_length,
@@ -98,7 +98,7 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
 class DecoderLayer:
     """Modules of one layer."""
 
-    def __init__(self, tape: Tape, arch: Architecture, batch: MicroBatch, number: int) -> None:
+    def __init__(self, tape: ForwardTape, arch: Architecture, batch: MicroBatch, number: int) -> None:
         self.number, self.style = number, arch.variant
         prefix = f"model.layers.{number}"
         self.module = tape.module(prefix)
@@ -116,7 +116,7 @@ class DecoderLayer:
             for name in NORM_NAMES[self.style.norm_position]
         }
 
-    def _projections(self, tape: Tape, arch: Architecture, prefix: str) -> None:
+    def _projections(self, tape: ForwardTape, arch: Architecture, prefix: str) -> None:
         hidden, size = arch.hidden_size, arch.head_dim
         queries, keys = arch.num_heads * size, arch.num_kv_heads * size
 
@@ -144,7 +144,9 @@ def _norm_sizes(arch: Architecture) -> list[int]:
     return [arch.hidden_size] * (2 if arch.variant.layer_norms else 1)
 
 
-def _norm(tape: Tape, variant: DecoderVariant, module: Module, x: Tensor, rows: int) -> Tensor:
+def _norm(
+    tape: ForwardTape, variant: DecoderVariant, module: Module, x: ActivationTensor, rows: int
+) -> ActivationTensor:
     if variant.layer_norms:
         return layer_norm(tape, module, x, rows)
     return rms_norm(tape, module, x, rows, variant.rms_norm)
@@ -167,22 +169,22 @@ NORM_ORDER = {
 
 
 def record_layer(
-    tape: Tape,
+    tape: ForwardTape,
     arch: Architecture,
     layer: DecoderLayer,
-    heads: Heads,
+    heads: AttentionHeads,
     batch: MicroBatch,
-    x: Tensor,
-    mask: Tensor | None,
-) -> Tensor:
+    x: ActivationTensor,
+    mask: ActivationTensor | None,
+) -> ActivationTensor:
     """Record one layer and return its output."""
     rows, norm_names = heads.num_tokens, NORM_ORDER[layer.style.norm_position]
 
-    def normed(position: int, y: Tensor) -> Tensor:
+    def normed(position: int, y: ActivationTensor) -> ActivationTensor:
         name = norm_names[position]
         return _norm(tape, layer.style, layer.norms[name], y, rows) if name else y
 
-    def scaled(y: Tensor) -> Tensor:
+    def scaled(y: ActivationTensor) -> ActivationTensor:
         return tape.op([y], tape.tensor(y.numel, y.itemsize)) if layer.style.scales_residuals else y
 
     with tape.scope(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
@@ -199,14 +201,14 @@ def record_layer(
 
 
 def _attention(
-    tape: Tape,
+    tape: ForwardTape,
     arch: Architecture,
     layer: DecoderLayer,
-    heads: Heads,
+    heads: AttentionHeads,
     batch: MicroBatch,
-    y: Tensor,
-    mask: Tensor | None,
-) -> Tensor:
+    y: ActivationTensor,
+    mask: ActivationTensor | None,
+) -> ActivationTensor:
     rows = heads.num_tokens
     if layer.style.fused_projections:
         qkv = linear(tape, layer.qkv, y, rows, (heads.num_heads + 2 * heads.num_kv_heads) * heads.head_dim)
@@ -230,7 +232,9 @@ def _attention(
     return y
 
 
-def _separate(tape: Tape, layer: DecoderLayer, heads: Heads, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _separate(
+    tape: ForwardTape, layer: DecoderLayer, heads: AttentionHeads, y: ActivationTensor
+) -> tuple[ActivationTensor, ActivationTensor, ActivationTensor]:
     """Project queries, keys and values; normalize the first two if the model does."""
     rows, variant = heads.num_tokens, layer.style
     projected = []
@@ -250,7 +254,7 @@ class GatedMLP:
     """MLP with a gate (SwiGLU or GeGLU)."""
 
     def __init__(
-        self, tape: Tape, arch: Architecture, variant: DecoderVariant, prefix: str, wide: int
+        self, tape: ForwardTape, arch: Architecture, variant: DecoderVariant, prefix: str, wide: int
     ) -> None:
         self.intermediate_size, hidden, bias = wide, arch.hidden_size, arch.mlp_bias
         self.is_fused = variant.fused_projections or variant.fused_gate_up
@@ -263,7 +267,7 @@ class GatedMLP:
         self.down = tape.projection(f"{prefix}.down_proj", hidden, wide, *([hidden] if bias else []))
         self.act = tape.module(f"{prefix}.act_fn")
 
-    def compute(self, tape: Tape, y: Tensor, rows: int, hidden: int) -> Tensor:
+    def compute(self, tape: ForwardTape, y: ActivationTensor, rows: int, hidden: int) -> ActivationTensor:
         """Record the MLP; gate and up can be halves of one tensor."""
         intermediate_size = self.intermediate_size
         with tape.scope(self.module, y):
@@ -282,7 +286,7 @@ class GatedMLP:
 class PlainMLP:
     """MLP without a gate (StarCoder2)."""
 
-    def __init__(self, tape: Tape, arch: Architecture, prefix: str) -> None:
+    def __init__(self, tape: ForwardTape, arch: Architecture, prefix: str) -> None:
         self.intermediate_size, hidden, wide = (
             arch.intermediate_size,
             arch.hidden_size,
@@ -293,7 +297,7 @@ class PlainMLP:
         self.down = tape.projection(f"{prefix}.c_proj", hidden, wide, *([hidden] if arch.mlp_bias else []))
         self.act = tape.module(f"{prefix}.act")
 
-    def compute(self, tape: Tape, y: Tensor, rows: int, hidden: int) -> Tensor:
+    def compute(self, tape: ForwardTape, y: ActivationTensor, rows: int, hidden: int) -> ActivationTensor:
         """Record the MLP."""
         with tape.scope(self.module, y):
             y = activation(tape, self.act, linear(tape, self.up, y, rows, self.intermediate_size))
@@ -304,7 +308,7 @@ class MoEBlock:
     """MoE block with router, experts and an optional shared expert."""
 
     def __init__(
-        self, tape: Tape, arch: Architecture, variant: DecoderVariant, batch: MicroBatch, prefix: str
+        self, tape: ForwardTape, arch: Architecture, variant: DecoderVariant, batch: MicroBatch, prefix: str
     ) -> None:
         self.module, self.router_dtype = tape.module(prefix), variant.router_dtype
         self.shared_expert = None
@@ -317,7 +321,9 @@ class MoEBlock:
             self.shared_expert = GatedMLP(tape, arch, variant, name, arch.shared_expert_intermediate_size)
             self.shared_expert_gate = tape.projection(f"{name}_gate", 1, arch.hidden_size)
 
-    def _build_local(self, tape: Tape, arch: Architecture, variant: DecoderVariant, prefix: str) -> None:
+    def _build_local(
+        self, tape: ForwardTape, arch: Architecture, variant: DecoderVariant, prefix: str
+    ) -> None:
         self.module.class_name = variant.moe_block
         for name in ("experts", "gate") if variant.experts_before_gate else ("gate", "experts"):
             if name == "gate":
@@ -325,7 +331,7 @@ class MoEBlock:
             else:
                 self._build_experts(tape, arch, prefix)
 
-    def _build_experts(self, tape: Tape, arch: Architecture, prefix: str) -> None:
+    def _build_experts(self, tape: ForwardTape, arch: Architecture, prefix: str) -> None:
         count, hidden, wide = arch.num_experts, arch.hidden_size, arch.moe_intermediate_size
         self.experts = tape.module(
             f"{prefix}.experts", (count, 2 * wide, hidden), (count, hidden, wide), casts=True
@@ -334,7 +340,9 @@ class MoEBlock:
             weight.is_linear = weight.is_autocast = False  # autocast does not cast inputs of `grouped_mm`
         self.act = tape.module(f"{prefix}.experts.act_fn")
 
-    def compute(self, tape: Tape, arch: Architecture, batch: MicroBatch, y: Tensor, rows: int) -> Tensor:
+    def compute(
+        self, tape: ForwardTape, arch: Architecture, batch: MicroBatch, y: ActivationTensor, rows: int
+    ) -> ActivationTensor:
         """Record the block, including the shared expert."""
         with tape.scope(self.module, y):
             shared = None
@@ -355,7 +363,9 @@ class MoEBlock:
             tape.op([weight, shared], weighted, [weight, shared])
             return add(tape, out, weighted)
 
-    def _route(self, tape: Tape, arch: Architecture, y: Tensor, rows: int) -> Tensor:
+    def _route(
+        self, tape: ForwardTape, arch: Architecture, y: ActivationTensor, rows: int
+    ) -> ActivationTensor:
         num_routed = rows * arch.num_experts_per_tok
         with tape.scope(self.gate):
             weights = self.gate.weights
@@ -368,7 +378,9 @@ class MoEBlock:
             tape.op([probs], top_probs, [top_probs])
             return top_probs if self.router_dtype == "fp32" else cast(tape, top_probs, scores.itemsize)
 
-    def _compute_experts(self, tape: Tape, arch: Architecture, y: Tensor, rows: int) -> Tensor:
+    def _compute_experts(
+        self, tape: ForwardTape, arch: Architecture, y: ActivationTensor, rows: int
+    ) -> ActivationTensor:
         """`grouped_mm` over tokens sorted by expert; each token is copied once per expert."""
         num_routed, hidden, intermediate_size = (
             rows * arch.num_experts_per_tok,

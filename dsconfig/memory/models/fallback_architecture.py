@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from dsconfig.memory.models.architecture import Architecture, WeightBlock
+from dsconfig.memory.models.architecture import Architecture, RepeatedBlock
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
@@ -157,7 +157,7 @@ def sized_architecture(config: Mapping[str, Json]) -> Architecture | None:
     return architecture_of_blocks(blocks, str(config.get("model_type") or "")[:40]) if blocks else None
 
 
-def architecture_of_blocks(blocks: tuple[WeightBlock, ...], name: str) -> Architecture:
+def architecture_of_blocks(blocks: tuple[RepeatedBlock, ...], name: str) -> Architecture:
     """The architecture with these weights, and no activations."""
     layers = max(block.repeats for block in blocks)
     hidden = max((block.weights[0][-1] for block in blocks), default=1)
@@ -175,13 +175,13 @@ def architecture_of_count(parameters: int) -> Architecture:
     rest = parameters - 2 * vocabulary * hidden
     rows, more = divmod(max(rest, 1), layers * 6 * hidden)
     if not rows:  # too small for layers of this size
-        return architecture_of_blocks((WeightBlock("layers", 1, (("weight", 1, parameters),)),), "")
+        return architecture_of_blocks((RepeatedBlock("layers", 1, (("weight", 1, parameters),)),), "")
     blocks = [
-        WeightBlock("embed", 2, (("tokens", vocabulary, hidden),)),
-        WeightBlock("layers", layers, tuple((name, rows, hidden) for name in PROJECTIONS)),
+        RepeatedBlock("embed", 2, (("tokens", vocabulary, hidden),)),
+        RepeatedBlock("layers", layers, tuple((name, rows, hidden) for name in PROJECTIONS)),
     ]
     if more:
-        blocks.append(WeightBlock("rest", 1, (("weight", 1, more),)))
+        blocks.append(RepeatedBlock("rest", 1, (("weight", 1, more),)))
     return architecture_of_blocks(tuple(blocks), "")
 
 
@@ -196,7 +196,7 @@ def _number(config: Mapping[str, Json], names: tuple[str, ...], limit: int = LAR
     return 0
 
 
-def _blocks_of(config: Mapping[str, Json], depth: int) -> Iterator[WeightBlock]:
+def _blocks_of(config: Mapping[str, Json], depth: int) -> Iterator[RepeatedBlock]:
     """Weights of a config and of the configs in it."""
     config = _merged(config)
     nested = [
@@ -218,7 +218,7 @@ def _is_tower(config: Mapping[str, Json]) -> bool:
     return not _number(config, VOCABULARY)
 
 
-def _stack(config: Mapping[str, Json]) -> Iterator[WeightBlock]:
+def _stack(config: Mapping[str, Json]) -> Iterator[RepeatedBlock]:
     """Embeddings and layers of one transformer."""
     hidden, layers = _number(config, HIDDEN), _number(config, LAYERS, MOST_LAYERS)
     if "depth" in config and _number(
@@ -233,21 +233,21 @@ def _stack(config: Mapping[str, Json]) -> Iterator[WeightBlock]:
         return
     if table := _number(config, ("hidden_size_per_layer_input",)):  # Gemma 3n
         words = _number(config, ("vocab_size_per_layer_input",)) or _number(config, VOCABULARY)
-        yield WeightBlock("per_layer_embed", 1, (("tokens", words, layers * table),))
+        yield RepeatedBlock("per_layer_embed", 1, (("tokens", words, layers * table),))
     vocabulary = _number(config, VOCABULARY)
     if vocabulary:
         has_head = _has_untied_head(config)
-        yield WeightBlock("embed", 1 + has_head, (("tokens", vocabulary, hidden),))
+        yield RepeatedBlock("embed", 1 + has_head, (("tokens", vocabulary, hidden),))
     elif patch := _number(config, ("patch_size",)):
         channels = _number(config, ("num_channels", "in_channels", "in_chans")) or 3
-        yield WeightBlock("embed", 1, (("patches", hidden, channels * patch * patch),))
+        yield RepeatedBlock("embed", 1, (("patches", hidden, channels * patch * patch),))
     if config.get("state_size") and not heads:
-        yield WeightBlock("layers", layers, tuple(_state_space(config, hidden)))
+        yield RepeatedBlock("layers", layers, tuple(_state_space(config, hidden)))
         return
     if _is_tower(config):
         attention = tuple(_attention(config, hidden, heads or max(1, hidden // 64), 0))
         mlp = tuple(_mlp(hidden, _intermediate(config, hidden), _is_gated(config)))
-        yield WeightBlock("tower", layers, attention + mlp)
+        yield RepeatedBlock("tower", layers, attention + mlp)
         return
     attention = tuple(_attention(config, hidden, heads or max(1, hidden // 64), head_dim))
     if config.get("model_type") == "albert":  # all layers share their weights
@@ -256,7 +256,7 @@ def _stack(config: Mapping[str, Json]) -> Iterator[WeightBlock]:
     if decoder_layers:  # with cross attention
         width = _number(config, ("decoder_ffn_dim",)) or _intermediate(config, hidden)
         mlp = tuple(_mlp(hidden, width, _is_gated(config)))
-        yield WeightBlock("decoder", decoder_layers, attention * 2 + mlp)
+        yield RepeatedBlock("decoder", decoder_layers, attention * 2 + mlp)
 
 
 def _state_space(config: Mapping[str, Json], hidden: int) -> Iterator[tuple[str, int, int]]:
@@ -284,13 +284,13 @@ def _has_untied_head(config: Mapping[str, Json]) -> bool:
 
 def _layers(
     config: Mapping[str, Json], hidden: int, layers: int, attention: Weights
-) -> Iterator[WeightBlock]:
+) -> Iterator[RepeatedBlock]:
     """Layers with a dense MLP, and layers with experts."""
     gated, width = _is_gated(config), _intermediate(config, hidden)
     dense = tuple(_mlp(hidden, width, gated))
     experts = _number(config, EXPERTS, MOST_EXPERTS)
     if experts < 2:
-        yield WeightBlock("layers", layers, attention + dense)
+        yield RepeatedBlock("layers", layers, attention + dense)
         return
     expert_width = _number(config, EXPERT_SIZE) or _number(config, ("intermediate_size",)) or width
     shared = expert_width if "intermediate_size_mlp" in config else _number(config, SHARED_SIZE)
@@ -305,12 +305,12 @@ def _layers(
         config, ("interleave_moe_layer_step", "expert_layer_period", "decoder_sparse_step"), MOST_LAYERS
     )
     if step > 1:
-        yield WeightBlock("dense_layers", layers - layers // step, attention + dense)
+        yield RepeatedBlock("dense_layers", layers - layers // step, attention + dense)
         layers //= step
     first_dense = min(layers - 1, _number(config, ("first_k_dense_replace", "num_dense_layers"), MOST_LAYERS))
     if first_dense:
-        yield WeightBlock("dense_layers", first_dense, attention + dense)
-    yield WeightBlock("layers", layers - first_dense, (("router", experts, hidden), *block))
+        yield RepeatedBlock("dense_layers", first_dense, attention + dense)
+    yield RepeatedBlock("layers", layers - first_dense, (("router", experts, hidden), *block))
 
 
 def _attention(

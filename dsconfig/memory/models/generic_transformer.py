@@ -6,9 +6,9 @@ known, so its activations are approximate (`APPROXIMATION`).
 
 from __future__ import annotations
 
-from dsconfig.memory.autograd_graph import Module, Tape, Tensor
+from dsconfig.memory.autograd_graph import ActivationTensor, ForwardTape, Module
 from dsconfig.memory.layers import (
-    Heads,
+    AttentionHeads,
     activation,
     add,
     attention,
@@ -21,17 +21,17 @@ from dsconfig.memory.layers import (
     rotate,
     saved_inputs,
 )
-from dsconfig.memory.models.architecture import Architecture, MicroBatch, WeightBlock
+from dsconfig.memory.models.architecture import Architecture, MicroBatch, RepeatedBlock
 
 APPROXIMATION = 0.4
 """Fraction of its activations by which a model can differ from the generic one."""
 ATTENTION = ("q_proj", "q_a_proj", "q_b_proj", "k_proj", "v_proj", "kv_a_proj", "kv_b_proj", "o_proj")
 
 
-class Block:
+class GenericBlock:
     """Modules of one layer."""
 
-    def __init__(self, tape: Tape, arch: Architecture, block: WeightBlock, index: int) -> None:
+    def __init__(self, tape: ForwardTape, arch: Architecture, block: RepeatedBlock, index: int) -> None:
         prefix = f"{block.name}.{index}"
         self.module = tape.module(prefix)
         self.parts: dict[str, list[Module]] = {}
@@ -56,7 +56,7 @@ class Block:
         return modules.pop(0) if modules else None
 
 
-def build(arch: Architecture, batch: MicroBatch) -> Tape:
+def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
     """Build the modules and, unless only parameters are needed, record the pass."""
     tape = batch.new_tape()
     rows = batch.micro_batch_size * batch.local_sequence_length
@@ -76,7 +76,7 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
         for name, rows_, columns in block.weights
     ]
     blocks = [
-        Block(tape, arch, block, index)
+        GenericBlock(tape, arch, block, index)
         for block in arch.weight_blocks
         if is_text(block)
         for index in range(block.repeats)
@@ -89,7 +89,7 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
     tape.input_bytes = 8 * rows
     if not batch.records_pass:
         return tape
-    heads = Heads(
+    heads = AttentionHeads(
         arch.num_heads,
         arch.num_kv_heads,
         arch.head_dim,
@@ -111,18 +111,25 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
     return tape
 
 
-def is_text(block: WeightBlock) -> bool:
+def is_text(block: RepeatedBlock) -> bool:
     """Whether a block belongs to the language model."""
     return block.name in ("layers", "dense_layers", "decoder")
 
 
-def _norm(tape: Tape, arch: Architecture, module: Module, x: Tensor, rows: int) -> Tensor:
+def _norm(
+    tape: ForwardTape, arch: Architecture, module: Module, x: ActivationTensor, rows: int
+) -> ActivationTensor:
     return rms_norm(tape, module, x, rows) if arch.has_rms_norms else layer_norm(tape, module, x, rows)
 
 
 def _record(
-    tape: Tape, arch: Architecture, block: Block, heads: Heads, batch: MicroBatch, x: Tensor
-) -> Tensor:
+    tape: ForwardTape,
+    arch: Architecture,
+    block: GenericBlock,
+    heads: AttentionHeads,
+    batch: MicroBatch,
+    x: ActivationTensor,
+) -> ActivationTensor:
     rows = heads.num_tokens
     with tape.scope(block.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
         y = _norm(tape, arch, block.norms[0], x, rows)
@@ -136,10 +143,15 @@ def _record(
 
 
 def _attention(
-    tape: Tape, arch: Architecture, block: Block, heads: Heads, batch: MicroBatch, y: Tensor
-) -> Tensor:
+    tape: ForwardTape,
+    arch: Architecture,
+    block: GenericBlock,
+    heads: AttentionHeads,
+    batch: MicroBatch,
+    y: ActivationTensor,
+) -> ActivationTensor:
     """Projections that the block has, low-rank ones included, and the attention itself."""
-    rows, outputs = heads.num_tokens, dict[str, Tensor]()
+    rows, outputs = heads.num_tokens, dict[str, ActivationTensor]()
     for name in ATTENTION[:-1]:
         module = block.take(name)
         if module is not None:
@@ -155,7 +167,9 @@ def _attention(
     return linear(tape, module, output, rows, arch.hidden_size) if module is not None else output
 
 
-def _state_space(tape: Tape, arch: Architecture, block: Block, y: Tensor, rows: int) -> Tensor:
+def _state_space(
+    tape: ForwardTape, arch: Architecture, block: GenericBlock, y: ActivationTensor, rows: int
+) -> ActivationTensor:
     """A Mamba mixer: two halves of the projection, a convolution, the step sizes, and the scan (`MambaMixer`)."""
     width = block.shapes["out_proj"][1]
     modules = [block.take(name) for name in ("in_proj", "x_proj", "dt_proj", "out_proj")]
@@ -169,9 +183,11 @@ def _state_space(tape: Tape, arch: Architecture, block: Block, y: Tensor, rows: 
     return linear(tape, out, multiply(tape, scanned, activation(tape, None, x)), rows, arch.hidden_size)
 
 
-def _mlp(tape: Tape, arch: Architecture, block: Block, y: Tensor, rows: int) -> Tensor:
+def _mlp(
+    tape: ForwardTape, arch: Architecture, block: GenericBlock, y: ActivationTensor, rows: int
+) -> ActivationTensor:
     """The dense MLP or the shared expert, and the routed experts."""
-    result: Tensor | None = None
+    result: ActivationTensor | None = None
     up = block.take("up_proj")
     if up is not None:
         gate, down = block.take("gate_proj"), block.take("down_proj")
@@ -196,7 +212,7 @@ def _mlp(tape: Tape, arch: Architecture, block: Block, y: Tensor, rows: int) -> 
     return y if result is None else result
 
 
-def _product(tape: Tape, gate: Tensor | None, up: Tensor) -> Tensor:
+def _product(tape: ForwardTape, gate: ActivationTensor | None, up: ActivationTensor) -> ActivationTensor:
     """The activation, and the product with the gate if there is one."""
     if gate is None:
         return activation(tape, None, up)
@@ -205,14 +221,21 @@ def _product(tape: Tape, gate: Tensor | None, up: Tensor) -> Tensor:
     return multiply(tape, activation(tape, None, gate), up)
 
 
-def _experts(tape: Tape, arch: Architecture, block: Block, y: Tensor, probs: Tensor, rows: int) -> Tensor:
+def _experts(
+    tape: ForwardTape,
+    arch: Architecture,
+    block: GenericBlock,
+    y: ActivationTensor,
+    probs: ActivationTensor,
+    rows: int,
+) -> ActivationTensor:
     """Experts as grouped products over copies of the tokens, as `MoEBlock` of the Llama-like decoders has them."""
     routed, hidden = rows * arch.num_experts_per_tok, arch.hidden_size
     width = arch.moe_intermediate_size
     copies = tape.op([y], tape.tensor(routed * hidden))
     parts = {name: block.take(f"experts.{name}") for name in ("gate", "up", "down")}
 
-    def grouped(part: Module | None, source: Tensor, numel: int) -> Tensor:
+    def grouped(part: Module | None, source: ActivationTensor, numel: int) -> ActivationTensor:
         assert part is not None
         trains = any(weight.requires_grad for weight in part.weights)
         return tape.op([source], tape.tensor(numel), [source] if trains else [], part.weights)

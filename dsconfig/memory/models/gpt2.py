@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dsconfig.memory.autograd_graph import Tape, Tensor
+from dsconfig.memory.autograd_graph import ActivationTensor, ForwardTape
 from dsconfig.memory.layers import (
-    Heads,
+    AttentionHeads,
     add,
     attention,
     dropout,
@@ -22,7 +22,7 @@ from dsconfig.memory.models.architecture import Architecture, MicroBatch
 class GPT2Block:
     """Modules of one layer."""
 
-    def __init__(self, tape: Tape, arch: Architecture, prefix: str) -> None:
+    def __init__(self, tape: ForwardTape, arch: Architecture, prefix: str) -> None:
         hidden, wide = arch.hidden_size, arch.intermediate_size
         self.module = tape.module(prefix)
         self.ln_1 = tape.module(f"{prefix}.ln_1", hidden, hidden)
@@ -43,7 +43,7 @@ class GPT2Block:
                 weight.shape = weight.shape[::-1]
 
 
-def build(arch: Architecture, batch: MicroBatch) -> Tape:
+def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
     """Build the modules and, unless only parameters are needed, record the pass."""
     tape = batch.new_tape()
     rows, hidden = batch.micro_batch_size * batch.sequence_length, arch.hidden_size
@@ -84,8 +84,13 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
 
 
 def record_layer(
-    tape: Tape, arch: Architecture, layer: GPT2Block, heads: Heads, batch: MicroBatch, x: Tensor
-) -> Tensor:
+    tape: ForwardTape,
+    arch: Architecture,
+    layer: GPT2Block,
+    heads: AttentionHeads,
+    batch: MicroBatch,
+    x: ActivationTensor,
+) -> ActivationTensor:
     """Record one layer and return its output."""
     rows, hidden = heads.num_tokens, arch.hidden_size
     with tape.scope(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
@@ -106,7 +111,9 @@ def record_layer(
         return add(tape, x, y)
 
 
-def fused_attention(tape: Tape, batch: MicroBatch, heads: Heads, qkv: Tensor) -> Tensor:
+def fused_attention(
+    tape: ForwardTape, batch: MicroBatch, heads: AttentionHeads, qkv: ActivationTensor
+) -> ActivationTensor:
     """Record attention on views of the fused QKV tensor, which stays alive as a whole."""
     if batch.attn_implementation == "eager":
         qkv_parts = [tape.op([qkv], tape.tensor(qkv.numel // 3, qkv.itemsize)) for _ in range(3)]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dsconfig.memory.autograd_graph import Tape, Tensor
+from dsconfig.memory.autograd_graph import ActivationTensor, ForwardTape
 from dsconfig.memory.layers import (
+    AttentionHeads,
     AttentionMasks,
-    Heads,
     activation,
     add,
     attention,
@@ -24,7 +24,7 @@ from dsconfig.memory.models.architecture import Architecture, MicroBatch
 class GPTNeoXLayer:
     """Modules of one layer."""
 
-    def __init__(self, tape: Tape, arch: Architecture, prefix: str) -> None:
+    def __init__(self, tape: ForwardTape, arch: Architecture, prefix: str) -> None:
         hidden, wide, biased = arch.hidden_size, arch.intermediate_size, arch.qkv_bias
         self.module = tape.module(prefix)
         self.input_norm = tape.module(f"{prefix}.input_layernorm", hidden, hidden)
@@ -43,7 +43,7 @@ class GPTNeoXLayer:
         self.act = tape.module(f"{prefix}.mlp.act")
 
 
-def build(arch: Architecture, batch: MicroBatch) -> Tape:
+def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
     """Build the modules and, unless only parameters are needed, record the pass."""
     tape = batch.new_tape()
     rows, hidden = batch.micro_batch_size * batch.sequence_length, arch.hidden_size
@@ -86,14 +86,14 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
 
 
 def record_layer(
-    tape: Tape,
+    tape: ForwardTape,
     arch: Architecture,
     layer: GPTNeoXLayer,
-    heads: Heads,
+    heads: AttentionHeads,
     batch: MicroBatch,
-    x: Tensor,
-    mask: Tensor | None,
-) -> Tensor:
+    x: ActivationTensor,
+    mask: ActivationTensor | None,
+) -> ActivationTensor:
     """Record one layer: attention and MLP in parallel, or in sequence."""
     rows, hidden = heads.num_tokens, arch.hidden_size
     with tape.scope(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dsconfig.memory.autograd_graph import Tape, Tensor
+from dsconfig.memory.autograd_graph import ActivationTensor, ForwardTape
 from dsconfig.memory.layers import (
+    AttentionHeads,
     AttentionMasks,
-    Heads,
     add,
     attention,
     dropout,
@@ -23,7 +23,7 @@ from dsconfig.memory.models.architecture import Architecture, MicroBatch
 class OPTDecoderLayer:
     """Modules of one layer."""
 
-    def __init__(self, tape: Tape, arch: Architecture, prefix: str) -> None:
+    def __init__(self, tape: ForwardTape, arch: Architecture, prefix: str) -> None:
         hidden, wide = arch.hidden_size, arch.intermediate_size
         self.module = tape.module(prefix)
         self.attention = tape.module(f"{prefix}.self_attn", inputs_require_grad=False)
@@ -38,7 +38,7 @@ class OPTDecoderLayer:
         self.final_norm = tape.module(f"{prefix}.final_layer_norm", hidden, hidden)
 
 
-def build(arch: Architecture, batch: MicroBatch) -> Tape:
+def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
     """Build the modules and, unless only parameters are needed, record the pass."""
     tape = batch.new_tape()
     rows, hidden = batch.micro_batch_size * batch.sequence_length, arch.hidden_size
@@ -75,14 +75,14 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
 
 
 def record_layer(
-    tape: Tape,
+    tape: ForwardTape,
     layer: OPTDecoderLayer,
-    x: Tensor,
-    mask: Tensor | None,
+    x: ActivationTensor,
+    mask: ActivationTensor | None,
     arch: Architecture,
-    heads: Heads,
+    heads: AttentionHeads,
     batch: MicroBatch,
-) -> Tensor:
+) -> ActivationTensor:
     """Record one layer and return its output."""
     rows, hidden = heads.num_tokens, arch.hidden_size
     with tape.scope(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):

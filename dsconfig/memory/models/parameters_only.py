@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dsconfig.memory.autograd_graph import Module, Tape
+from dsconfig.memory.autograd_graph import ForwardTape, Module
 from dsconfig.memory.layers import linear
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 
-def build(arch: Architecture, batch: MicroBatch) -> Tape:
+def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
     """Build one module for each block and weight; the pass gathers and differentiates them in order."""
     tape = batch.new_tape()
     root = tape.module("", inputs_require_grad=False)

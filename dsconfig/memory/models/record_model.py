@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from dsconfig.memory.autograd_graph import Tape, TensorParallel
+from dsconfig.memory.autograd_graph import ForwardTape, TensorParallelSettings
 from dsconfig.memory.features import autotp
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
 from dsconfig.memory.unsupported_settings import reject_model
 
-NO_TENSOR_PARALLEL = TensorParallel()
+NO_TENSOR_PARALLEL = TensorParallelSettings()
 
 
-def record(arch: Architecture, batch: MicroBatch) -> Tape:
+def record(arch: Architecture, batch: MicroBatch) -> ForwardTape:
     """Build a model and record its forward pass.
 
     Raises:
@@ -47,9 +47,9 @@ def weights_of(
     arch: Architecture,
     itemsize: int,
     autocast: bool,
-    tensor: TensorParallel = NO_TENSOR_PARALLEL,
+    tensor: TensorParallelSettings = NO_TENSOR_PARALLEL,
     experts: int = 0,
-) -> Tape:
+) -> ForwardTape:
     """Build the modules and parameters of a model, without a pass."""
     return record(
         arch,
@@ -57,12 +57,12 @@ def weights_of(
     )
 
 
-def _record_tensor_parallel(arch: Architecture, batch: MicroBatch) -> Tape:
+def _record_tensor_parallel(arch: Architecture, batch: MicroBatch) -> ForwardTape:
     """Build and record a model whose linear layers are sharded over ranks."""
     ranks = batch.tensor_parallel.size
     tape = record(
         autotp.rank_architecture(arch, batch.tensor_parallel),
-        batch._replace(tensor_parallel=TensorParallel()),
+        batch._replace(tensor_parallel=TensorParallelSettings()),
     )
     tape.apply_tensor_parallel(ranks, batch.tensor_parallel.shards_lm_head(bool(arch.variant.qk_norm)))
     tape.collectives = autotp.tensor_parallel_collectives(arch, batch)

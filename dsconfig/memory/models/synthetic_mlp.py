@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dsconfig.memory.autograd_graph import Tape
+from dsconfig.memory.autograd_graph import ForwardTape
 from dsconfig.memory.layers import activation, add, linear
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 
-def build(arch: Architecture, batch: MicroBatch) -> Tape:
+def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
     """Build the modules and, unless only parameters are needed, record the pass."""
     tape = batch.new_tape()
     rows, hidden, intermediate_size = (

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dsconfig.memory.autograd_graph import Module, Tape, Tensor
-from dsconfig.memory.layers import Heads, activation, add, attention, dropout, layer_norm, linear
+from dsconfig.memory.autograd_graph import ActivationTensor, ForwardTape, Module
+from dsconfig.memory.layers import AttentionHeads, activation, add, attention, dropout, layer_norm, linear
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 
 class ViTLayer:
     """Modules of one layer."""
 
-    def __init__(self, tape: Tape, arch: Architecture, prefix: str) -> None:
+    def __init__(self, tape: ForwardTape, arch: Architecture, prefix: str) -> None:
         hidden, wide = arch.hidden_size, arch.intermediate_size
 
         def projection(name: str, out: int, into: int) -> Module:
@@ -30,7 +30,7 @@ class ViTLayer:
         self.dropout = tape.module(f"{prefix}.dropout")
 
 
-def build(arch: Architecture, batch: MicroBatch) -> Tape:
+def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
     """Build the modules and, unless only parameters are needed, record the pass."""
     tape = batch.new_tape()
     hidden, patches_per_side = arch.hidden_size, arch.image_size // arch.patch_size
@@ -53,7 +53,7 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
     head = tape.module("classifier", (arch.num_labels, hidden), arch.num_labels, casts=True)
     if not batch.records_pass:
         return tape
-    heads = Heads(
+    heads = AttentionHeads(
         arch.num_heads,
         arch.num_heads,
         hidden // arch.num_heads,
@@ -90,8 +90,13 @@ def build(arch: Architecture, batch: MicroBatch) -> Tape:
 
 
 def record_layer(
-    tape: Tape, arch: Architecture, layer: ViTLayer, heads: Heads, batch: MicroBatch, x: Tensor
-) -> Tensor:
+    tape: ForwardTape,
+    arch: Architecture,
+    layer: ViTLayer,
+    heads: AttentionHeads,
+    batch: MicroBatch,
+    x: ActivationTensor,
+) -> ActivationTensor:
     """Record one layer and return its output."""
     rows, hidden = heads.num_tokens, arch.hidden_size
     with tape.scope(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):

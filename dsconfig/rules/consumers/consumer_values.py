@@ -8,7 +8,7 @@ from dsconfig.core.batch_triplet import KEYS, MICRO, STEPS
 from dsconfig.core.diagnostic import EffectName, Fix, Set, dotted
 from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.core.wording import compact, quoted
-from dsconfig.evaluation.rule import Absent, Condition, Counts, Needed, rule
+from dsconfig.evaluation.rule import EffectiveValueIs, KeyIsRequired, KeyMustBeAbsent, SchemaCondition, rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
 from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.job.consumers.consumer_versions import does
@@ -121,10 +121,10 @@ def auto_without_training_argument(ctx: Context) -> Iterator[Finding]:
     effect="rejected",
     source="lightning strategies/deepspeed.py:DeepSpeedStrategy",
     conditions=(
-        Condition(
+        SchemaCondition(
             "Config",
             (),
-            Absent(
+            KeyMustBeAbsent(
                 "gradient_accumulation_steps",
                 "Lightning rejects the key: pass `accumulate_grad_batches` to the Trainer",
             ),
@@ -220,10 +220,10 @@ _OVERWRITTEN: tuple[tuple[str, str, EffectName], ...] = (
     effect="rejected",
     source=INIT,
     conditions=(
-        Condition(
+        SchemaCondition(
             "Config",
-            (Counts("autotuning.enabled", (False,)),),
-            Needed("zero_optimization"),
+            (EffectiveValueIs("autotuning.enabled", (False,)),),
+            KeyIsRequired("zero_optimization"),
             consumers=HUGGING_FACE,
         ),
     ),

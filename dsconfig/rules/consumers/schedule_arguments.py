@@ -32,22 +32,24 @@ def _label(ctx: Context, name: str) -> str:
     return f"`{spelled.get(name, name)}` of the job"
 
 
-class _Curve(NamedTuple):
+class _ScheduleCurve(NamedTuple):
     """The course of a DeepSpeed schedule, and the Trainer's names of that course."""
 
     names: frozenset[str]
     course: str
 
 
-_CURVES: Mapping[str, _Curve] = {
-    "WarmupLR": _Curve(frozenset({"constant", "constant_with_warmup"}), "stays constant after the warmup"),
-    "WarmupDecayLR": _Curve(frozenset({"linear"}), "falls linearly to 0 after the warmup"),
-    "WarmupCosineLR": _Curve(
+_CURVES: Mapping[str, _ScheduleCurve] = {
+    "WarmupLR": _ScheduleCurve(
+        frozenset({"constant", "constant_with_warmup"}), "stays constant after the warmup"
+    ),
+    "WarmupDecayLR": _ScheduleCurve(frozenset({"linear"}), "falls linearly to 0 after the warmup"),
+    "WarmupCosineLR": _ScheduleCurve(
         frozenset({"cosine", "cosine_with_min_lr", "cosine_warmup_with_min_lr"}),
         "falls along a cosine after the warmup",
     ),
-    "OneCycle": _Curve(frozenset({"one_cycle"}), "rises and falls in one cycle"),
-    "LRRangeTest": _Curve(frozenset(), "rises step by step, to find a usable range"),
+    "OneCycle": _ScheduleCurve(frozenset({"one_cycle"}), "rises and falls in one cycle"),
+    "LRRangeTest": _ScheduleCurve(frozenset(), "rises step by step, to find a usable range"),
 }
 _CURVES_OF_TORCH: Mapping[str, frozenset[str]] = {
     "CosineAnnealingLR": frozenset({"cosine", "cosine_with_min_lr"}),
@@ -228,7 +230,7 @@ _ADAMW_32_BIT = frozenset({"paged_adamw_32bit"})
 # Sections that lack a key: the Trainer fills only what is "auto".
 
 
-class _Default(NamedTuple):
+class _ArgumentReplacedByDefault(NamedTuple):
     """A key that a section lacks, the argument that it does not get, and what DeepSpeed uses instead."""
 
     section: str
@@ -290,7 +292,7 @@ def _given(ctx: Context, *names: str) -> tuple[str, ...]:
     return tuple(name for name in names if as_number(_argument(ctx, name)) is not None)
 
 
-def _optimizer_defaults(ctx: Context) -> Iterator[_Default]:
+def _optimizer_defaults(ctx: Context) -> Iterator[_ArgumentReplacedByDefault]:
     chosen = optimizer(ctx) if ctx.has("optimizer.type") else None
     if chosen is None:
         return
@@ -298,7 +300,7 @@ def _optimizer_defaults(ctx: Context) -> Iterator[_Default]:
     if "lr" not in written and _given(ctx, "learning_rate") and not _has_own_rate(ctx):
         value = _default(chosen, "lr")
         if value is None or value != _argument(ctx, "learning_rate"):
-            yield _Default(section, "lr", ("learning_rate",), _uses(chosen, value))
+            yield _ArgumentReplacedByDefault(section, "lr", ("learning_rate",), _uses(chosen, value))
     for key, names in (
         ("weight_decay", ("weight_decay",)),
         ("betas", ("adam_beta1", "adam_beta2")),
@@ -309,7 +311,7 @@ def _optimizer_defaults(ctx: Context) -> Iterator[_Default]:
             continue
         value = chosen.params[key].default if key in chosen.params else None
         if not _is_default(ctx, key, given, value):
-            yield _Default(section, key, given, _uses(chosen, value))
+            yield _ArgumentReplacedByDefault(section, key, given, _uses(chosen, value))
 
 
 def _is_default(ctx: Context, key: str, given: tuple[str, ...], value: Json) -> bool:
@@ -321,7 +323,7 @@ def _is_default(ctx: Context, key: str, given: tuple[str, ...], value: Json) -> 
     return value is None or _argument(ctx, given[0]) == value
 
 
-def _schedule_defaults(ctx: Context) -> Iterator[_Default]:
+def _schedule_defaults(ctx: Context) -> Iterator[_ArgumentReplacedByDefault]:
     chosen = scheduler(ctx) if ctx.has("scheduler.type") else None
     if chosen is None or chosen.kind is None or not isinstance(ctx.raw("scheduler.params"), dict):
         return
@@ -329,12 +331,12 @@ def _schedule_defaults(ctx: Context) -> Iterator[_Default]:
     rate, wanted = _default(chosen, "warmup_max_lr"), as_number(_argument(ctx, "learning_rate"))
     has_rate = as_number(params(ctx, "optimizer").get("lr")) is not None  # then DSC570 compares the two
     if "warmup_max_lr" not in written and not has_rate and None not in (rate, wanted) and rate != wanted:
-        yield _Default(section, "warmup_max_lr", ("learning_rate",), _uses(chosen, rate))
+        yield _ArgumentReplacedByDefault(section, "warmup_max_lr", ("learning_rate",), _uses(chosen, rate))
     if "warmup_num_steps" in chosen.params and "warmup_num_steps" not in written:
         steps = _default(chosen, "warmup_num_steps")
         given = tuple(each for each in _given(ctx, "warmup_steps", "warmup_ratio") if _argument(ctx, each))
         if given and steps is not None and _argument(ctx, given[0]) != steps:
-            yield _Default(section, "warmup_num_steps", given[:1], _uses(chosen, steps))
+            yield _ArgumentReplacedByDefault(section, "warmup_num_steps", given[:1], _uses(chosen, steps))
 
 
 def _has_own_rate(ctx: Context) -> bool:
@@ -347,10 +349,12 @@ def _has_own_rate(ctx: Context) -> bool:
     return ctx.has("scheduler.params.warmup_max_lr") or _default(chosen, "warmup_max_lr") is not None
 
 
-def _clipping(ctx: Context) -> Iterator[_Default]:
+def _clipping(ctx: Context) -> Iterator[_ArgumentReplacedByDefault]:
     limit = as_number(_argument(ctx, "max_grad_norm"))
     if limit is not None and limit > 0 and not ctx.has("gradient_clipping"):
-        yield _Default("", "gradient_clipping", ("max_grad_norm",), "DeepSpeed does not clip gradients")
+        yield _ArgumentReplacedByDefault(
+            "", "gradient_clipping", ("max_grad_norm",), "DeepSpeed does not clip gradients"
+        )
 
 
 def _default(chosen: BuiltClass, key: str) -> float | None:

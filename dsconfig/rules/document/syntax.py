@@ -468,7 +468,7 @@ def duplicate_key(ctx: Context) -> Iterator[Finding]:
 # The fix keeps the last entry of each key.
 
 
-class Duplicate(NamedTuple):
+class DuplicateKey(NamedTuple):
     """Key that occurs more than once in an object."""
 
     problem: Problem
@@ -477,20 +477,20 @@ class Duplicate(NamedTuple):
     fix: Fix | None
 
 
-def duplicates(document: Document, problems: Iterable[Problem], *, rejected: bool) -> Iterator[Duplicate]:
+def duplicates(document: Document, problems: Iterable[Problem], *, rejected: bool) -> Iterator[DuplicateKey]:
     """Yield each repeated key once, with one fix for all its entries."""
     first = {(problem.path, problem.detail): problem for problem in reversed(list(problems))}
-    repairs = _Repairs(document)
+    repairs = _EntryLookup(document)
     for problem in reversed(list(first.values())):
         parent = document.node(problem.path[:-1])
         entries = [] if parent is None else repairs.entries(parent).get(problem.detail, [])
         fix = None
         if parent is not None and len(entries) > 1:
             fix = repairs.fix(parent, entries, rejected=rejected)
-        yield Duplicate(problem, max(2, len(entries)), fix)
+        yield DuplicateKey(problem, max(2, len(entries)), fix)
 
 
-class _Repairs:
+class _EntryLookup:
     """Looks up the entries of an object by name, with a cache per object."""
 
     def __init__(self, document: Document) -> None:

@@ -9,7 +9,7 @@ from dsconfig.core.batch_triplet import KEYS
 from dsconfig.core.diagnostic import Fix, Remove, dotted
 from dsconfig.core.json_types import JsonObject
 from dsconfig.core.wording import one_of, quoted
-from dsconfig.evaluation.rule import Absent, Condition, Counts, Needed, rule
+from dsconfig.evaluation.rule import EffectiveValueIs, KeyIsRequired, KeyMustBeAbsent, SchemaCondition, rule
 from dsconfig.evaluation.rule_context import Context, Finding
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
@@ -45,7 +45,7 @@ def planned_gpu_counts(ctx: Context) -> tuple[int, ...] | None:
     "DSC609",
     effect="rejected",
     source="elastic/planning/plan.py:plan",
-    conditions=(Condition("Config", (), Needed(_BLOCK), consumers=_CONSUMER),),
+    conditions=(SchemaCondition("Config", (), KeyIsRequired(_BLOCK), consumers=_CONSUMER),),
 )
 def elasticity_without_plan(ctx: Context) -> Iterator[Finding]:
     """`dsconfig elastic run` cannot plan batch sizes from the config, and does not start the job.
@@ -94,10 +94,10 @@ def _help(block: JsonObject, path: tuple[str, ...]) -> str:
     effect="rejected",
     source="elastic/planning/plan.py:apply_row",
     conditions=tuple(
-        Condition(
+        SchemaCondition(
             "Config",
-            (Counts("elasticity.ignore_non_elastic_batch_info", (False,)),),
-            Absent(key, f"`dsconfig elastic run` computes `{key}`"),
+            (EffectiveValueIs("elasticity.ignore_non_elastic_batch_info", (False,)),),
+            KeyMustBeAbsent(key, f"`dsconfig elastic run` computes `{key}`"),
             consumers=_CONSUMER,
         )
         for key in KEYS

@@ -11,7 +11,7 @@ from dsconfig.core.diagnostic import Fix, Remove
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
 from dsconfig.core.releases import number
 from dsconfig.core.wording import described, one_of, quoted
-from dsconfig.evaluation.rule import Absent, Condition, Counts, Is, rule
+from dsconfig.evaluation.rule import EffectiveValueIs, KeyEquals, KeyMustBeAbsent, SchemaCondition, rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding, SkipRule
 from dsconfig.rules._batch_triplet import data_parallel_size
 from elastic.deepspeed.release_behavior import SEMANTICS, Semantics
@@ -36,7 +36,7 @@ def semantics_of(ctx: Context) -> Semantics:
     return next(entry for entry in reversed(SEMANTICS) if ctx.since(entry.name))
 
 
-def solver_of(ctx: Context) -> Solver:
+def solver_of(ctx: Context) -> ElasticSolver:
     """Return the solver for a section without errors.
 
     Raises:
@@ -45,10 +45,10 @@ def solver_of(ctx: Context) -> Solver:
     block, semantics = block_of(ctx), semantics_of(ctx)
     if faults(block, semantics) or is_intractable(block, semantics):
         raise SkipRule
-    return Solver(block, semantics, ctx.release_name)
+    return ElasticSolver(block, semantics, ctx.release_name)
 
 
-def works_somewhere(ctx: Context, solver: Solver) -> bool:
+def works_somewhere(ctx: Context, solver: ElasticSolver) -> bool:
     """Whether DeepSpeed accepts the section at any number of GPUs."""
     degree: Json = ctx.raw("sequence_parallel_size")
     degree = batch_triplet.ABSENT if degree is MISSING else degree
@@ -76,7 +76,7 @@ _BOUNDS = (
 )
 
 
-class Fault(NamedTuple):
+class ElasticityFault(NamedTuple):
     """Error in the section that holds at every world size, with the code of the rule that reports it."""
 
     code: str
@@ -85,19 +85,21 @@ class Fault(NamedTuple):
     help: str
 
 
-def faults(block: JsonObject, semantics: Semantics) -> list[Fault]:
+def faults(block: JsonObject, semantics: Semantics) -> list[ElasticityFault]:
     """Return the errors of the section; later checks run only if the earlier ones find none."""
     errors = [*_missing(block), *_micro_batches(block), *_numbers(block, semantics)]
     return errors or list(_version(block, semantics)) or list(_cap(block, semantics))
 
 
-def _missing(block: JsonObject) -> Iterator[Fault]:
+def _missing(block: JsonObject) -> Iterator[ElasticityFault]:
     for key in _REQUIRED:
         if key not in block:
-            yield Fault("DSC601", key, f"`elasticity` is enabled, but `{key}` is not set", f"add `{key}`")
+            yield ElasticityFault(
+                "DSC601", key, f"`elasticity` is enabled, but `{key}` is not set", f"add `{key}`"
+            )
 
 
-def _micro_batches(block: JsonObject) -> Iterator[Fault]:
+def _micro_batches(block: JsonObject) -> Iterator[ElasticityFault]:
     sizes = block.get("micro_batch_sizes", [1])
     if not isinstance(sizes, list):
         message = f"`micro_batch_sizes` is {described(sizes)} but DeepSpeed expects a list of integers"
@@ -110,7 +112,7 @@ def _micro_batches(block: JsonObject) -> Iterator[Fault]:
         message = (
             f"`micro_batch_sizes` contains {quoted(invalid[0])}, but all sizes must be positive integers"
         )
-    yield Fault(
+    yield ElasticityFault(
         "DSC602",
         "micro_batch_sizes",
         message,
@@ -118,7 +120,7 @@ def _micro_batches(block: JsonObject) -> Iterator[Fault]:
     )
 
 
-def _numbers(block: JsonObject, semantics: Semantics) -> Iterator[Fault]:
+def _numbers(block: JsonObject, semantics: Semantics) -> Iterator[ElasticityFault]:
     invalid = (
         [] if isinstance(block.get("max_train_batch_size", 1), int | float) else ["max_train_batch_size"]
     )
@@ -127,20 +129,20 @@ def _numbers(block: JsonObject, semantics: Semantics) -> Iterator[Fault]:
     for key in invalid:
         message = f"`{key}` is {described(block[key])} but DeepSpeed expects a number"
         quotes = ", without quotes" if isinstance(block[key], str) else ""
-        yield Fault("DSC602", key, message, f"set it to an integer{quotes}")
+        yield ElasticityFault("DSC602", key, message, f"set it to an integer{quotes}")
     low, high = block.get("min_gpus", 1), block.get("max_gpus", 10000)
     for key, bound in bounds:
         if key not in invalid and block.get(key, 1) < bound:
             message = f"`{key}` is {quoted(block[key])}, but must be at least {bound}"
-            yield Fault("DSC602", key, message, f"set it to an integer of at least {bound}")
+            yield ElasticityFault("DSC602", key, message, f"set it to an integer of at least {bound}")
             return
     if not {"min_gpus", "max_gpus"} & set(invalid) and high < low:
         message = f"`max_gpus` {quoted(high)} is less than `min_gpus` {quoted(low)}"
         advice = f"set `max_gpus` to {quoted(low)} or more"
-        yield Fault("DSC602", "max_gpus" if "max_gpus" in block else "min_gpus", message, advice)
+        yield ElasticityFault("DSC602", "max_gpus" if "max_gpus" in block else "min_gpus", message, advice)
 
 
-def _version(block: JsonObject, semantics: Semantics) -> Iterator[Fault]:
+def _version(block: JsonObject, semantics: Semantics) -> Iterator[ElasticityFault]:
     value = block.get("version", semantics.latest_version)
     versions, version = ((0.1, 0.2) if semantics.latest_version >= 0.2 else (0.1,)), _float(value)
     model, node = block.get("model_parallel_size", 1), block.get("num_gpus_per_node", 1)
@@ -149,17 +151,17 @@ def _version(block: JsonObject, semantics: Semantics) -> Iterator[Fault]:
             f"`version` is {quoted(value)}, but this release implements only version{'s' * (len(versions) > 1)} "
             f"{' and '.join(map(str, versions))} of the elasticity algorithm"
         )
-        yield Fault("DSC603", "version", message, f"use {' or '.join(map(str, versions))}")
+        yield ElasticityFault("DSC603", "version", message, f"use {' or '.join(map(str, versions))}")
     elif 0.2 not in versions:
         return
     elif model > 1 and version != 0.2:
         message = f"`model_parallel_size` is {quoted(model)}, but version {version} does not support model parallelism"
-        yield Fault("DSC604", "model_parallel_size", message, "set `version` to 0.2")
+        yield ElasticityFault("DSC604", "model_parallel_size", message, "set `version` to 0.2")
     elif version == 0.2 and node % model != 0:
         message = (
             f"`num_gpus_per_node` {quoted(node)} is not a multiple of `model_parallel_size` {quoted(model)}"
         )
-        yield Fault(
+        yield ElasticityFault(
             "DSC604",
             "num_gpus_per_node",
             message,
@@ -174,7 +176,7 @@ def _float(value: Json) -> float | None:
         return None
 
 
-def _cap(block: JsonObject, semantics: Semantics) -> Iterator[Fault]:
+def _cap(block: JsonObject, semantics: Semantics) -> Iterator[ElasticityFault]:
     cap, largest = block["max_train_batch_size"], max(block["micro_batch_sizes"])
     ranks = ranks_per_node(block, semantics)
     subject = f"`elasticity.max_train_batch_size` is {quoted(cap)}"
@@ -184,12 +186,14 @@ def _cap(block: JsonObject, semantics: Semantics) -> Iterator[Fault]:
         share = 2**63
     if isinstance(share, int) and share >= 2**63 and number(semantics.until) >= number("0.5.8"):
         message = f"{subject}, which is too large for DeepSpeed's arithmetic"
-        yield Fault("DSC605", "max_train_batch_size", message, "set it to an integer of at most 1000000000")
+        yield ElasticityFault(
+            "DSC605", "max_train_batch_size", message, "set it to an integer of at most 1000000000"
+        )
     elif not largest <= share:
         per_rank = "" if ranks in (None, 1) else f", {share} for each of {ranks} ranks of a node"
         message = f"{subject}{per_rank}: less than micro batch size {quoted(largest)}"
         minimum = f"raise it to {quoted(largest * (ranks or 1))} or more"
-        yield Fault(
+        yield ElasticityFault(
             "DSC605", "max_train_batch_size", message, f"{minimum}, or list smaller `micro_batch_sizes`"
         )
 
@@ -223,14 +227,14 @@ def is_intractable(block: JsonObject, semantics: Semantics) -> bool:
     return math.isqrt(int(batch)) > _MAX_DIVISIONS and (unlimited or max_gpus > _MAX_DIVISIONS)
 
 
-class Solver(NamedTuple):
+class ElasticSolver(NamedTuple):
     """Elastic solver of one release for a section without errors."""
 
     block: JsonObject
     semantics: Semantics
     release: str
 
-    def with_values(self, **values: Json) -> Solver:
+    def with_values(self, **values: Json) -> ElasticSolver:
         """Return a solver for the section with other values."""
         return self._replace(block={**self.block, **values})
 
@@ -404,10 +408,13 @@ _ENGINE = "runtime/config.py:DeepSpeedConfig.__init__"
     until="0.19.7",
     source=_ENGINE,
     conditions=tuple(
-        Condition(
+        SchemaCondition(
             "Config",
-            (Is("elasticity.enabled", (True,)), Counts("elasticity.ignore_non_elastic_batch_info", (False,))),
-            Absent(key, f"`elasticity` is enabled and computes `{key}`"),
+            (
+                KeyEquals("elasticity.enabled", (True,)),
+                EffectiveValueIs("elasticity.ignore_non_elastic_batch_info", (False,)),
+            ),
+            KeyMustBeAbsent(key, f"`elasticity` is enabled and computes `{key}`"),
         )
         for key in batch_triplet.KEYS
     ),
@@ -485,7 +492,7 @@ def world_size_not_elastic(ctx: Context) -> Iterator[Finding]:
     )
 
 
-def _raise_maximum(solver: Solver, world_size: float) -> str:
+def _raise_maximum(solver: ElasticSolver, world_size: float) -> str:
     """Suggest a maximum of one smallest micro batch per rank, if that is enough."""
     minimum = math.ceil(min(solver.block["micro_batch_sizes"]) * world_size)
     if minimum <= solver.block["max_train_batch_size"]:
@@ -524,7 +531,7 @@ def elasticity_without_world_size(ctx: Context) -> Iterator[Finding]:
     )
 
 
-def _help(ctx: Context, solver: Solver) -> str:
+def _help(ctx: Context, solver: ElasticSolver) -> str:
     """Suggest a wider range or a higher maximum that was tried out and works."""
     block = solver.block
     options = []

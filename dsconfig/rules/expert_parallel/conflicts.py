@@ -25,7 +25,7 @@ from dsconfig.rules.expert_parallel.section import (
 _VALIDATE = "module_inject/auto_ep_config.py:validate_autoep_config"
 
 
-class _Conflict(NamedTuple):
+class _OptionConflict(NamedTuple):
     """Conflict of two options: `key` with `value`, if `holds`."""
 
     key: str
@@ -43,7 +43,7 @@ def _parallel(ctx: Context) -> bool:
 
 
 _CONFLICTS = (
-    _Conflict(
+    _OptionConflict(
         "gate_up_impl",
         "fused",
         "0.19.8",
@@ -52,7 +52,7 @@ _CONFLICTS = (
         'set `use_grouped_mm` to `true`, or use `"separate"`',
         f"{EP}.use_grouped_mm",
     ),
-    _Conflict(
+    _OptionConflict(
         "row_weighting_impl",
         "fused",
         "0.19.8",
@@ -62,7 +62,7 @@ _CONFLICTS = (
         " an `autoep_size` above 1 and `comm_max_tokens_per_rank`",
         f"{EP}.comm_backend",
     ),
-    _Conflict(
+    _OptionConflict(
         "row_weighting_impl",
         "fused",
         "0.19.8",
@@ -71,7 +71,7 @@ _CONFLICTS = (
         "set `autoep_size` to 2 or more, or remove `row_weighting_impl`",
         f"{EP}.autoep_size",
     ),
-    _Conflict(
+    _OptionConflict(
         "comm_backend",
         "deepep",
         "0.19.7",
@@ -81,7 +81,7 @@ _CONFLICTS = (
         " longest padded sequence",
         f"{EP}.comm_max_tokens_per_rank",
     ),
-    _Conflict(
+    _OptionConflict(
         "combine_impl",
         "fused_weighted_sum",
         "0.19.7",
@@ -90,7 +90,7 @@ _CONFLICTS = (
         "remove `combine_impl`, or set `autotp_size` to 1",
         TP,
     ),
-    _Conflict(
+    _OptionConflict(
         "combine_impl",
         "fused_weighted_sum",
         "0.19.7",
@@ -99,7 +99,7 @@ _CONFLICTS = (
         'remove `combine_impl`, or set `comm_backend` to `"comm"`',
         f"{EP}.comm_backend",
     ),
-    _Conflict(
+    _OptionConflict(
         "async_split_plan",
         True,
         "0.19.8",

@@ -17,9 +17,9 @@ from dsconfig.rules._effective_values import ZERO, bf16_optimizer, stage
 from dsconfig.rules._fixes import removal, removal_with_value
 from dsconfig.rules._suggest_section import format_key
 from dsconfig.rules.keys.unknown_keys import (
-    Future,
-    Removed,
-    Unknown,
+    KeyOfEarlierReleases,
+    KeyOfLaterReleases,
+    UnknownKeyWithCause,
     advice,
     exists,
     is_off,
@@ -58,7 +58,7 @@ def removed_key(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8}
     """
-    for key, (info,) in unknowns(ctx, Removed):
+    for key, (info,) in unknowns(ctx, KeyOfEarlierReleases):
         last = max(last for _, last in info.spans if last < ctx.release)
         off = is_off(key.entry.value)
         yield ctx.at(
@@ -73,7 +73,7 @@ def removed_key(ctx: Context) -> Iterator[Finding]:
         )
 
 
-def _removed(ctx: Context, key: Unknown, info: KeyInfo) -> Fix | None:
+def _removed(ctx: Context, key: UnknownKeyWithCause, info: KeyInfo) -> Fix | None:
     """Remove the key; no fix if another key replaces it."""
     if is_off(key.entry.value):
         return removal(key.path, safe=True)
@@ -96,7 +96,7 @@ def future_key(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "torch_autocast": {"enabled": true}}
     """
-    for key, (info,) in unknowns(ctx, Future):
+    for key, (info,) in unknowns(ctx, KeyOfLaterReleases):
         first = min(first for first, _ in info.spans if first > ctx.release)
         yield ctx.at(
             key.path,
@@ -271,7 +271,7 @@ def required_key_left_out(ctx: Context) -> Iterator[Finding]:
                 yield _missing_keys(ctx, incomplete)
 
 
-class _Incomplete(NamedTuple):
+class _IncompleteObject(NamedTuple):
     """Object without some of its required keys."""
 
     path: KeyPath
@@ -281,7 +281,7 @@ class _Incomplete(NamedTuple):
     """Whether removing the object repairs the config, because it is not required itself."""
 
 
-def _missing_keys(ctx: Context, incomplete: _Incomplete) -> Finding:
+def _missing_keys(ctx: Context, incomplete: _IncompleteObject) -> Finding:
     path, missing = incomplete.path, incomplete.missing
     section = path[-1]
     names = one_of(f"`{key.info.name}`" for key in missing)
@@ -306,7 +306,7 @@ def _expected(ctx: Context, key: KeyView) -> str:
     return f"{expected(key.type)} with {one_of(names, 'and')}" if names else expected(key.type)
 
 
-def _empty_groups(incomplete: _Incomplete) -> Set | None:
+def _empty_groups(incomplete: _IncompleteObject) -> Set | None:
     """Return the edit that completes a technique that is off."""
     shared = incomplete.data.get("shared_parameters", {})
     is_on = not isinstance(shared, dict) or shared.get("enabled")
@@ -317,7 +317,7 @@ def _empty_groups(incomplete: _Incomplete) -> Set | None:
 
 def _incomplete(
     ctx: Context, key: KeyView, value: Json, path: KeyPath, spec: Spec | None = None
-) -> Iterator[_Incomplete]:
+) -> Iterator[_IncompleteObject]:
     """Yield every nested object that lacks required keys; other rules report values of a wrong type."""
     spec = spec or key.type
     inner = child_section(spec)
@@ -332,7 +332,7 @@ def _incomplete(
         entry for entry in section.keys.values() if entry.info.required and entry.info.name not in value
     ]
     if missing:
-        yield _Incomplete(path, value, missing, not key.info.required or spec is not key.type)
+        yield _IncompleteObject(path, value, missing, not key.info.required or spec is not key.type)
     for child, member in value.items():
         if child in section.keys:
             yield from _incomplete(ctx, section.keys[child], member, (*path, child))
@@ -341,7 +341,7 @@ def _incomplete(
 # Defaults that changed within the target range.
 
 
-class _Change(NamedTuple):
+class _ChangedDefault(NamedTuple):
     """Key whose default changes within a range: the first default, and each later one with its release."""
 
     info: KeyInfo
@@ -350,7 +350,7 @@ class _Change(NamedTuple):
 
 
 @cache
-def _changes(section: str, first: int, last: int) -> tuple[_Change, ...]:
+def _changes(section: str, first: int, last: int) -> tuple[_ChangedDefault, ...]:
     """Return the keys of the section that the whole range reads with a changing default."""
     changes = []
     for info in section_keys(section).values() if first < last else ():
@@ -363,7 +363,7 @@ def _changes(section: str, first: int, last: int) -> tuple[_Change, ...]:
         releases = [_next(until) for until, _ in info.defaults if first <= until < last]
         later = tuple((release, info.default_in(release)) for release in releases)
         if later:
-            changes.append(_Change(info, info.default_in(first), later))
+            changes.append(_ChangedDefault(info, info.default_in(first), later))
     return tuple(changes)
 
 
@@ -432,7 +432,7 @@ def _is_active(ctx: Context, path: KeyPath, data: JsonObject, section: str) -> b
     return bool(data.get("device", "cpu") != "none")
 
 
-def _changed_default(ctx: Context, path: KeyPath, change: _Change) -> Finding:
+def _changed_default(ctx: Context, path: KeyPath, change: _ChangedDefault) -> Finding:
     key = path[-1]
     before, after = quoted(change.first), quoted(change.later[-1][1])
     later = ", ".join(f"{quoted(value)} from {name(release)} on" for release, value in change.later)

@@ -45,7 +45,7 @@ def unknown_key(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8}
     """
-    for key, (unfit, paths) in unknowns(ctx, Unexplained):
+    for key, (unfit, paths) in unknowns(ctx, UnexplainedKey):
         value = key.entry.value
         elsewhere = [] if key.name in COMMON else [path for path in paths if _can_move(ctx, key, path)]
         yield ctx.at(
@@ -61,11 +61,11 @@ def unknown_key(ctx: Context) -> Iterator[Finding]:
         )
 
 
-def _can_move(ctx: Context, key: Unknown, path: str) -> bool:
+def _can_move(ctx: Context, key: UnknownKeyWithCause, path: str) -> bool:
     return moved(ctx, key.path, tuple(path.split(".")), key.entry.value) is not None
 
 
-def _has_guess_in_target(ctx: Context, key: Unknown) -> bool:
+def _has_guess_in_target(ctx: Context, key: UnknownKeyWithCause) -> bool:
     """Whether the first or the last release of the target has a similar key."""
     others = set(ctx.target) - {ctx.release}
     return any(
@@ -73,7 +73,7 @@ def _has_guess_in_target(ctx: Context, key: Unknown) -> bool:
     )
 
 
-def _removal_help(key: Unknown, unfit: tuple[str, ...], elsewhere: list[str]) -> str:
+def _removal_help(key: UnknownKeyWithCause, unfit: tuple[str, ...], elsewhere: list[str]) -> str:
     valid_keys = list(key.section.keys)
     if unfit:
         types = [f"`{name}` takes {expected(key.section.keys[name].type)}" for name in unfit]
@@ -105,7 +105,7 @@ def typo(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "gradient_clipping": 1.0}
     """
-    for key, reason in unknowns(ctx, Typo):
+    for key, reason in unknowns(ctx, MistypedKey):
         help_text, fix = _correction(ctx, key, reason)
         yield ctx.at(
             key.path,
@@ -117,7 +117,7 @@ def typo(ctx: Context) -> Iterator[Finding]:
         ).as_typo_of(*((*key.path[:-1], name) for name in reason.suggestions))
 
 
-def _correction(ctx: Context, key: Unknown, reason: Typo) -> tuple[str, Fix | None]:
+def _correction(ctx: Context, key: UnknownKeyWithCause, reason: MistypedKey) -> tuple[str, Fix | None]:
     suggestions, sure = reason
     names = one_of(f"`{name}`" for name in suggestions)
     question = f"did you mean {names}?"
@@ -149,7 +149,7 @@ def misplaced_key(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
     """
-    for key, (path,) in unknowns(ctx, Misplaced):
+    for key, (path,) in unknowns(ctx, MisplacedKey):
         help_text, fix = _move(ctx, key, path)
         yield ctx.at(
             key.path,
@@ -161,7 +161,7 @@ def misplaced_key(ctx: Context) -> Iterator[Finding]:
         ).as_typo_of(ctx.written_path(path))
 
 
-def _move(ctx: Context, key: Unknown, path: str) -> tuple[str, Fix | None]:
+def _move(ctx: Context, key: UnknownKeyWithCause, path: str) -> tuple[str, Fix | None]:
     target = ctx.key(path)
     if target is not None and target.info.deprecated <= ctx.release and target.info.replaced_by:
         to = tuple(target.info.replaced_by.split("."))
@@ -181,7 +181,7 @@ def dead_key(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "comms_logger": {"enabled": true}}
     """
-    for key, (to,) in unknowns(ctx, NeverRead):
+    for key, (to,) in unknowns(ctx, NeverReadKey):
         value = key.entry.value
         yield ctx.at(
             key.path,
@@ -196,39 +196,39 @@ def dead_key(ctx: Context) -> Iterator[Finding]:
 # Classification: the most likely reason why the release does not read a key.
 
 
-class Removed(NamedTuple):
+class KeyOfEarlierReleases(NamedTuple):
     """Earlier releases read the key."""
 
     info: KeyInfo
 
 
-class Future(NamedTuple):
+class KeyOfLaterReleases(NamedTuple):
     """Later releases read the key."""
 
     info: KeyInfo
 
 
-class NeverRead(NamedTuple):
+class NeverReadKey(NamedTuple):
     """No release ever read the key, although some examples use it."""
 
     replacement: KeyPath
     """Path of the key to use instead; empty if there is none."""
 
 
-class Misplaced(NamedTuple):
+class MisplacedKey(NamedTuple):
     """The key belongs in another section."""
 
     path: str
 
 
-class Typo(NamedTuple):
+class MistypedKey(NamedTuple):
     """The key is similar to an existing one, or to several that are equally close."""
 
     suggestions: tuple[str, ...]
     sure: bool
 
 
-class Unexplained(NamedTuple):
+class UnexplainedKey(NamedTuple):
     """No similar key accepts the value."""
 
     unfit: tuple[str, ...]
@@ -237,12 +237,16 @@ class Unexplained(NamedTuple):
     """Paths of keys with this name in other sections."""
 
 
-Reason: TypeAlias = "Removed | Future | NeverRead | Misplaced | Typo | Unexplained"
+Reason: TypeAlias = (
+    "KeyOfEarlierReleases | KeyOfLaterReleases | NeverReadKey | MisplacedKey | MistypedKey | UnexplainedKey"
+)
 if TYPE_CHECKING:
-    R = TypeVar("R", Removed, Future, NeverRead, Misplaced, Typo, Unexplained)
+    R = TypeVar(
+        "R", KeyOfEarlierReleases, KeyOfLaterReleases, NeverReadKey, MisplacedKey, MistypedKey, UnexplainedKey
+    )
 
 
-class Unknown(NamedTuple):
+class UnknownKeyWithCause(NamedTuple):
     """Key that the release does not read in its section, with the most likely reason."""
 
     entry: UnknownKey
@@ -266,7 +270,7 @@ class Unknown(NamedTuple):
     @property
     def is_rejected(self) -> bool:
         """Whether DeepSpeed rejects the config because of the key."""
-        if isinstance(self.reason, Removed) and self.reason.info.refused_from < NEVER:
+        if isinstance(self.reason, KeyOfEarlierReleases) and self.reason.info.refused_from < NEVER:
             return True
         return _rejects(self.entry)
 
@@ -291,16 +295,16 @@ class Unknown(NamedTuple):
         return "DeepSpeed ignores it"
 
 
-def unknowns(ctx: Context, kind: type[R]) -> Iterator[tuple[Unknown, R]]:
+def unknowns(ctx: Context, kind: type[R]) -> Iterator[tuple[UnknownKeyWithCause, R]]:
     """Yield the unknown keys with this kind of reason."""
     for key in ctx.cached(_classified):
         if isinstance(key.reason, kind):
             yield key, key.reason
 
 
-def _classified(ctx: Context) -> list[Unknown]:
+def _classified(ctx: Context) -> list[UnknownKeyWithCause]:
     """Classify every unknown key that a rule reports."""
-    classified: list[Unknown] = []
+    classified: list[UnknownKeyWithCause] = []
     counts: dict[tuple[str, bool], int] = {}
     for entry in ctx.walk.unknown:
         section = entry.section
@@ -311,7 +315,7 @@ def _classified(ctx: Context) -> list[Unknown]:
         reason = _reason(ctx, entry)
         if reason is not None:
             counts[kind] = counts.get(kind, 0) + 1
-            classified.append(Unknown(entry, reason))
+            classified.append(UnknownKeyWithCause(entry, reason))
     return classified
 
 
@@ -328,13 +332,17 @@ def _reason(ctx: Context, entry: UnknownKey) -> Reason | None:
         return None
     info = section_keys(section.name).get(name)
     if info is not None and ctx.release >= info.refused_from:
-        return Removed(info)
+        return KeyOfEarlierReleases(info)
     if section.unknown == "kept" or _is_comment(entry, name):
         return None
     if info is not None:
-        return Removed(info) if all(last < ctx.release for _, last in info.spans) else Future(info)
+        return (
+            KeyOfEarlierReleases(info)
+            if all(last < ctx.release for _, last in info.spans)
+            else KeyOfLaterReleases(info)
+        )
     path_to_use = _never_read_replacement(ctx, entry)
-    return NeverRead(path_to_use) if path_to_use is not None else _resemblance(ctx, entry)
+    return NeverReadKey(path_to_use) if path_to_use is not None else _resemblance(ctx, entry)
 
 
 def _never_read_replacement(ctx: Context, entry: UnknownKey) -> KeyPath | None:
@@ -357,17 +365,17 @@ def _resemblance(ctx: Context, entry: UnknownKey) -> Reason:
     path = only_path_of(ctx, name, above) or (None if above else _attribute_path(ctx, name, entry.value))
     key = ctx.key(path) if path is not None else None
     if path is not None and (key is None or fits(key, entry.value)):
-        return Misplaced(path)
+        return MisplacedKey(path)
     similar = guess(name, entry.value, entry.section)
     if similar.suggestions:
-        return Typo(similar.suggestions, similar.sure)
+        return MistypedKey(similar.suggestions, similar.sure)
     stem = name.removesuffix("_config")  # attributes of `DeepSpeedConfig` such as `zero_config`
     if stem != name and stem in entry.section.keys and fits(entry.section.keys[stem], entry.value):
-        return Typo((stem,), sure=False)
+        return MistypedKey((stem,), sure=False)
     elsewhere = [other for other in paths_of(ctx, name) if other != dotted(above)]
     if not above and name in OF_OTHERS:
         elsewhere = [other for other in elsewhere if ctx.has(other.partition(".")[0])]
-    return Unexplained(similar.unfit, tuple(elsewhere))
+    return UnexplainedKey(similar.unfit, tuple(elsewhere))
 
 
 def _attribute_path(ctx: Context, name: str, value: Json) -> str | None:

@@ -92,17 +92,17 @@ def _host_estimate(ctx: Context) -> Estimate:
     from dsconfig.memory import (
         HOST_BUILD,
         SCRIPT_OPTIMIZER,
+        ConfigValues,
         MicroBatch,
         NotModelledError,
         TrainingJob,
-        Values,
         estimate,
         release_borders,
     )
 
     ctx.depends_on(*release_borders())
     sections = [f"{ZENFLOW}."] if isinstance(ctx.value(ZENFLOW), dict) else []
-    values, model = Values(_Effective(ctx), sections), shape(ctx)
+    values, model = ConfigValues(_LazyEffectiveValues(ctx), sections), shape(ctx)
     sample = MicroBatch(
         1, _SEQUENCE_LENGTH * values.sp_size, attn_implementation=model.variant.attn_implementations[0]
     )
@@ -124,7 +124,7 @@ def _host_estimate(ctx: Context) -> Estimate:
 ZENFLOW = "zero_optimization.zenflow"
 
 
-class _Effective(Mapping[str, Json]):
+class _LazyEffectiveValues(Mapping[str, Json]):
     """Effective values of a config, resolved on first access."""
 
     def __init__(self, ctx: Context) -> None:

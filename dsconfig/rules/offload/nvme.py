@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.core.diagnostic import Fix, Set
-from dsconfig.evaluation.rule import Condition, Is, Needed, rule
+from dsconfig.evaluation.rule import KeyEquals, KeyIsRequired, SchemaCondition, rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._effective_values import OPTIMIZER, PARAM, device, device_path, related_stage, stage
 from dsconfig.rules._fixes import differs_from_default, without_effect
@@ -18,10 +18,10 @@ from dsconfig.rules._fixes import differs_from_default, without_effect
     source="runtime/zero/partition_parameters.py:Init._validate_remote_device, "
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._configure_tensor_swapping",
     conditions=tuple(
-        Condition(
+        SchemaCondition(
             "ZeroOptimization",
-            (Is("stage", (3,)), Is(f"{section}.device", ("nvme",))),
-            Needed(f"{section}.nvme_path"),
+            (KeyEquals("stage", (3,)), KeyEquals(f"{section}.device", ("nvme",))),
+            KeyIsRequired(f"{section}.nvme_path"),
         )
         for section in ("offload_param", "offload_optimizer")
     ),

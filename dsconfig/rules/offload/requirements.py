@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.wording import one_of, quoted
-from dsconfig.evaluation.rule import Absent, Condition, Counts, Is, Less, Needed, rule
+from dsconfig.evaluation.rule import (
+    EffectiveValueIs,
+    KeyEquals,
+    KeyIsBelow,
+    KeyIsRequired,
+    KeyMustBeAbsent,
+    SchemaCondition,
+    rule,
+)
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._built_class import names_a_class, supported_types
 from dsconfig.rules._effective_values import (
@@ -35,10 +43,10 @@ _WRAP = "runtime/engine.py:DeepSpeedEngine._configure_zero_optimizer"
     since="0.15.0",
     source="runtime/zero/config.py:DeepSpeedZeroConfig.offload_ratio_check",
     conditions=(
-        Condition(
+        SchemaCondition(
             "ZeroOptimization",
-            (Counts("stage", (0, 1, 2)), Less("offload_optimizer.ratio", 1)),
-            Absent("offload_optimizer.ratio", "a `ratio` below 1 needs ZeRO stage 3"),
+            (EffectiveValueIs("stage", (0, 1, 2)), KeyIsBelow("offload_optimizer.ratio", 1)),
+            KeyMustBeAbsent("offload_optimizer.ratio", "a `ratio` below 1 needs ZeRO stage 3"),
         ),
     ),
 )
@@ -99,10 +107,12 @@ def cpu_offload_outside_stage_2(ctx: Context) -> Iterator[Finding]:
     effect="ignored",
     source=_WRAP,
     conditions=(
-        Condition(
+        SchemaCondition(
             "ZeroOptimization",
-            (Is("stage", (0, 1, 2)), Is("offload_param.device", ("cpu", "nvme"))),
-            Absent("offload_param", "`offload_param` has no effect: only stage 3 offloads parameters"),
+            (KeyEquals("stage", (0, 1, 2)), KeyEquals("offload_param.device", ("cpu", "nvme"))),
+            KeyMustBeAbsent(
+                "offload_param", "`offload_param` has no effect: only stage 3 offloads parameters"
+            ),
         ),
     ),
 )
@@ -147,10 +157,10 @@ def parameter_offload_below_stage_3(ctx: Context) -> Iterator[Finding]:
     effect="ignored",
     source="ops/adam/cpu_adam.py:DeepSpeedCPUAdam.step",
     conditions=(
-        Condition(
+        SchemaCondition(
             "ZeroOptimization",
-            (Is("stage", (0,)), Is("offload_optimizer.device", ("cpu", "nvme"))),
-            Absent(
+            (KeyEquals("stage", (0,)), KeyEquals("offload_optimizer.device", ("cpu", "nvme"))),
+            KeyMustBeAbsent(
                 "offload_optimizer", "nothing is offloaded at stage 0, and the CPU optimizer fails on a GPU"
             ),
         ),
@@ -312,7 +322,8 @@ def _without_device(ctx: Context, section: str, consequence: str) -> Finding:
     since="0.7.0",
     source=_CONFIG,
     conditions=tuple(
-        Condition(section, (), Needed("device")) for section in ("OffloadParam", "OffloadOptimizer")
+        SchemaCondition(section, (), KeyIsRequired("device"))
+        for section in ("OffloadParam", "OffloadOptimizer")
     ),
 )
 def device_left_out(ctx: Context) -> Iterator[Finding]:
@@ -391,20 +402,28 @@ def partial_offload_without_cpu_adam(ctx: Context) -> Iterator[Finding]:
         )
 
 
-class _OtherOptimizer(NamedTuple):
+class _OptimizerInsteadOfCpuAdam(NamedTuple):
     """The optimizer used instead of DeepSpeed's CPU Adam, and the start of the advice how to change that."""
 
     description: str
     remedy: str = ""
 
 
-def _other_than_cpu_adam(ctx: Context) -> _OtherOptimizer | None:
+def _other_than_cpu_adam(ctx: Context) -> _OptimizerInsteadOfCpuAdam | None:
     if _optimizer_type(ctx) not in ("adam", "adamw"):
         name = ctx.value("optimizer.type")
-        return _OtherOptimizer(f"the optimizer is `{name}`", 'set `optimizer.type` to `"AdamW"`, or ')
+        return _OptimizerInsteadOfCpuAdam(
+            f"the optimizer is `{name}`", 'set `optimizer.type` to `"AdamW"`, or '
+        )
     if _uses_torch_adam(ctx):
-        return _OtherOptimizer("`torch_adam` selects PyTorch's", "remove `optimizer.params.torch_adam`, or ")
-    return _OtherOptimizer("ZenFlow uses its own") if ctx.value(f"{ZERO}.zenflow") is not None else None
+        return _OptimizerInsteadOfCpuAdam(
+            "`torch_adam` selects PyTorch's", "remove `optimizer.params.torch_adam`, or "
+        )
+    return (
+        _OptimizerInsteadOfCpuAdam("ZenFlow uses its own")
+        if ctx.value(f"{ZERO}.zenflow") is not None
+        else None
+    )
 
 
 def _cpu_optimizers(ctx: Context) -> list[str]:

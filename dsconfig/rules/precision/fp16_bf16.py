@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dsconfig.core.diagnostic import Fix, Remove, Set
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.wording import quoted
-from dsconfig.evaluation.rule import Absent, Condition, Is, rule
+from dsconfig.evaluation.rule import KeyEquals, KeyMustBeAbsent, SchemaCondition, rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
 from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.rules._consumer import consumer_label
@@ -37,10 +37,12 @@ _INIT = "runtime/config.py:DeepSpeedConfig._initialize_params"
     since="0.5.5",
     source=_INIT,
     conditions=(
-        Condition(
+        SchemaCondition(
             "Config",
-            (Is("fp16.enabled", (True,)), Is("bf16.enabled", (True,))),
-            Absent("fp16.enabled", "`fp16` and `bf16` are both enabled, but DeepSpeed accepts only one"),
+            (KeyEquals("fp16.enabled", (True,)), KeyEquals("bf16.enabled", (True,))),
+            KeyMustBeAbsent(
+                "fp16.enabled", "`fp16` and `bf16` are both enabled, but DeepSpeed accepts only one"
+            ),
         ),
     ),
 )
@@ -411,7 +413,7 @@ _STATES = "bf16_optimizer_states"
 _CPU_ADAM = ("adam", "adamw")
 
 
-class _Obstacle(NamedTuple):
+class _CpuAdamObstacle(NamedTuple):
     """A reason why DeepSpeed does not use its CPU Adam, the key that sets it, and the remedy."""
 
     description: str
@@ -435,9 +437,9 @@ def _may_stay_on_gpu(ctx: Context) -> bool:
     return ctx.before("0.19.1") or device(ctx, OPTIMIZER) == "none"
 
 
-def _obstacles(ctx: Context) -> Iterator[_Obstacle]:
+def _obstacles(ctx: Context) -> Iterator[_CpuAdamObstacle]:
     if device(ctx, OPTIMIZER) == "none":
-        yield _Obstacle(
+        yield _CpuAdamObstacle(
             "the optimizer is not offloaded",
             device_path(ctx, OPTIMIZER),
             f'set `{OPTIMIZER}.device` to `"cpu"`',
@@ -447,11 +449,11 @@ def _obstacles(ctx: Context) -> Iterator[_Obstacle]:
         return
     if name.lower() not in _CPU_ADAM:
         remedy = 'set `optimizer.type` to `"AdamW"`'
-        yield _Obstacle(f"the optimizer is {quoted(name)}", "optimizer.type", remedy)
+        yield _CpuAdamObstacle(f"the optimizer is {quoted(name)}", "optimizer.type", remedy)
     torch_adam = ctx.raw("optimizer.params.torch_adam")
     if torch_adam is not MISSING and torch_adam:
         path = "optimizer.params.torch_adam"
-        yield _Obstacle(f"`torch_adam` is {quoted(torch_adam)}", path, f"remove `{path}`")
+        yield _CpuAdamObstacle(f"`torch_adam` is {quoted(torch_adam)}", path, f"remove `{path}`")
 
 
 @rule("DSC330", effect="crashes", since="0.5.0", source=_CONFIGURE)

@@ -237,7 +237,7 @@ def loss_scale_never_lowered(ctx: Context) -> Iterator[Finding]:
         )
 
 
-class _Range(NamedTuple):
+class _UsefulRange(NamedTuple):
     """The useful range of a setting of the loss scaler."""
 
     key: str
@@ -250,7 +250,7 @@ class _Range(NamedTuple):
 
 
 _RANGES = (
-    _Range(
+    _UsefulRange(
         "initial_scale_power",
         0,
         _MAX_SCALE_POWER,
@@ -258,7 +258,7 @@ _RANGES = (
         "8 to 24 are common",
         1023,
     ),
-    _Range(
+    _UsefulRange(
         "loss_scale_window",
         1,
         _MAX_WINDOW,

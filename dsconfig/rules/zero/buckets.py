@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.core.wording import quoted
-from dsconfig.evaluation.rule import Absent, Condition, Counts, Is, rule
+from dsconfig.evaluation.rule import EffectiveValueIs, KeyEquals, KeyMustBeAbsent, SchemaCondition, rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._effective_values import (
     OPTIMIZER,
@@ -480,10 +480,12 @@ def round_robin_without_offload(ctx: Context) -> Iterator[Finding]:
     since="0.19.7",
     source="runtime/zero/config.py:DeepSpeedZeroConfig.compute_grad_norm_valid",
     conditions=(
-        Condition(
+        SchemaCondition(
             "ZeroOptimization",
-            (Is("compute_grad_norm", (False,)), Counts("stage", (0, 3))),
-            Absent("compute_grad_norm", "`compute_grad_norm` may be false only at ZeRO stage 1 or 2"),
+            (KeyEquals("compute_grad_norm", (False,)), EffectiveValueIs("stage", (0, 3))),
+            KeyMustBeAbsent(
+                "compute_grad_norm", "`compute_grad_norm` may be false only at ZeRO stage 1 or 2"
+            ),
         ),
     ),
 )

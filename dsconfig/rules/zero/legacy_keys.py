@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dsconfig.core.diagnostic import Fix, Operation, Remove, Set
 from dsconfig.core.json_types import JsonObject
 from dsconfig.core.wording import expected, quoted
-from dsconfig.evaluation.coercion import Rejected, read
-from dsconfig.evaluation.rule import Absent, Condition, Written, rule
+from dsconfig.evaluation.coercion import RejectedValue, read
+from dsconfig.evaluation.rule import KeyIsWritten, KeyMustBeAbsent, SchemaCondition, rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
 from dsconfig.rules._effective_values import ZERO, stage
 from dsconfig.rules._fixes import removal
@@ -71,7 +71,7 @@ def allgather_size_refused(ctx: Context) -> Iterator[Finding]:
     section, bucket = ctx.section("zero_optimization"), ctx.key("zero_optimization.allgather_bucket_size")
     if ctx.raw("zero_optimization") is not True or size is MISSING or section is None or bucket is None:
         return
-    if size != "auto" and isinstance(read(bucket.type, size, section.dialect), Rejected):
+    if size != "auto" and isinstance(read(bucket.type, size, section.dialect), RejectedValue):
         yield ctx.at(
             "allgather_size",
             f"`allgather_size` is {quoted(size)}, but must be {expected(bucket.type)}: DeepSpeed reads it as"
@@ -139,7 +139,11 @@ def _conflict(old: str, new: str) -> str:
     since="0.7.0",
     source="runtime/config_utils.py:DeepSpeedConfigModel._process_deprecated_field",
     conditions=tuple(
-        Condition("ZeroOptimization", (Written(old), Written(new)), Absent(old, _conflict(old, new)))
+        SchemaCondition(
+            "ZeroOptimization",
+            (KeyIsWritten(old), KeyIsWritten(new)),
+            KeyMustBeAbsent(old, _conflict(old, new)),
+        )
         for old, new in _RENAMED_KEYS
     ),
 )

@@ -23,7 +23,7 @@ from dsconfig.rules._json_numbers import rounded, rounded_up
 from dsconfig.rules._model_facts import (
     BLOCKS,
     FUSED,
-    Weight,
+    NamedParameter,
     has_model,
     largest,
     largest_linear,
@@ -198,7 +198,9 @@ def _communication_problem(ctx: Context, size: float) -> tuple[str, str] | None:
     return reason, f'set `{key}` to "{training_dtype(ctx)}", or upgrade DeepSpeed to 0.18.2 or later'
 
 
-def _too_large(ctx: Context, weight: Weight | None, size: float, dtype: str) -> tuple[str, str] | None:
+def _too_large(
+    ctx: Context, weight: NamedParameter | None, size: float, dtype: str
+) -> tuple[str, str] | None:
     if weight is None or weight.numel <= size or not ctx.is_on(f"{ZERO}.contiguous_gradients"):
         return None
     reason = (

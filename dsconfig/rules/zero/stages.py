@@ -6,7 +6,15 @@ from collections.abc import Iterator
 
 from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.core.wording import compact, one_of, quoted
-from dsconfig.evaluation.rule import Absent, Condition, Counts, Is, Needed, NotEmpty, rule
+from dsconfig.evaluation.rule import (
+    EffectiveValueIs,
+    KeyEquals,
+    KeyIsRequired,
+    KeyMustBeAbsent,
+    SchemaCondition,
+    SectionIsNotEmpty,
+    rule,
+)
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.model.key_table import ZERO_STAGES
@@ -34,7 +42,7 @@ _CHECK = "runtime/config.py:DeepSpeedConfig._do_error_check"
     "DSC430",
     effect="ignored",
     source="runtime/zero/config.py:DeepSpeedZeroConfig.stage",
-    conditions=(Condition("ZeroOptimization", (NotEmpty(),), Needed("stage")),),
+    conditions=(SchemaCondition("ZeroOptimization", (SectionIsNotEmpty(),), KeyIsRequired("stage")),),
 )
 def section_without_stage(ctx: Context) -> Iterator[Finding]:
     """`zero_optimization` has settings but no `stage`.
@@ -77,10 +85,12 @@ _MAX_LISTED = 3
     since="0.10.1",
     source="runtime/engine.py:DeepSpeedEngine._load_zero_checkpoint",
     conditions=(
-        Condition(
+        SchemaCondition(
             "ZeroOptimization",
-            (Is("pipeline_loading_checkpoint", (True,)), Counts("stage", (0, 1, 2))),
-            Absent("pipeline_loading_checkpoint", "`pipeline_loading_checkpoint` works only at stage 3"),
+            (KeyEquals("pipeline_loading_checkpoint", (True,)), EffectiveValueIs("stage", (0, 1, 2))),
+            KeyMustBeAbsent(
+                "pipeline_loading_checkpoint", "`pipeline_loading_checkpoint` works only at stage 3"
+            ),
         ),
     ),
 )

@@ -12,7 +12,7 @@ from dsconfig.check.report import Report
 from dsconfig.core.diagnostic import Diagnostic
 from dsconfig.core.json_types import KeyPath
 from dsconfig.core.releases import NUMBERS
-from dsconfig.evaluation.rule_context import Context, Source
+from dsconfig.evaluation.rule_context import Context, EvaluatedDocument
 from dsconfig.rules import RULES
 from tests.fuzz.advice.places import Scene, at, default, named, place, spec, written
 from tests.fuzz.advice.sentences import (
@@ -64,7 +64,9 @@ def attempts(
     """Follow each way of each help that a check of the config gives, and that is to be `taken`."""
     report = check(data, target=target, world_size=world_size, consumer=consumer)
     assert report.document is not None
-    context = Context(Source(report.document, consumer, world_size), NUMBERS[report.target.releases[-1]])
+    context = Context(
+        EvaluatedDocument(report.document, consumer, world_size), NUMBERS[report.target.releases[-1]]
+    )
     for found in report:
         if found.help is None or (found.code in RULES and RULES[found.code].reads != "config"):
             continue
@@ -115,7 +117,9 @@ def _leads_on(found: Diagnostic, now: Report, before: Report, steps: int) -> boo
     if not steps or now.document is None:
         return False
     data = now.document.value()
-    context = Context(Source(now.document, now.consumer, now.world_size), NUMBERS[now.target.releases[-1]])
+    context = Context(
+        EvaluatedDocument(now.document, now.consumer, now.world_size), NUMBERS[now.target.releases[-1]]
+    )
     for each in came:
         done = [(_done(Scene(data, each, context), way), way) for way in ways(each.help or "")]
         if any(made is not None for made, _ in done):

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from dsconfig.document import Document, read_dict
 from dsconfig.memory.estimates import MemoryLimit
 from dsconfig.memory.verdict import NotModelledError
-from dsconfig.resolve.config_changes import Change
-from dsconfig.resolve.fit_search import Fit, Search, search_of
-from dsconfig.resolve.memory import Options
+from dsconfig.resolve.config_changes import ConfigChange
+from dsconfig.resolve.fit_search import FitSearch, FittingChanges, search_of
+from dsconfig.resolve.memory import MemoryOptions
 from tests.parity.generators.memory import model
 from tests.parity.judges.memory import shape
 
@@ -33,8 +33,8 @@ class Problem(NamedTuple):
 
     trial: Dict
     room: int
-    found: Fit
-    cheaper: tuple[Change, ...]
+    found: FittingChanges
+    cheaper: tuple[ConfigChange, ...]
     """Every change that costs less speed than the dearest of the answer, all at once."""
 
 
@@ -78,10 +78,10 @@ def _trial(source: random.Random, name: str) -> Dict:
     return {"id": name, "world_size": world, "model": spec, "length": length, "config": config}
 
 
-def asked(trial: Dict, release: str) -> tuple[Document, Options]:
+def asked(trial: Dict, release: str) -> tuple[Document, MemoryOptions]:
     """The trial as `dsconfig memory` is asked about it."""
     spec = trial["model"]
-    options = Options(
+    options = MemoryOptions(
         shape(spec),
         trial["world_size"],
         release,
@@ -102,7 +102,7 @@ def _posed(source: random.Random, trial: Dict, release: str) -> Problem | None:
     search, first, changes = search_of(*asked(trial, release), gpu_bytes=0)
     if not FEWEST <= first.parameters <= MOST:
         return None
-    low, rungs, chosen = first.rank.highest_peak, list[tuple[int, int]](), list[Change]()
+    low, rungs, chosen = first.rank.highest_peak, list[tuple[int, int]](), list[ConfigChange]()
     for change in changes:
         rung = search.estimate([*chosen, change], first.world_size)
         if rung is None:
@@ -115,13 +115,13 @@ def _posed(source: random.Random, trial: Dict, release: str) -> Problem | None:
         return None
     least, most = source.choice(rungs)
     room = source.randint(least, most - 1)
-    search = Search(search.request_for, MemoryLimit(room))
+    search = FitSearch(search.request_for, MemoryLimit(room))
     found = search.fit(first, changes)
     cheaper = tuple(chosen[: chosen.index(found.chosen[-1])])
     return Problem(trial, room, found, cheaper)
 
 
-def changed(trial: Dict, changes: Sequence[Change], release: str, name: str) -> Dict:
+def changed(trial: Dict, changes: Sequence[ConfigChange], release: str, name: str) -> Dict:
     """The trial after some changes, on the rank that then holds most."""
     search, first, _ = search_of(*asked(trial, release), gpu_bytes=0)
     found = search.estimate(changes, first.world_size)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from dsconfig.memory.autograd_graph import Adapter
-from dsconfig.memory.config_values import Values
+from dsconfig.memory.autograd_graph import LoraAdapter
+from dsconfig.memory.config_values import ConfigValues
 from dsconfig.memory.engines.base import SAVE, Engine
 from dsconfig.memory.engines.engine_setup import OptimizerCost
 from dsconfig.memory.engines.param_groups import GRAM
 from dsconfig.memory.estimates import PHASES, bound, simulate
-from dsconfig.memory.memory_ledger import Ledger
+from dsconfig.memory.memory_ledger import MemoryLedger
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
 from dsconfig.memory.models.from_hf_config import architecture_of
 from dsconfig.memory.models.record_model import record
@@ -84,21 +84,21 @@ def offloads(trial: dict[str, Any]) -> bool:
     return "offload_optimizer" in trial["config"]["zero_optimization"] and "client_optimizer" not in trial
 
 
-def adapter(lora: dict[str, Any] | None, full: bool) -> Adapter | None:
+def adapter(lora: dict[str, Any] | None, full: bool) -> LoraAdapter | None:
     """The adapter of a trial."""
     if lora is None:
         return None
     targets = lora["target_modules"]
     names = frozenset() if targets == "all-linear" else frozenset(targets)
-    return Adapter(lora["r"], names, lora["lora_dropout"], full)
+    return LoraAdapter(lora["r"], names, lora["lora_dropout"], full)
 
 
-def simulated(trial: dict[str, Any], release: str) -> tuple[Ledger, Engine]:
+def simulated(trial: dict[str, Any], release: str) -> tuple[MemoryLedger, Engine]:
     """The engine of this trial on paper, after a step."""
     sequence = {"sequence_parallel_size": trial["sequence_parallel"]} if "sequence_parallel" in trial else {}
     shown = effective(trial["config"] | sequence, trial["world_size"], release, "deepspeed", keys=SECTIONS)
     counts = {found.key: found.value for found in shown.values if found.origin != "ignored"}
-    values = Values(counts, zenflow_section(trial["config"]))
+    values = ConfigValues(counts, zenflow_section(trial["config"]))
     model = trial["model"]
     micro = MicroBatch(values.count("train_micro_batch_size_per_gpu"), trial["length"])
     job = TrainingJob(release, trial["world_size"], micro, zero_init=bool(model.get("zero_init")))
