@@ -24,6 +24,8 @@ _FILES = (
     r"[\w.-]*requirements[\w.-]*\.(?:txt|in)|constraints[\w.-]*\.txt|pyproject\.toml|setup\.(?:py|cfg)"
     r"|environment[\w.-]*\.ya?ml|conda[\w.-]*\.ya?ml|(?:[\w.-]+\.)?Dockerfile[\w.-]*|Containerfile"
 )
+_INSTALL_SCRIPTS = r"(?:[\w.-]*[_-])?(?:setup|install|env|environment|build)(?:[_-][\w.-]*)?\.(?:sh|bash)"
+"""Scripts with `pip install`, which small projects have instead of a requirements file."""
 _OPERATOR = r"(?:===|==|~=|!=|<=|>=|<|>)"
 _CLAUSE = rf"{_OPERATOR}\s*v?[0-9][\w.*+!]*"
 
@@ -101,12 +103,29 @@ def _in_folder(folder: str, package: str, _: int) -> tuple[Requirement, ...]:
     except OSError:
         return ()
     locks = sorted(_LOCK_FILES.intersection(names))
-    others = sorted(filter(re.compile(_FILES).fullmatch, names), key=lambda each: (len(each), each))
-    for group in (locks, others[:_MAX_FILES]):
+    others = _matching(_FILES, names)
+    nested = [os.path.join("requirements", each) for each in _requirement_folder(folder, names)]
+    for group in (locks, others, nested, _matching(_INSTALL_SCRIPTS, names)):
         requirements = [each for entry in group for each in _in_file(os.path.join(folder, entry), package)]
         if requirements:
             return tuple(requirements)
     return ()
+
+
+def _matching(pattern: str, names: list[str]) -> list[str]:
+    """The names that match, the shortest first."""
+    return sorted(filter(re.compile(pattern).fullmatch, names), key=lambda each: (len(each), each))[
+        :_MAX_FILES
+    ]
+
+
+def _requirement_folder(folder: str, names: list[str]) -> list[str]:
+    """Names of the text files in a folder `requirements`, which larger projects have instead of one file."""
+    try:
+        nested = os.listdir(os.path.join(folder, "requirements")) if "requirements" in names else []
+    except OSError:
+        nested = []
+    return _matching(r"[\w.-]+\.(?:txt|in)", nested)
 
 
 def _in_file(path: str, package: str) -> list[Requirement]:

@@ -25,6 +25,13 @@ SAID = {
         "==0.16.4",
         1,
     ),
+    "a script that installs it": (
+        "setup_env.sh",
+        'pip install "torch==2.7.1" \\\n  "deepspeed==0.17.6" "transformers==4.44.2"\n',
+        "==0.17.6",
+        2,
+    ),
+    "a folder of requirements": ("requirements/train.txt", "deepspeed==0.14.5\n", "==0.14.5", 1),
     "PEP 621": (
         "pyproject.toml",
         '[project]\ndependencies = ["deepspeed==0.15.4", "torch"]\n',
@@ -79,6 +86,7 @@ SAID = {
 @pytest.mark.parametrize("case", SAID)
 def test_a_requirement_is_read_with_its_file_and_line(case: str, tmp_path: Path) -> None:
     name, text, specifier, line = SAID[case]
+    tmp_path.joinpath(name).parent.mkdir(exist_ok=True)
     tmp_path.joinpath(name).write_text(text)
     requirements = requirements_of("deepspeed", str(tmp_path / "ds_config.json"))
     assert requirements is not None
