@@ -332,8 +332,12 @@ class _Source:
         if flow.receivers:
             return _Candidate(value, flow)
         literal_keys, keys = keys_of(value), self._keys_of(value)
+        count = len(_ROOT_KEYS.intersection(keys))
+        # Arguments of a program that are named like the batch keys stand among many of its own.
+        has_keys = count > 1 and ("zero_optimization" in keys or count * 2 > len(keys))
+        has_keys = has_keys and not _UNIQUE_KEYS.isdisjoint(keys)
         is_named = not _ROOT_KEYS.isdisjoint(literal_keys) and self._is_named_like_config(value)
-        if is_named or (len(_ROOT_KEYS.intersection(keys)) > 1 and not _UNIQUE_KEYS.isdisjoint(keys)):
+        if is_named or has_keys:
             return _Candidate(value, flow) if _has_config_values(value) else None
         return None
 
