@@ -79,6 +79,8 @@ JOBS = {
     "distribution: {type: pytorch, process_count_per_instance: 4}\n",
     "jobs/k8s.yaml": "apiVersion: v1\nkind: PyTorchJob\nspec:\n  a:\n"
     "  - command: [deepspeed, t.py, --deepspeed_config, conf/own_words.json]\n",
+    "neox/125M.yml": '{\n  "pipe-parallel-size": 1,\n  "num-layers": 12,\n  "optimizer": {"type": "Adam"},\n'
+    '  "train_micro_batch_size_per_gpu": 4,\n  "zero_optimization": {"stage": 0}\n}\n',
 }
 """Launch files, with configs or the names of configs in them."""
 NOT_LOOKED_AT = {
@@ -101,8 +103,8 @@ FOREIGN = {
     "data/broken.json": '{"zero": ',
     "data/list.json": "[1, 2, 3]",
     "results/exp_0.json": '{"name": "z", "ds_config": {"train_batch_size": 8}, "exp_id": 0}',
-    "neox/125M.yml": '{\n  "pipe-parallel-size": 1,\n  "num-layers": 12,\n  "optimizer": {"type": "Adam"},\n'
-    '  "train_micro_batch_size_per_gpu": 4,\n  "zero_optimization": {"stage": 0}\n}\n',
+    "neox/local_setup.yml": '{\n  "pipe-parallel-size": 1,\n  "num-layers": 12,\n'
+    '  "zero_optimization": {"stage": 0}\n}\n',
     ".github/workflows/ci.yml": "on: push\njobs: {a: {runs-on: x, steps: [{run: deepspeed t.py}]}}\n",
     "docker-compose.yml": "services: {train: {image: deepspeed/deepspeed, command: deepspeed train.py}}\n",
     "ddp.yaml": "distributed_type: MULTI_GPU\ndeepspeed_config: {}\nnum_processes: 8\n",

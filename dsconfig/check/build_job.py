@@ -137,7 +137,12 @@ def build_job(located: LocatedConfig, arguments: Job = EMPTY_JOB, settings: Job 
     merged = merge(explicit, job_of_reader(reader), _launch_file_facts(located, final))
     # The machine that checks often has another DeepSpeed than the one that trains, or none: a pin in the
     # repository is the better evidence.
-    target = merged.target or _pinned(final.config or located.host, reader) or _installed()
+    target = (
+        merged.target
+        or _pinned(final.config or located.host, reader)
+        or _base_of_fork(located)
+        or _installed()
+    )
     training_args = _merge_arguments(explicit.arguments, job_of_reader(reader).arguments, merged.arguments)
     return merged._replace(target=target, arguments=training_args, consumer=job_of_reader(reader).consumer)
 
@@ -276,6 +281,15 @@ def _pinned(config: Document, reader: Reader) -> Fact[Target] | None:
     target = target._replace(releases=kept if pin.has_lower_bound else kept[-1:])
     file = pin.source.rpartition(":")[0] or pin.source
     return Fact(target._replace(source=file), "pin", f"{pin.source}: deepspeed{pin.specifier}")
+
+
+def _base_of_fork(located: LocatedConfig) -> Fact[Target] | None:
+    """Return the release on which the fork of DeepSpeed is based that the program of a launch file installs."""
+    if located.job is None or (fork := located.job.format.fork) is None:
+        return None
+    name, release = fork
+    source = f"{name}, the fork that {located.program} installs"
+    return Fact(releases.resolve(release, "pin")._replace(source=source), "pin", source)
 
 
 def _installed() -> Fact[Target]:

@@ -13,7 +13,7 @@ from dsconfig.core.file_access import MAX_NOTEBOOK_SIZE, OUTSIDE, contents, is_o
 from dsconfig.document import keep_document, kept_document
 from dsconfig.document.config_file_names import SUFFIXES, is_named_config, is_notebook, is_python, is_yaml
 from dsconfig.launch.launch_file_formats import is_script
-from dsconfig.launch.repository import may_start_job
+from dsconfig.launch.repository import calls_launch_script, may_start_job
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def starts_job(entry: os.DirEntry[str]) -> bool:
     if not entry.is_file() or not is_own(entry.path):
         return False
     data = read_small_file(entry.path)
-    if not may_start_job(data):
+    if not (may_start_job(data) or calls_launch_script(data, entry.path)):
         return False
     from dsconfig.document import read_bytes
     from dsconfig.launch.find_jobs import job_of
@@ -256,7 +256,8 @@ def linked_configs(names: Iterable[str]) -> dict[str, list[str]]:
     launches_by_config: dict[str, list[str]] = {}
     for name in names:
         data = read_small_file(name) if name.lower().endswith(SUFFIXES) or is_script(name) else b""
-        if not (may_start_job(data) if is_script(name) else detect_config.mentions_deepspeed(data)):
+        is_launch = is_script(name) and (may_start_job(data) or calls_launch_script(data, name))
+        if not (is_launch if is_script(name) else detect_config.mentions_deepspeed(data)):
             continue
         from dsconfig.document import read_bytes
         from dsconfig.launch.find_jobs import jobs_of

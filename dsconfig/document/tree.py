@@ -43,6 +43,17 @@ def unknown_paths(value: object, path: KeyPath = ()) -> Iterator[KeyPath]:
         yield path
 
 
+def without_unknown(value: object) -> object:
+    """Return a config without the keys whose value only a run shows."""
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: without_unknown(each)
+        for key, each in value.items()
+        if isinstance(each, dict) or next(unknown_paths({key: each}), None) is None
+    }
+
+
 MAX_VALUES: Final = 20_000
 """Maximal number of values, and of comments, in one text."""
 MAX_DEPTH: Final = 128

@@ -86,7 +86,7 @@ _UNREAD_CLASS = _ArgumentsClass("", dict.fromkeys(FILLING_ARGUMENTS))
 
 
 def arguments_of(
-    program: str, launch: str, flags: Mapping[str, Json], version: str | None
+    program: str, launch: str, flags: Mapping[str, Json], version: str | None, *, has_all_flags: bool = True
 ) -> ProgramArguments | None:
     """The training arguments of a program; None if it shows none.
 
@@ -95,10 +95,11 @@ def arguments_of(
         launch: file that starts the program; it decides which files may be read.
         flags: flags of its command by name; None as value: unknown before the run.
         version: of TRL; None: the newest.
+        has_all_flags: whether the command has no further flags.
     """
     try:
         source = _ProgramSource(program_modules(program, launch), version)
-        return source.from_parser(flags) or source.from_code(flags)
+        return source.from_parser(flags) or source.from_code(flags if has_all_flags else None)
     except RecursionError:  # nesting deeper than the interpreter's stack
         return None
 
@@ -117,16 +118,32 @@ def arguments_without_command(program: str) -> ProgramArguments | None:
 
 
 def arguments_in(
-    program: str, launch: str, flags: Mapping[str, Json], varied: frozenset[str] = frozenset()
+    program: str,
+    launch: str,
+    flags: Mapping[str, Json],
+    varied: frozenset[str] = frozenset(),
+    file: str = "",
+    *,
+    has_all_flags: bool = True,
 ) -> ProgramArguments | None:
-    """The training arguments of a program with a command's flags and the YAML file of `--config`.
+    """The training arguments of a program with a command's flags and its file of arguments.
 
-    `varied`: flags whose values depend on the run.
+    Args:
+        program: path of the program.
+        launch: file that starts the program.
+        flags: flags of its command; None as value: unknown before the run.
+        varied: flags whose values depend on the run.
+        file: the file of arguments, as written: of `--config`, or the first word behind the program.
+        has_all_flags: whether the command has no further flags; otherwise its defaults are unknown.
     """
     flag_values = {name: None if name in varied else parse_value(value) for name, value in flags.items()}
     trl_version = version_of("trl", program)
-    arguments = arguments_of(program, launch, flag_values, trl_version and trl_version[0])
-    config_path = flags.get("config", "")
+    arguments = arguments_of(
+        program, launch, flag_values, trl_version and trl_version[0], has_all_flags=has_all_flags
+    )
+    if arguments is not None and not arguments.is_code and not has_all_flags:
+        return arguments._replace(defaults=dict.fromkeys(FILLING_ARGUMENTS))
+    config_path = flags.get("config", file)
     if arguments is None or arguments.is_code:
         return arguments
     if config_path is None:  # the file depends on the job's shell

@@ -61,7 +61,8 @@ def consumers_of_command(
     """
     name = program if program.endswith(".py") or not program else f"{program.replace('.', '/')}.py"
     path = search(name, launch, folder).path if name else None
-    consumers = consumers_of_flag(path, launch, "deepspeed_config") if path else _UNKNOWN_CONSUMERS
+    argument = flag.removeprefix("--").replace("-", "_")
+    consumers = consumers_of_flag(path, launch, argument) if path else _UNKNOWN_CONSUMERS
     if consumers.why:
         return consumers._replace(why="") if consumers.names == ("deepspeed",) else consumers
     if is_bare:

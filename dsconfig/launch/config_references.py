@@ -495,7 +495,7 @@ def _consumers_of_command(text: str, at: int, script: str, top: str, why: str) -
     while folder != top and len(folder) > len(top):
         folder = os.path.dirname(folder)
         path = os.path.join(folder, program)
-        if may_read(path, script) and (consumer := _loop_consumer(path, tick())) is not None:
+        if may_read(path, script) and (consumer := loop_consumer(path, tick())) is not None:
             return _only(consumer) if consumer else None
     return None
 
@@ -512,7 +512,7 @@ def _program_of_command(command: str) -> str:
 
 
 @lru_cache(maxsize=16)
-def _loop_consumer(path: str, _: int) -> str | None:
+def loop_consumer(path: str, _: int) -> str | None:
     """The consumer in a program's training loop; empty if unclear, None if the program cannot be read."""
     try:
         program = contents(path).decode("latin-1")

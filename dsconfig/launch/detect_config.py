@@ -96,12 +96,15 @@ def is_broken_config(document: Document) -> bool:
 
 
 def contains_config(data: Mapping[str, Json]) -> bool:
-    """Whether a file found in a directory is a config, or a launch file that names or contains one.
+    """Whether a file found in a directory is a config, or a launch file that names, contains or builds one."""
+    launch_format = format_of(data)
+    if launch_format is None:
+        return is_config(data.keys())
+    if launch_format.builds == "neox":
+        from dsconfig.launch.framework_configs import why_no_config
 
-    GPT-NeoX files have the keys of a config among many others. They are checked only if named on the command
-    line.
-    """
-    return is_config(data.keys()) if format_of(data) is None else names_config(data)
+        return not why_no_config(data)
+    return names_config(data)
 
 
 def has_config_below_a_key(document: Document) -> bool:

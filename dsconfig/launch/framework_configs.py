@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from dsconfig.core.json_types import Json, JsonObject
+from dsconfig.document.tree import UNKNOWN, Unknown
 
 # Lightning: DeepSpeedStrategy builds a config from its own arguments if it gets none.
 #
@@ -168,6 +170,9 @@ def neox_config(data: Mapping[str, Json]) -> JsonObject | None:
         # NeoX reads `precision` and writes the block itself; bf16 goes into `deepspeed_extra_args`
         # (calculate_derived).
         config["optimizer"] = None
+    if isinstance(config["fp16"], dict):
+        # NeoX reads the type itself: megatron/neox_arguments/arguments.py:NeoXArgs.calculate_derived.
+        config["fp16"] = {key: value for key, value in config["fp16"].items() if key != "type"}
     precision = settings.get("precision")
     extra = settings.get("deepspeed_extra_args")
     extra = dict(extra) if isinstance(extra, Mapping) else {}
@@ -242,45 +247,71 @@ def _batch_triplet(config: Mapping[str, Json], ranks: int | None) -> tuple[Json,
 # those of OpenRLHF 0.8 cli/train_sft.py.
 
 
-def openrlhf_config(flags: Mapping[str, Json]) -> JsonObject:
-    """The config of an OpenRLHF job from its parsed flags; flags with unknown values keep OpenRLHF's defaults."""
+def openrlhf_config(flags: Mapping[str, Json | Unknown]) -> JsonObject:
+    """The config of an OpenRLHF job from its parsed flags.
 
-    def flag(default: Json, *names: str) -> Json:
+    A flag whose value only a run shows is `UNKNOWN`, and so is each key of the config that depends on it.
+    """
+
+    def flag(default: Json | Unknown, *names: str) -> Any:
         return next((flags[name] for name in names if flags.get(name) is not None), default)
 
+    def choice(condition: Any, if_true: Json, if_false: Json) -> Any:
+        return UNKNOWN if condition is UNKNOWN else if_true if condition else if_false
+
+    def is_dtype(name: str) -> Any:
+        return UNKNOWN if dtype is UNKNOWN else dtype == name
+
     stage = flag(2, "ds.zero_stage", "zero_stage")
-    dtype = flag("bf16", "ds.param_dtype", "param_dtype")
+    dtype = flag(_default_dtype(flags), "ds.param_dtype", "param_dtype")
     ring_size = flag(1, "ds.ring_attn_size", "ring_attn_size")
     tensor_size = flag(1, "ds.tensor_parallel_size", "ds_tensor_parallel_size")
     zero: JsonObject = {
         "stage": stage,
         "offload_param": {"device": "none"},
         "offload_optimizer": {
-            "device": "cpu" if flag(False, "ds.adam_offload", "adam_offload") else "none",
+            "device": choice(flag(False, "ds.adam_offload", "adam_offload"), "cpu", "none"),
             "pin_memory": True,
         },
         "zero_hpz_partition_size": flag(1, "ds.zpg", "zpg"),
     }
-    if flag(False, "ds.overlap_comm", "overlap_comm"):
-        zero |= {"overlap_comm": True, "contiguous_gradients": True}
+    overlap_comm = flag(False, "ds.overlap_comm", "overlap_comm")
+    if overlap_comm:
+        zero |= {key: choice(overlap_comm, True, None) for key in ("overlap_comm", "contiguous_gradients")}
     if stage == 3:
         zero["reduce_scatter"] = True
     config: JsonObject = {
         "zero_optimization": zero,
-        "bf16": {"enabled": dtype == "bf16"},
-        "fp16": {"enabled": dtype == "fp16"},
+        "bf16": {"enabled": is_dtype("bf16")},
+        "fp16": {"enabled": is_dtype("fp16")},
         "gradient_clipping": flag(1.0, "max_norm", "adam.max_norm"),
     }
     if tensor_size != 1:
         config["tensor_parallel"] = {"autotp_size": tensor_size}
-    batch = flag(None, "train.batch_size", "train_batch_size")
-    micro = flag(None, "train.micro_batch_size", "micro_train_batch_size")
-    if flag(False, "train.dynamic_batch_enable", "use_dynamic_batch"):
+    if (dynamic := flag(False, "train.dynamic_batch_enable", "use_dynamic_batch")) is True:
         return config | {"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 1}
-    if micro is not None:
-        config["train_micro_batch_size_per_gpu"] = micro
+    batch = flag(_OPENRLHF_BATCH, "train.batch_size", "train_batch_size")
+    # The default of the micro batch differs between the commands and releases: 1, 4 or 8.
+    micro = flag(UNKNOWN, "train.micro_batch_size", "micro_train_batch_size")
     # Ring-attention and tensor-parallel ranks share samples, but DeepSpeed divides the batch by all ranks:
     # get_ds_train_config multiplies it to compensate.
-    if batch is not None and all(type(each) is int for each in (batch, ring_size, tensor_size)):
-        config["train_batch_size"] = batch * ring_size * tensor_size
-    return config
+    are_known = dynamic is False and all(type(each) is int for each in (batch, ring_size, tensor_size))
+    return config | {
+        "train_batch_size": batch * ring_size * tensor_size if are_known else UNKNOWN,
+        "train_micro_batch_size_per_gpu": micro if dynamic is False else UNKNOWN,
+    }
+
+
+_OPENRLHF_BATCH = 128
+"""Default of `--train_batch_size` in all commands: cli/train_sft.py and the others, 0.2 to 0.11."""
+
+
+def _default_dtype(flags: Mapping[str, Json | Unknown]) -> Json | Unknown:
+    """The dtype without `--param_dtype`: bf16 since 0.9, which renamed the flags; fp32 without `--bf16` before.
+
+    The spelling of the other flags shows the release; without any of them it is unknown.
+    """
+    if flags.get("bf16") is not None:
+        return choose if (choose := flags["bf16"]) is UNKNOWN else "bf16" if choose else "fp32"
+    is_new = any(name.startswith(("ds.", "train.", "actor.", "data.")) for name in flags)
+    return "bf16" if is_new else UNKNOWN

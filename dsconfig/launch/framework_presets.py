@@ -12,13 +12,15 @@ from dsconfig.core.json_types import Json, JsonObject
 
 PRESET = "preset"
 """Value of `Format.builds` for a job whose config is a preset."""
-_NAME = r"zero([0-3])(_offload)?"
+_NAME = r"(?:default-)?zero([0-3])([-_]offload)?"
+"""Names of ms-swift 4 and TRL; `default-zero3` and `zero3-offload` are those of ms-swift 1 and 2 (swift/llm/utils/
+argument.py:SftArguments)."""
 
 
 def program_preset(program: str, name: str) -> JsonObject | None:
     """The config, or the Accelerate launch file, that a program has under a name; None for any other name."""
     match = re.fullmatch(_NAME, name)
-    if match is None:
+    if match is None or (program == "TRL" and "-" in name):
         return None
     stage, is_offloaded = int(match[1]), match[2] is not None
     if program == "ms-swift" and not (is_offloaded and stage < 2):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice, pairwise, takewhile
 
 from dsconfig.core.json_types import Json, NamedTuple
@@ -71,6 +71,14 @@ class Command(NamedTuple):
     """The launcher with its own flags; None if dsconfig does not know it."""
     argument_file: str = ""
     """File with the arguments of its program, as written: `llamafactory-cli train x.yaml`, `--config x.yaml`."""
+    may_have_more_flags: bool = False
+    """Whether a variable that only a run shows may hold further flags of its program: `train.py $EXTRA_ARGS`."""
+
+    @property
+    def has_own_config_flag(self) -> bool:
+        """Whether a flag of the program's own names the config, if the file there is one."""
+        name = self.flag.removeprefix("--").replace("-", "_")
+        return bool(self.path) and self.flag.startswith("--") and name not in CONFIG_FLAGS
 
 
 def commands_in(shell: Shell) -> Iterator[Command]:
@@ -90,6 +98,8 @@ def _command(shell: ShellCommand, script: Shell) -> Command | None:
     config_flag = next(
         (config_flag for config_flag in CONFIG_FLAGS if _names_config(config_flag, flags, words, program)), ""
     )
+    if not config_flag and program is None:
+        config_flag = next(filter(partial(_may_name_config, flags), flags), "")
     if (
         not config_flag
         and not (program is not None and program.builds)
@@ -97,10 +107,25 @@ def _command(shell: ShellCommand, script: Shell) -> Command | None:
         and not _argument_file(words, flags)
     ):
         return None
-    consumer = CONFIG_FLAGS.get(config_flag, "accelerate")
+    consumer = CONFIG_FLAGS.get(config_flag, "deepspeed" if config_flag else "accelerate")
     if program is not None and config_flag in ("deepspeed", "accelerate_config", ""):
         consumer = program.reader
     return _command_of(shell, script, flags, config_flag, consumer, program)
+
+
+def _may_name_config(flags: Mapping[str, Json], name: str) -> bool:
+    """Whether a flag of a program's own, such as `--ds_config_path`, may name a config; its file must show it."""
+    value = flags[name]
+    return (
+        isinstance(value, str)
+        and value.endswith(_JSON_SUFFIXES)
+        and "$" not in value
+        and _OWN_CONFIG_FLAG.fullmatch(name) is not None
+    )
+
+
+_OWN_CONFIG_FLAG = re.compile(r"(?:\w+[_.])?(?:ds|deepspeed|deep_speed|zero)(?:_\w+)?")
+_JSON_SUFFIXES = (".json", ".hjson", ".jsonc")
 
 
 def program_commands_in(shell: Shell) -> Iterator[Command]:
@@ -145,7 +170,20 @@ def _command_of(
         _program_file(words),
         launcher_call(words, shell.variables),
         _argument_file(words, flags),
+        _may_have_more_flags(words),
     )
+
+
+def _may_have_more_flags(words: tuple[str, ...]) -> bool:
+    """Whether a word behind the program, and not the value of a flag, is a variable without a known value."""
+    program = _program_file(words)
+    start = words.index(program) if program in words else 0
+    return any(
+        _VARIABLE.fullmatch(word) and not last.startswith("--") for last, word in pairwise(words[start:])
+    )
+
+
+_VARIABLE = re.compile(r"\$(?:\w+|[@*]|\{[^{}]*\})")
 
 
 def _argument_file(words: tuple[str, ...], flags: Mapping[str, Json]) -> str:

@@ -88,6 +88,8 @@ class Format(NamedTuple):
     """Which function builds the config if none is named; see `config_synthesis` and `script_jobs`."""
     built_from: str = ""
     """Key that stands for a built config in messages."""
+    fork: tuple[str, str] | None = None
+    """The fork of DeepSpeed that this program installs, and the newest release on which it is based."""
 
 
 # One row per format. Accelerate's own launch file has a module of its own:
@@ -156,6 +158,9 @@ FORMATS: tuple[Format, ...] = (
         config=("deepspeed",),
         source="ms-swift arguments/sft_args.py:SftArguments._init_deepspeed",
         preset="swift/config/{}.json",
+        arguments={
+            "batch_size": "per_device_train_batch_size"
+        },  # ms-swift 1 and 2: swift/llm/utils/argument.py
         writes=(
             WriteRule("zero_hpz_partition_size", "zero_optimization.zero_hpz_partition_size"),
             WriteRule("deepspeed_autotp_size", "tensor_parallel.autotp_size"),
@@ -257,6 +262,8 @@ FORMATS: tuple[Format, ...] = (
         source="gpt-neox megatron/neox_arguments/arguments.py:NeoXArgs.deepspeed_config",
         builds="neox",
         built_from="train_micro_batch_size_per_gpu",
+        # gpt-neox requirements/requirements.txt; DeeperSpeed version.txt: 0.3.15, 0.12.4, and 0.16.5 since 2025
+        fork=("DeeperSpeed", "0.16.5"),
     ),
     Format(
         "SkyPilot",
@@ -358,7 +365,8 @@ FORMATS: tuple[Format, ...] = (
         signs=(
             ("deepspeed", "output_dir"),
             ("deepspeed", "per_device_train_batch_size"),
-            ("deepspeed", "learning_rate", "gradient_accumulation_steps"),
+            # A path. With a config below the key, these two are arguments of any training loop.
+            ("deepspeed~.", "learning_rate", "gradient_accumulation_steps"),
         ),
         config=("deepspeed",),
         source="transformers hf_argparser.py:HfArgumentParser.parse_dict",

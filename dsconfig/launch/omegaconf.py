@@ -15,6 +15,7 @@ from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple
 from dsconfig.document import Document, read_dict, read_file
 from dsconfig.document.tree import UNKNOWN
 from dsconfig.job.detect_consumer import consumer_of_content
+from dsconfig.launch.config_references import program_texts
 from dsconfig.launch.framework_configs import lightning_config
 from dsconfig.launch.launch_file_formats import FORMATS, Format
 from dsconfig.launch.launched_job import LaunchedJob
@@ -38,15 +39,15 @@ _CONFIG_NAMES = frozenset(("deepspeed", "ds_config", "deepspeed_config", "deepsp
 
 
 def with_interpolations(document: Document, root: Json = None, base: KeyPath = ()) -> Document:
-    """The document with its interpolations resolved; a value that only a run shows is unknown.
+    """The document with OmegaConf's numbers (`5e8`) and its interpolations resolved; what a run decides is unknown.
 
     `root`: the composed data to which the document belongs at `base`; None: the document itself.
     """
-    if "${" not in document.text:
-        return document
     value = parse_exponents(document.value())
     if not isinstance(value, dict):
         return document
+    if "${" not in document.text:
+        return document.with_value(value)
     data = value if root is None else parse_exponents(root)
     try:
         return document.with_value(_resolve(value, data, base, 0, Budget(_MAX_VALUES)))
@@ -115,15 +116,16 @@ def _compose(launch: Document, data: JsonObject) -> _Composed:
     for entry in entries[:_MAX_FILES]:
         if entry == "_self_":
             composed, has_own = _merge(composed, root_values), True
-        elif isinstance(entry, dict):
-            for group, choice in entry.items():
-                if isinstance(choice, str) and (part := _group_file(launch, str(group), choice)) is not None:
-                    path, document = part
-                    files.append(part)
-                    nested = _without_defaults(document.value())
-                    for key in reversed(path):
-                        nested = {str(key): nested}
-                    composed = _merge(composed, nested)
+            continue
+        # A plain name is a file of the same group, such as `default.yaml` beside `deepspeed.yaml`.
+        for group, choice in (entry if isinstance(entry, dict) else {"": entry}).items():
+            if isinstance(choice, str) and (part := _group_file(launch, str(group), choice)) is not None:
+                path, document = part
+                files.append(part)
+                nested = _without_defaults(document.value())
+                for key in reversed(path):
+                    nested = {str(key): nested}
+                composed = _merge(composed, nested)
     return _Composed(composed if has_own else _merge(composed, root_values), tuple(files))
 
 
@@ -131,13 +133,14 @@ def _group_file(launch: Document, group: str, choice: str) -> tuple[KeyPath, Doc
     """The file of a choice and the path at which it is placed: `- strategy@trainer.strategy: deepspeed`."""
     group = group.removeprefix("override ").removeprefix("optional ").strip().lstrip("/")
     group, _, package = group.partition("@")
-    lookup = search(os.path.join(group, choice.removesuffix(".yaml") + ".yaml"), launch.name)
+    folder = group or os.path.dirname(launch.name)
+    lookup = search(os.path.join(folder, choice.removesuffix(".yaml") + ".yaml"), launch.name)
     if lookup.path is None:
         return None
     document = read_file(lookup.path)
     if package == "_global_" or re.match(r"\s*#\s*@package\s+_global_", document.text):
         return (), document
-    return tuple((package or group.replace("/", ".")).split(".")), document
+    return tuple(part for part in (package or group.replace("/", ".")).split(".") if part), document
 
 
 def _without_defaults(value: Json) -> Json:
@@ -236,7 +239,8 @@ def _config_job(launch: Document, composed: _Composed, path: KeyPath) -> Launche
     document = host if not inner else host.subdocument(inner)
     if document is None:
         return None
-    document = with_interpolations(document, composed.data, path)
+    if "${" in host.text or _may_be_read_by_omegaconf(host):
+        document = with_interpolations(document, composed.data, path)
     job_format = OMEGACONF._replace(reader=consumer_of_content(document.value()).name)
     job = LaunchedJob(job_format, host, key, ".".join(map(str, inner)), document, None, None, None)
     if host is launch:
@@ -246,6 +250,24 @@ def _config_job(launch: Document, composed: _Composed, path: KeyPath) -> Launche
             launch=launch, reference=host.name, key="defaults", lookup=Lookup(host.name, (os.curdir,))
         )
     return job._replace(embedded_path=inner, started_by=launch.name)
+
+
+def _may_be_read_by_omegaconf(host: Document) -> bool:
+    """Whether OmegaConf may parse the numbers of a file: `5e8` is a number for it, and a string for PyYAML.
+
+    Only a repository whose programs load YAML with another library answers no.
+    """
+    if re.search(_PLAIN_EXPONENT, host.text) is None or host.name.startswith("<"):
+        return True
+    programs = tuple(program_texts(host.name))
+    return not any(re.search(_LOADS_YAML, each) for each in programs) or any(
+        re.search(_LOADS_WITH_OMEGACONF, each) for each in programs
+    )
+
+
+_PLAIN_EXPONENT = r":\s*[-+]?\d+[eE]\d"
+_LOADS_YAML = rb"\b(?:import|from) (?:yaml|ruamel)\b"
+_LOADS_WITH_OMEGACONF = rb"\b(?:[Oo]mega[Cc]onf|hydra)\b"
 
 
 def _strategy_job(

@@ -13,6 +13,7 @@ from time import monotonic
 
 from dsconfig.core.file_access import (
     OUTSIDE,
+    contents,
     contents_of,
     is_file,
     is_on_share,
@@ -155,6 +156,31 @@ _LAUNCH_WORDS = rb"deepspeed|DeepSpeed|llamafactory|axolotl|openrlhf|--accelerat
 def may_start_job(data: bytes) -> bool:
     """Whether a script may start a job with DeepSpeed; a search for words is far cheaper than reading commands."""
     return re.search(_LAUNCH_WORDS, data) is not None or _mentions_deepspeed(data)
+
+
+def calls_launch_script(data: bytes, path: str) -> bool:
+    """Whether a script runs another one that may start a job: `bash scripts/train.sh 8 zero3`."""
+    names = dict.fromkeys(
+        match[1].decode("latin-1") for match in islice(re.finditer(_CALLS, data), _MAX_CALLS)
+    )
+    paths = (search(name, path).path for name in names)
+    return any(may_start_job(_text_of(script)) for script in paths if script is not None)
+
+
+def _text_of(path: str) -> bytes:
+    try:
+        return contents(path, _MAX_SCRIPT)
+    except OSError:
+        return b""
+
+
+_CALLS = (
+    rb"(?m)(?:\b(?:bash|sh|source|sbatch|srun|qsub)[ \t]+(?:-[\w=-]+[ \t]+)*|^[ \t]*(?:\.[ \t]+)?)"
+    rb"[\"']?([\w./${}-]*[\w-]\.(?:sh|bash|slurm|sbatch))\b"
+)
+_MAX_CALLS = 50
+"""Most scripts named in one that are looked at."""
+_MAX_SCRIPT = 256 * 1024
 
 
 def stop_watching() -> None:
@@ -317,7 +343,7 @@ def installed_preset(pattern: str, name: str) -> str | None:
 
 def is_preset_name(name: str) -> bool:
     """Whether a word can be the name of a preset."""
-    return name.replace("_", "").isalnum()
+    return name.replace("_", "").replace("-", "").isalnum()
 
 
 def _display_folder(folder: str) -> str:

@@ -12,12 +12,13 @@ from typing import TypeAlias
 from dsconfig.core.file_access import MAX_SIZE, contents
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple, at
 from dsconfig.document import Document, read_bytes, read_dict, read_file
+from dsconfig.document.tree import UNKNOWN
 from dsconfig.job.consumers.accelerate_launch_file import BLOCK, BLOCK_KEYS, is_launch_file
 from dsconfig.job.consumers.consumer import BY_NAME
 from dsconfig.job.detect_consumer import DEEPSPEED_CONFIG_FLAGS, Reader, consumer_of_content
 from dsconfig.launch.arguments_in_code import FILLING_ARGUMENTS, arguments_in
 from dsconfig.launch.config_loaded_by_program import consumers_of_command
-from dsconfig.launch.config_references import find_consumer
+from dsconfig.launch.config_references import find_consumer, loop_consumer
 from dsconfig.launch.embedded_shell_commands import shell_text
 from dsconfig.launch.framework_configs import openrlhf_config
 from dsconfig.launch.framework_presets import PRESET, program_preset
@@ -26,6 +27,7 @@ from dsconfig.launch.launch_file_formats import SCRIPT, Format, format_of
 from dsconfig.launch.launched_job import LaunchedJob, decode_config
 from dsconfig.launch.manifest_commands import commands_of, environment_variables, expand_inputs
 from dsconfig.launch.read_passed_config import read_passed
+from dsconfig.launch.recognize_config import are_config_keys
 from dsconfig.launch.repository import Budget, SpentError, installed_preset, search, text_budget, tick
 from dsconfig.launch.shell.interpreter import Shell
 from dsconfig.launch.training_arguments import parse_value, read_arguments
@@ -106,7 +108,8 @@ def starts_job(script: Document, follow: FollowFile) -> bool:
     commands = _read_script(SCRIPT, script, None).commands
     # An Accelerate launch file may start another backend, so it has to be read.
     if any(
-        (command.path and command.flag != "--config_file") or (command.format and command.format.builds)
+        (command.path and command.flag != "--config_file" and not command.has_own_config_flag)
+        or (command.format and command.format.builds)
         for command in commands
     ):
         return True
@@ -219,7 +222,7 @@ def _job(
         command.flag,
         None,
         None,
-        read_arguments(job_format._replace(arguments_key=""), command.arguments),
+        read_arguments(_without_defaults_of_unknown_flags(job_format, command), command.arguments),
         command.world_size,
         arguments=command.arguments,
         processes=command.processes,
@@ -246,6 +249,8 @@ def _job(
         preset_format = job_format._replace(builds=PRESET)
         return job._replace(format=preset_format, document=read_dict(built, f"{launch.name}: {command.flag}"))
     lookup = search(command.path, launch.name, command.folder)
+    if command.has_own_config_flag and not (lookup.path and _is_config_at(lookup.path)):
+        return None
     # A file that the script writes replaces the one that is there today.
     if (
         lookup.path is None
@@ -263,13 +268,25 @@ def _job(
         # The command's program, if it can be read, may parse the file itself instead of passing it to a
         # Trainer.
         consumer = find_consumer(lookup.path, Reader(command.consumer, "", "script"))
-        is_deepspeed = _is_deepspeed_flag(command, document)
+        is_deepspeed = _is_deepspeed_flag(command, document) and not _has_trainer(command, launch)
         job_format = job_format._replace(
             reader="deepspeed" if is_deepspeed else consumer.name if consumer else command.consumer
         )
         if command.has_known_flags and not _trainer_arguments(command):
             job = job._replace(training_arguments=None)  # the program sets them in code
     return _with_program_consumer(job._replace(format=job_format, document=document, lookup=lookup), command)
+
+
+def _is_config_at(path: str) -> bool:
+    """Whether the file at a path has the keys of a config."""
+    data = read_bytes(contents(path), path).value()
+    return isinstance(data, dict) and are_config_keys([key for key in data if isinstance(key, str)])
+
+
+def _without_defaults_of_unknown_flags(job_format: Format, command: Command) -> Format:
+    """The format with unknown defaults if a variable of the command may hold further flags."""
+    defaults = dict.fromkeys(FILLING_ARGUMENTS) if command.may_have_more_flags else job_format.defaults
+    return job_format._replace(arguments_key="", defaults=defaults)
 
 
 def _built_job(job: LaunchedJob, command: Command) -> LaunchedJob | None:
@@ -288,7 +305,8 @@ def _built_job(job: LaunchedJob, command: Command) -> LaunchedJob | None:
 
 def _with_program_consumer(job: LaunchedJob, command: Command) -> LaunchedJob:
     """The job with the consumer to which its program passes the file of a flag."""
-    if command.format is not None or command.flag not in DEEPSPEED_CONFIG_FLAGS or job.document is None:
+    is_of_deepspeed = command.flag in DEEPSPEED_CONFIG_FLAGS or command.has_own_config_flag
+    if command.format is not None or not is_of_deepspeed or job.document is None:
         return job
     is_bare = command.arguments.get("deepspeed") is True
     consumers = consumers_of_command(
@@ -309,7 +327,14 @@ def _with_program_arguments(job: LaunchedJob, command: Command, script: ScriptSo
     program_arguments = (
         None
         if path is None
-        else arguments_in(path, job.launch.name, command.arguments, command.varying_flags)
+        else arguments_in(
+            path,
+            job.launch.name,
+            command.arguments,
+            command.varying_flags,
+            command.argument_file,
+            has_all_flags=not command.may_have_more_flags,
+        )
     )
     if program_arguments is None or (job.format.reader == "accelerate" and program_arguments.has_loop):
         if job.format.reader == "accelerate" and path is not None and _imports_trainer(path):
@@ -378,6 +403,12 @@ def _is_deepspeed_flag(command: Command, config: Document) -> bool:
     )
 
 
+def _has_trainer(command: Command, launch: Document) -> bool:
+    """Whether the program of a command shows a Trainer, and no training loop of its own."""
+    path = search(command.program_file, launch.name, command.folder).path if command.program_file else None
+    return path is not None and loop_consumer(path, tick()) == "transformers"
+
+
 def _trainer_arguments(command: Command) -> set[str]:
     """Trainer arguments of a command that fill a config."""
     return command.arguments.keys() & BY_NAME["transformers"].defaults.keys()
@@ -387,9 +418,11 @@ def _built_config(command: Command, launch: Document) -> Document | None:
     """The config that a program builds from its flags."""
     name = f"{launch.name}: {command.flag}"
     if command.format is not None and command.format.builds == "openrlhf":
-        return read_dict(
-            openrlhf_config({key: parse_value(value) for key, value in command.arguments.items()}), name
-        )
+        # A value such as `$3` is None among the arguments: only a run shows it.
+        flags = {
+            key: UNKNOWN if value is None else parse_value(value) for key, value in command.arguments.items()
+        }
+        return read_dict(openrlhf_config(flags), name)
     # `accelerate launch --use_deepspeed` without further flags: ZeRO stage 2 (commands/launch.py,
     # `--zero_stage`).
     block = {key: parse_value(value) for key, value in command.arguments.items() if key in BLOCK_KEYS}

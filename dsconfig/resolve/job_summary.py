@@ -6,7 +6,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from dsconfig.check.report import Report
+from dsconfig.core.batch_triplet import KEYS
 from dsconfig.core.job_summary import JobSummary
+from dsconfig.document.tree import unknown_paths, without_unknown
 from dsconfig.launch.launch_file_formats import SCRIPT
 from dsconfig.resolve.batch import ConfigWithoutWorldSize, unknown_world_size_error
 from dsconfig.resolve.errors import ResolveError, UnfilledError
@@ -41,6 +43,7 @@ def with_summary(report: Report, located: LocatedConfig, job: Job) -> Report:
 def summarize(located: LocatedConfig, job: Job, report: Report) -> JobSummary:
     """Summarize the job of a launch file or script."""
     assert located.job is not None
+    open_expressions = located.job.processes.open_expressions
     counts = Counter[str](diagnostic.severity for diagnostic in _all_diagnostics(report))
     program, library = located.job.format.name, _CONSUMERS[job.reader.name]
     is_same = program in (SCRIPT.name, library) or not located.program
@@ -56,12 +59,19 @@ def summarize(located: LocatedConfig, job: Job, report: Report) -> JobSummary:
         return summary._replace(why_not_checked=_why_missing(located))
     if _chooses_batch(located.job):
         return summary._replace(unknown="batch chosen at run time")
+    unknown = () if located.config is None else tuple(unknown_paths(located.config.value()))
+    is_batch_unknown = any(path[0] in _BATCH_KEYS for path in unknown)
+    if unknown and located.config is not None:
+        known = located.config.with_value(without_unknown(located.config.value()))
+        located = located._replace(config=known)
     size = launch_world_size(located, job)
     if size is None or size.ranks is None:
         unsized = ConfigWithoutWorldSize(located, job, ParallelDegrees(None, None, None, None), {})
-        formula = unknown_world_size_error(unsized, size, None).formula
-        expressions = " and ".join(f"`{word}`" for word in located.job.processes.open_expressions)
+        formula = None if is_batch_unknown else unknown_world_size_error(unsized, size, None).formula
+        expressions = " and ".join(f"`{word}`" for word in open_expressions)
         return summary._replace(unknown=expressions, formula=formula or "")
+    if is_batch_unknown:
+        return summary._replace(unknown="batch known at run time only")
     try:
         run = resolve_job(located, job, (None, None, None, None), {}, None, None)
     except UnfilledError:
@@ -72,6 +82,10 @@ def summarize(located: LocatedConfig, job: Job, report: Report) -> JobSummary:
     if not all(type(each) is int for each in batch):
         return summary
     return summary._replace(batch=batch, data_parallel_size=run.data_parallel_size)
+
+
+_BATCH_KEYS = (*KEYS, "elasticity")
+"""Keys on which the batch of a config depends."""
 
 
 def _chooses_batch(job: LaunchedJob) -> bool:

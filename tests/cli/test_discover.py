@@ -88,7 +88,7 @@ def test_a_name_that_does_not(here: Path, name: str) -> None:
         ("conf.yaml", "zero_optimization: {stage: 2}", True),
         ("deepspeed.yaml", "deepspeed_config: {zero_stage: 2}", False),
         ("ds_config.json", '{"compilerOptions": {}, "include": [], "exclude": []}', False),
-        ("neox.yml", NEOX, False),
+        ("neox.yml", NEOX, True),
         ("exp.json", '{"name": "z0_gas1", "ds_config": {"zero_optimization": {}}, "num_gpus": 8}', False),
         ("deepspeed/autotuning/config_templates/template_zero2.json", CONFIG, False),
         ("autotuning_results/z0_gas1/ds_config.json", CONFIG, False),

@@ -205,3 +205,37 @@ def test_a_program_with_a_trainer_and_an_accelerator(
     Path("run.sh").write_text("accelerate launch --config_file acc.yaml t.py --output_dir o\n")
     main(["check", "run.sh"])
     assert capsys.readouterr().out.count("error[") == count
+
+
+INITIALIZE = (
+    "import argparse, deepspeed\np = argparse.ArgumentParser()\np.add_argument('--ds_cfg_path')\na = p.parse_args()\n"
+    "deepspeed.initialize(model=m, optimizer=o, config_params=a.ds_cfg_path)\n"
+)
+
+
+def test_a_flag_of_the_program_names_the_config(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t.py").write_text(INITIALIZE)
+    Path("ds.json").write_text(json.dumps({"train_batch_size": 32, "zero_optimization": {"stage": 1}}))
+    Path("other.json").write_text("{}")
+    command = "torchrun --nproc_per_node 4 t.py --ds_cfg_path"
+    Path("run.sh").write_text(f"# deepspeed\n{command} ds.json\n{command} other.json\n{command} none.json\n")
+    assert list(lines(capsys)) == [
+        "run.sh:2: DeepSpeed with ds.json, 4 ranks, batch 32 = 8 × 1 × 4, no problems found"
+    ]
+
+
+def test_a_script_that_starts_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("ds.json").write_text(json.dumps({"train_batch_size": 32, "zero_optimization": {"stage": 1}}))
+    Path("train.sh").write_text("deepspeed --num_gpus $1 t.py --deepspeed_config ds.json\n")
+    Path("eight.sh").write_text("GPUS=8\nbash train.sh $GPUS\n")
+    Path("other.sh").write_text("bash missing.sh 4\n")
+    assert list(lines(capsys, "eight.sh")) == [
+        "eight.sh:2: DeepSpeed with ds.json, 8 ranks, batch 32 = 4 × 1 × 8, no problems found"
+    ]
+    assert not list(lines(capsys, "other.sh"))

@@ -81,7 +81,7 @@ def test_pipeline_of_no_stages_is_none() -> None:
 
 @pytest.mark.parametrize("flags", ["--ds_tensor_parallel_size 2", "--ds.tensor_parallel_size 2"])
 def test_openrlhf_multiplies_the_batch_instead(flags: str) -> None:
-    command = "deepspeed --num_gpus 8 --module openrlhf.cli.train_sft --train_batch_size 64"
+    command = "deepspeed --num_gpus 8 --module openrlhf.cli.train_sft --bf16 --train_batch_size 64"
     run = resolve(script(f"{command} --micro_train_batch_size 4 {flags} --ring_attn_size 2"), target="0.19.8")
     assert (run.triplet, run.data_parallel_size) == ((256, 4, 8), 8)
     assert run.config["tensor_parallel"] == {"autotp_size": 2}

@@ -232,3 +232,54 @@ def test_a_recipe_of_several_programs_has_what_they_agree_on(config: Path) -> No
     Path("train.py").write_text(PARSE.format("SFTConfig"))
     Path("tune.py").write_text(PARSE.format("DPOConfig"))
     assert filled(resolve(config, world_size=4)) == (8, 2, True, None)
+
+
+FIXED = {
+    "train_micro_batch_size_per_gpu": 1,
+    "gradient_accumulation_steps": 4,
+    "bf16": {"enabled": True},
+    "zero_optimization": {"stage": 2},
+}
+HF = "from transformers import HfArgumentParser, TrainingArguments\nHfArgumentParser(TrainingArguments)\n"
+IN_CODE = (
+    "import argparse\nfrom transformers import TrainingArguments\np = argparse.ArgumentParser()\n"
+    "p.add_argument('--micro', type=int, default=8)\na = p.parse_args()\n"
+    "TrainingArguments('o', per_device_train_batch_size=a.micro, gradient_accumulation_steps=4, bf16=True)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "is_compared"),
+    [
+        ("$EXTRA", False),
+        ('"$@"', False),
+        ('"${EXTRA[@]}"', False),
+        ("$CONFIG --seed 1", False),
+        ("--seed 1 ${ARGS}", False),
+        ("--seed $SEED", True),
+    ],
+)
+@pytest.mark.parametrize("program", [HF, IN_CODE])
+def test_a_variable_may_hold_further_flags(config: Path, program: str, words: str, is_compared: bool) -> None:
+    config.write_text(json.dumps(FIXED))
+    launched(program, words)
+    assert {each.code for each in check("ds.json")} == ({"DSC809"} if is_compared else set())
+
+
+@pytest.mark.parametrize("bf16", ["true", "false"])
+@pytest.mark.parametrize("parser", ["HfArgumentParser", "H4ArgumentParser"])
+def test_a_file_of_arguments_behind_the_program(config: Path, parser: str, bf16: str) -> None:
+    config.write_text(json.dumps(FIXED))
+    arguments = "per_device_train_batch_size: 1\ngradient_accumulation_steps: 4\n"
+    Path("args.yaml").write_text(f"{arguments}bf16: {bf16}\n")
+    Path("train.py").write_text(HF.replace("HfArgumentParser", parser))
+    launch = {"deepspeed_config_file": "ds.json"}
+    Path("acc.yaml").write_text(json.dumps({"distributed_type": "DEEPSPEED", "deepspeed_config": launch}))
+    Path("run.sh").write_text("accelerate launch --config_file acc.yaml train.py args.yaml\n")
+    assert [each.dotted for each in check("ds.json")] == (["bf16.enabled"] if bf16 == "false" else [])
+
+
+def test_betas_of_which_one_is_unknown(config: Path) -> None:
+    config.write_text(json.dumps({**AUTO, "optimizer": {"type": "AdamW", "params": {"betas": [0.9, 0.95]}}}))
+    launched(HF, "--adam_beta1 $BETA")
+    assert "DSC809" not in {each.code for each in check("ds.json")}

@@ -104,3 +104,27 @@ def test_a_strategy_without_a_config(text: str) -> None:
 )
 def test_other_files(text: str) -> None:
     assert check(write("conf/main.yaml", text)).why_not_config
+
+
+@pytest.mark.parametrize(
+    ("program", "is_number"),
+    [("", True), ("from omegaconf import OmegaConf\nimport yaml\n", True), ("import yaml\n", False)],
+)
+def test_exponents_are_numbers_for_omegaconf_only(program: str, is_number: bool) -> None:
+    write("train.py", f"import deepspeed\n{program}")
+    name = write(
+        "conf/main.yaml",
+        "lr: 1.0\ndeepspeed:\n  train_batch_size: 8\n  zero_optimization: {stage: 2, reduce_bucket_size: 5e8}\n"
+        "learning_rate: 1e-4\ngradient_accumulation_steps: 2\n",
+    )
+    report = check(name)
+    assert report.reader.name == "deepspeed", "arguments of a training loop, not of a Trainer"
+    assert ("DSC115" in {each.code for each in report}) != is_number
+
+
+def test_a_group_file_with_the_default_of_its_group(capsys: pytest.CaptureFixture[str]) -> None:
+    write("default.yaml", "devices: 16\n")
+    write("conf/trainer/default.yaml", "_target_: lightning.pytorch.Trainer\ndevices: 1\n")
+    write("conf/trainer/ds.yaml", "defaults:\n  - default\ndevices: 3\nstrategy: deepspeed_stage_2\n")
+    main(["check", "."])
+    assert "conf/trainer/ds.yaml: Lightning, 3 ranks" in capsys.readouterr().out

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from dsconfig import check, resolve
+from dsconfig import ResolveError, check, resolve
 from dsconfig.cli import main
 from tests.launches import AUTO, COMMANDS, JOBS, launch
 
@@ -254,3 +254,37 @@ def test_variables_of_manifests(project: Path, job: dict[str, Any], size: int) -
     report = check(launch(project, job))
     assert [child.name for child in report.children] == ["ds/z.json"]
     assert report.children[0].world_size == size
+
+
+def test_flags_of_openrlhf_with_unknown_values(project: Path) -> None:
+    command = "ZERO=$1\ndeepspeed --num_gpus 8 --module openrlhf.cli.train_rm --zero_stage $ZERO "
+    (project / "run.sh").write_text(f"{command} --train_batch_size $2 --micro_train_batch_size $3 --bf16\n")
+    assert not check("run.sh").diagnostics, "neither a missing batch size nor stage 2"
+    with pytest.raises(ResolveError, match="only known at run time"):
+        resolve("run.sh")
+    (project / "train.sh").write_text("sh ./run.sh 3 64 4\n")
+    run = resolve("train.sh")
+    assert (run.triplet, run.config["zero_optimization"]["stage"]) == ((64, 4, 2), 3)
+    # Without the flags the batch is OpenRLHF's default, and the micro batch differs between its commands.
+    (project / "run.sh").write_text(f"{command} --bf16\n")
+    assert not check("run.sh").diagnostics
+
+
+def test_preset_names_of_older_ms_swift(project: Path) -> None:
+    flags = "--sft_type full --batch_size 4 --gradient_accumulation_steps 8"
+    (project / "run.sh").write_text(
+        f"NPROC_PER_NODE=3 swift sft --model_type a {flags} --deepspeed default-zero3"
+    )
+    run = resolve("run.sh")
+    assert (run.triplet, run.config["zero_optimization"]["stage"]) == ((96, 4, 8), 3)
+
+
+@pytest.mark.parametrize(("pin", "release"), [("", "0.16.5"), ("deepspeed==0.19.8\n", "0.19.8")])
+def test_neox_is_checked_against_the_base_of_its_fork(project: Path, pin: str, release: str) -> None:
+    (project / "requirements.txt").write_text(f"torch\n{pin}")
+    job = {**JOBS["GPT-NeoX"], "fp16": {"fp16": True, "enabled": True, "type": "fp16"}}
+    path = launch(project, job)
+    report = check(path)
+    assert report.target.releases == (release,)
+    severity = "error" if pin else "warning"
+    assert [(each.code, each.severity) for each in report] == [("DSC107", severity)]

@@ -155,6 +155,7 @@ def fill_from_arguments(filling: Filling, ranks: int | None) -> None:
         args.positive_integer("gradient_accumulation_steps"),
     )
     learning_rate = args.number("learning_rate")
+    betas: list[Json] = [args.number("adam_beta1"), args.number("adam_beta2")]
     fp16, bf16 = args.flag("fp16", "fp16_full_eval"), args.flag("bf16", "bf16_full_eval")
     finds_batch_size = bool(args.flag("auto_find_batch_size")) and filling.consumer.does("find_batch")
     for key, value in (
@@ -163,7 +164,7 @@ def fill_from_arguments(filling: Filling, ranks: int | None) -> None:
         (TRAIN, ranks * micro * steps if ranks and micro and steps else None),
         ("gradient_clipping", args.number("max_grad_norm")),
         ("optimizer.params.lr", learning_rate),
-        ("optimizer.params.betas", [args.number("adam_beta1"), args.number("adam_beta2")]),
+        ("optimizer.params.betas", None if None in betas else betas),
         ("optimizer.params.eps", args.number("adam_epsilon")),
         ("optimizer.params.weight_decay", args.number("weight_decay")),
         ("scheduler.params.warmup_min_lr", 0),

@@ -351,7 +351,7 @@ class Lexer:
             return self._parameter(part, variables)
         name = part[1:]
         if name in ("@", "*"):
-            return list(variables.get("@", ()))
+            return list(variables.get("@", (part,)))
         if (values := self._values(name, variables)) is not None:
             return list(values[:1])
         # The script's directory is unknown; `.` keeps `$PWD/ds.json` relative.
@@ -378,7 +378,7 @@ class Lexer:
         if match["sign"] is not None:
             return self._with_default(part, match, values, variables)
         if values is None:
-            return ["."] if name == "PWD" and not index else [] if name == "@" else [part]
+            return ["."] if name == "PWD" and not index else [part]
         if match["slice"] is not None:
             values = self._slice(values, match["slice"], variables, is_array=index in ("@", "*"))
             return [part] if values is None else list(values)
