@@ -153,7 +153,7 @@ def _report(
 
         unknown, overwrite = unknown_in(document), with_unknown(document, overwrite)
         program_notes = notes_of(document)
-    elif document.format == "yaml" or document.is_data:
+    elif document.has_unknown_values:
         unknown = frozenset(unknown_paths(document.value()))
     source = EvaluatedDocument(
         document, reader.spec, size, span, job.training_arguments, reader.facts, kind, unknown, overwrite

@@ -52,8 +52,8 @@ class Document:
     """
 
     __slots__ = (
-        "_index", "_json", "_lines", "_tree", "_value", "cell", "embedded_at", "format", "is_data", "name",
-        "reread", "text",
+        "_index", "_json", "_lines", "_tree", "_value", "cell", "embedded_at", "format", "has_unknown_values",
+        "is_data", "name", "reread", "text",
     )  # fmt: skip
 
     def __init__(
@@ -77,6 +77,8 @@ class Document:
         """Function that finds the same config in an edited text of a program; it raises `ValueError` without one."""
         self.cell: Cell | None = None
         """Cell of a notebook whose source the text is."""
+        self.has_unknown_values = is_data or format == "yaml"
+        """Whether values may be `UNKNOWN`: flags and variables of a script, interpolations of OmegaConf."""
         self._json: object = _NOT_PARSED
         self._lines: list[int] = []
         self._index: dict[int, dict[str, int]] = {}

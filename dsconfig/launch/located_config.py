@@ -365,8 +365,10 @@ def _location_mapper(job: LaunchedJob) -> Callable[[Location | None, KeyPath], L
     if config is None or config.is_data:
         has_same_keys = job.format.builds == _KEYS_AT_ROOT
         return lambda _, path: (has_same_keys and _location_of_key(launch, path)) or reference_location
+    from dsconfig.launch.embedded_text_offsets import character_offsets
+
     span = Span(0, len(launch.text)) if job.embedded_path is None else launch.span(job.embedded_path)
-    offsets = _character_offsets(launch, span, config.text)
+    offsets = character_offsets(launch, span, config.text)
 
     def map_location(at: Location | None, _: KeyPath) -> Location | None:
         if at is None or not offsets:
@@ -409,23 +411,6 @@ def _prefix_operation(step: Operation, base: KeyPath) -> Operation:
     if isinstance(step, Move):
         return Move((*base, *step.path), (*base, *step.to))
     return step._replace(path=(*base, *step.path))
-
-
-def _character_offsets(launch: Document, span: Span, text: str) -> list[int]:
-    """Offset in the launch file of each character of the text and of its end; empty if the texts differ."""
-    start = launch.text.find(text, *span)
-    if start >= 0:
-        return list(range(start, start + len(text) + 1))
-    lines = launch.text[span.start : span.end].splitlines(keepends=True)[1:]  # below the `|`
-    indent = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
-    at = span.start + launch.text[span.start :].find("\n") + 1
-    offsets: list[int] = []
-    for line in lines:
-        offsets += range(at + min(indent, len(line) - 1), at + len(line))
-        at += len(line)
-    with_end = [*offsets, at]
-    is_same = "".join(launch.text[each] for each in offsets).rstrip() == text.rstrip()
-    return with_end if is_same and len(with_end) > len(text.rstrip()) else []
 
 
 # -- from the config to the host: edited texts -------------------------------------------------------------

@@ -22,6 +22,7 @@ from dsconfig.launch.config_references import find_consumer, loop_consumer
 from dsconfig.launch.embedded_shell_commands import shell_text
 from dsconfig.launch.framework_configs import openrlhf_config
 from dsconfig.launch.framework_presets import PRESET, program_preset
+from dsconfig.launch.here_document import read_with_variables
 from dsconfig.launch.job_command import ArgumentsAtRanks, Command, ScriptSource, commands_in, script_source
 from dsconfig.launch.launch_file_formats import SCRIPT, Format, format_of
 from dsconfig.launch.launched_job import LaunchedJob, decode_config
@@ -464,5 +465,5 @@ def _written_by_script(name: str, shell: Shell, launch: Document) -> Document | 
     else:
         return None
     if _UNEXPANDED.search(text) and not is_literal:
-        return None
+        return read_with_variables(text, f"{launch.name}: {name}")
     return read_bytes(text.encode("utf-8", "replace"), f"{launch.name}: {name}")

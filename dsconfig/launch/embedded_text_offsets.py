@@ -1,0 +1,74 @@
+"""Offsets in a launch file of the characters of a config that is part of its text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+
+from dsconfig.document import Document, Span
+from dsconfig.launch.here_document import SUBSTITUTION
+from dsconfig.launch.launch_file_formats import is_script
+
+_START = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1[^\n]*\n")
+_MAX_DOCUMENTS = 50
+
+
+def character_offsets(launch: Document, span: Span, text: str) -> list[int]:
+    """Offset in the launch file of each character of the text and of its end; empty if the texts differ."""
+    start = launch.text.find(text, *span)
+    if start >= 0:
+        return list(range(start, start + len(text) + 1))
+    if is_script(launch.name):
+        return _offsets_in_script(launch.text, text)
+    lines = launch.text[span.start : span.end].splitlines(keepends=True)[1:]  # below the `|`
+    indent = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
+    at = span.start + launch.text[span.start :].find("\n") + 1
+    offsets: list[int] = []
+    for line in lines:
+        offsets += range(at + min(indent, len(line) - 1), at + len(line))
+        at += len(line)
+    with_end = [*offsets, at]
+    is_same = "".join(launch.text[each] for each in offsets).rstrip() == text.rstrip()
+    return with_end if is_same and len(with_end) > len(text.rstrip()) else []
+
+
+def _offsets_in_script(script: str, text: str) -> list[int]:
+    """Return the offset in a script of each character of a text that it writes, and of its end.
+
+    The text is a here-document of the script with its variables expanded; the characters of a value have the span
+    of its variable. Empty if no here-document gives the text, or several do.
+    """
+    aligned = [each for each in (_align(script, body, text) for body in _bodies(script)) if each]
+    return aligned[0] if len(aligned) == 1 else []
+
+
+def _bodies(script: str) -> Iterator[Span]:
+    """Yield the spans of the here-documents of a script."""
+    for match in islice(_START.finditer(script), _MAX_DOCUMENTS):
+        end = re.compile(rf"^\t*{match[2]}$", re.MULTILINE).search(script, match.end())
+        if end is not None:
+            yield Span(match.end(), end.start())
+
+
+def _align(script: str, body: Span, text: str) -> list[int]:
+    """Return the offset in the script of each character of a text; empty if the body does not expand to it."""
+    offsets: list[int] = []
+    position = body.start
+    pending: Span | None = None
+    for match in [*SUBSTITUTION.finditer(script, *body), None]:
+        literal = script[position : body.end if match is None else match.start()]
+        at = (
+            text.find(literal, len(offsets))
+            if match is not None or pending is None
+            else len(text) - len(literal)
+        )
+        if at < len(offsets) or not text.startswith(literal, at) or (pending is None and at > len(offsets)):
+            return []
+        if pending is not None:
+            count = at - len(offsets)
+            offsets += [pending.start] * (count - 1) + [pending.end - 1] * (count > 0)
+        offsets += range(position, position + len(literal))
+        if match is not None:
+            pending, position = Span(*match.span()), match.end()
+    return [*offsets, body.end] if len(offsets) == len(text) else []
