@@ -198,8 +198,9 @@ def test_host_that_cannot_be_written_to(cluster: MakeCluster) -> None:
     Process.send(pid, signal.SIGKILL)
     job.wait_for_step(3, world=1, round_=2)
     assert job.finish() == [0, 138]
-    message = victim.text().splitlines()[-1]
-    assert message.startswith("dsconfig: error: this host failed: [Errno 2] No such file")
+    # torch 2.15 may report leaks of its own bindings after the agent's last line.
+    lines = victim.text().splitlines()
+    assert any(line.startswith("dsconfig: error: this host failed: [Errno 2] No such file") for line in lines)
     job.assert_clean(batch=16)
 
 
