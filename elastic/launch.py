@@ -42,7 +42,7 @@ _UNLIMITED = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class NodeLaunch:
+class Launch:
     """Parameters of one node of a job."""
 
     job: Job
@@ -69,7 +69,7 @@ class NodeLaunch:
     """File of this node's events; `None`: one in a temporary directory."""
 
 
-def launch(node: NodeLaunch, command: Sequence[str], *, bare: bool = False) -> None:
+def launch(node: Launch, command: Sequence[str], *, bare: bool = False) -> None:
     """Run `command` (a script and its arguments) on this node until the job ends; return on success.
 
     `bare` runs the command itself instead of `python -m elastic.worker`.  Raises an `AgentError`,
@@ -93,7 +93,7 @@ def worker_arguments(command: Sequence[str]) -> list[str]:
     return ["-u", "-m", "elastic.worker", *command]
 
 
-def _config(node: NodeLaunch, handlers: list[PlanRendezvous]) -> LaunchConfig:
+def _config(node: Launch, handlers: list[PlanRendezvous]) -> LaunchConfig:
     try:
         redirects, tee = Std.from_str(node.redirects), Std.from_str(node.tee)
     except ValueError as error:
@@ -117,7 +117,7 @@ def _config(node: NodeLaunch, handlers: list[PlanRendezvous]) -> LaunchConfig:
 
 def _create(params: RendezvousParameters) -> RendezvousHandler:
     """Create the handler. Torch's registry keeps one function per backend for the whole process."""
-    node: NodeLaunch = params.get("launch")
+    node: Launch = params.get("launch")
     handler = PlanRendezvous(
         node.job,
         node.settings,
@@ -174,4 +174,4 @@ def _first_line(error: ChildFailedError) -> str:
     return f"rank {rank} ended with {failure.exitcode}"
 
 
-__all__ = ["AgentError", "NodeLaunch", "SignalException", "create_handler", "launch", "worker_arguments"]
+__all__ = ["AgentError", "Launch", "SignalException", "create_handler", "launch", "worker_arguments"]
