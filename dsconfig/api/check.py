@@ -12,11 +12,13 @@ from dsconfig.check.build_job import (
     model_and_hosts,
 )
 from dsconfig.check.check import check as judge
-from dsconfig.check.report import Report
+from dsconfig.check.report import Report, combine_jobs
 from dsconfig.core.releases import Target
 from dsconfig.fix.verify_fixes import with_verified_fixes
+from dsconfig.job.job import Job
 from dsconfig.launch.config_source import ConfigSource, read
-from dsconfig.launch.located_config import locate
+from dsconfig.launch.locate_jobs import locate_jobs
+from dsconfig.launch.located_config import LocatedConfig
 
 
 def check(
@@ -31,7 +33,7 @@ def check(
     host_memory: int | None = None,
     gpus_per_node: int | None = None,
 ) -> Report:
-    """Check a config.
+    """Check a config, or each config of a script that starts several jobs; `report.jobs` are then their reports.
 
     Text is checked as DeepSpeed reads a file (Hjson, duplicate keys), a dict as DeepSpeed reads a dict. A string that
     contains a bracket, quote, line end or colon and is not the name of a file is text; any other string is a path, or
@@ -59,9 +61,13 @@ def check(
         UnknownReleaseError: the target is not a known release.
         ValueError: the consumer, the world size or a hardware size is invalid, or the model is unknown.
     """
-    located = locate(read(source))
     facts = model_and_hosts(model, host_memory, gpus_per_node)
-    job = build_job(located, job_from_arguments(target, world_size, consumer, facts, training_args, launch))
+    arguments = job_from_arguments(target, world_size, consumer, facts, training_args, launch)
+    return combine_jobs([_check_job(located, arguments) for located in locate_jobs(read(source))])
+
+
+def _check_job(located: LocatedConfig, arguments: Job) -> Report:
+    job = build_job(located, arguments)
     report = with_verified_fixes(judge(located, job))
     if located.job is None:
         return report

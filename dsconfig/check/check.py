@@ -23,9 +23,9 @@ from dsconfig.job.detect_consumer import Overwrite, Reader
 from dsconfig.job.job import Job
 from dsconfig.launch import detect_config
 from dsconfig.launch.config_overwrites import overwrite_of, overwrites
-from dsconfig.launch.find_jobs import jobs_of
 from dsconfig.launch.launch_file_formats import format_of, is_script
-from dsconfig.launch.located_config import LocatedConfig, locate, locate_job
+from dsconfig.launch.locate_jobs import locate_again, locate_jobs
+from dsconfig.launch.located_config import LocatedConfig, locate
 from dsconfig.rules import Rule
 from dsconfig.rules._batch_triplet import supported_world_sizes
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from dsconfig.core.json_types import Json, KeyPath
     from dsconfig.evaluation.rule_context import Finding
-    from dsconfig.launch.launched_job import LaunchedJob
 
 
 def check(located: LocatedConfig, job: Job) -> Report:
@@ -97,7 +96,7 @@ def recheck(report: Report, document: Document, *, is_located: bool = True) -> R
     """
     assert report.job is not None
     if report.is_embedded:  # the launch file embeds the config, so its arguments may have changed too
-        located = locate(document)
+        located = locate_again(document, report.job_number)
         return check(located, job_without_repository(located, report.job))
     return _report(document, report.job, report.reader, is_located=is_located)
 
@@ -231,6 +230,7 @@ def _embedded_report(located: LocatedConfig, job: Job, config: Report, *, is_che
         is_truncated=config.is_truncated,
         job=job,
         base_path=located.job.embedded_path or (),
+        job_number=located.job_number,
     )
 
 
@@ -242,37 +242,28 @@ def job_of(document: Document, options: Options) -> Job:
     return options.of(document.name).job(locate(document))
 
 
-def check_with_options(document: Document, options: Options, job: Job | None = None) -> Report:
-    """Check one document and the files that it refers to, as the options say. `job`: a known job, used as is."""
-    located, complete_job = locate_with_job(document, options, job)
-    return apply_options(check(located, complete_job), options)
-
-
-def locate_jobs(host: Document) -> list[LocatedConfig]:
-    """Locate the config of each job that a file starts; jobs that differ in nothing that matters count once.
-
-    A file that is a config, or starts no job, gives the one result of `locate`.
-
-    Raises:
-        OSError: the config that a launch file names cannot be read.
-    """
-    jobs = [] if host.format == "python" else list(jobs_of(host))
-    if len(jobs) < 2 and not (jobs and jobs[0].started_by):
-        return [locate(host)]
-    distinct: dict[tuple[object, ...], LaunchedJob] = {}
-    for job in jobs:
-        distinct.setdefault(job.identity, job)
-    return [locate_job(job) for job in distinct.values()]
-
-
-def locate_with_job(
-    document: Document, options: Options, job: Job | None = None
-) -> tuple[LocatedConfig, Job]:
-    """Locate the config of a document and build its job. `job`: a known job, used as is."""
+def check_with_options(document: Document, options: Options) -> Report:
+    """Check one document and the files that it refers to, as the options say."""
     located = locate(document)
-    return located, options.of(document.name).job(located) if job is None else job_without_repository(
-        located, job
-    )
+    return apply_options(check(located, options.of(document.name).job(located)), options)
+
+
+def check_jobs(document: Document, options: Options) -> list[Report]:
+    """Check one document for each job that it starts, and the files that it refers to, as the options say."""
+    settings = options.of(document.name)
+    return [
+        apply_options(check(located, settings.job(located)), options) for located in locate_jobs(document)
+    ]
+
+
+def job_checker(located: LocatedConfig, job: Job) -> Callable[[Document], Report]:
+    """Return a function that checks another text of a file in the same job."""
+
+    def checker(document: Document) -> Report:
+        again = locate_again(document, located.job_number)
+        return check(again, job_without_repository(again, job))
+
+    return checker
 
 
 def apply_options(report: Report, options: Options) -> Report:

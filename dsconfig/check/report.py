@@ -46,6 +46,7 @@ class Report:
         read_error: str | None = None,
         job: Job | None = None,
         base_path: KeyPath | None = None,
+        job_number: int = 0,
     ) -> None:
         self.name, self.document = name, document
         self.target, self.reader, self.world_size = target, reader, world_size
@@ -54,6 +55,8 @@ class Report:
         """The facts about the run; None for a file that could not be read."""
         self.is_embedded, self.base_path = base_path is not None, base_path or ()
         """Whether this is a launch file with an embedded config, and the path at which the config's keys begin."""
+        self.job_number = job_number
+        """Index of the job among those of a launch file with an embedded config."""
         self.why_not_config = why_not_config
         """Why the file is not a DeepSpeed config and was not checked; None for a config."""
         self.read_error = read_error
@@ -68,6 +71,8 @@ class Report:
         """Notes on the assumptions, which are not diagnostics."""
         self.is_truncated = is_truncated
         """Whether a rule found more than is listed."""
+        self.jobs: tuple[Report, ...] = ()
+        """The reports on each job of a script that starts several; this report has the diagnostics of all."""
 
     def copy_with(
         self,
@@ -94,6 +99,7 @@ class Report:
             read_error=self.read_error,
             job=self.job,
             base_path=self.base_path if self.is_embedded else None,
+            job_number=self.job_number,
         )
         report.summary = self.summary
         return report
@@ -163,7 +169,7 @@ class Report:
         """
         from dsconfig.render.json import VERSION, file
 
-        files = [file(each) for each in (self, *self.children)]
+        files = [file(each) for job in self.jobs or (self,) for each in (job, *job.children)]
         return {"version": VERSION, "target": self.target.text, "files": files}
 
     def to_json(self, indent: int | None = 2) -> str:
@@ -205,8 +211,9 @@ def _render(report: Report) -> str:
     from dsconfig.render.terminal_style import TerminalStyle
 
     plain = TerminalStyle()
-    reports = (report, *report.children)
+    reports = [each for job in report.jobs or (report,) for each in (job, *job.children)]
     configs = [each for each in reports if not each.why_not_config]
+    files = list({each.name: each for each in reversed(configs)}.values())[::-1]
     diagnostics = [diagnostic for each in configs for diagnostic in each.diagnostics]
     counts = Counter[str](each.severity for each in diagnostics)
     rules = Counter((each.code, each.name) for each in diagnostics)
@@ -219,14 +226,54 @@ def _render(report: Report) -> str:
     notes += working_sizes(sizes, every=True)
     closing = summary(
         {**counts, "suppressed": suppressed},
-        Counter(against(each.target, None) for each in configs),
-        Counter(each.reader for each in configs).most_common(),
+        Counter(against(each.target, None) for each in files),
+        Counter(each.reader for each in files).most_common(),
         plain,
     )
     body = "".join(full.render(reports, report.target, plain)) + overview(
         rules, fixable, counts["error"], plain
     )
     return body + "".join(note(text, plain) for text in notes) + closing
+
+
+def combine_jobs(reports: Sequence[Report]) -> Report:
+    """Combine the reports on the jobs of one file; a problem that several jobs have is listed once.
+
+    Target and consumer are those of the first job. The world size is None if the jobs have different ones.
+    """
+    first, *others = reports
+    if not others:
+        return first
+    listed: set[tuple[object, ...]] = set()
+    jobs = [_without_listed(report, listed) for report in reports]
+    combined = first.copy_with(
+        diagnostics=tuple(sorted((each for job in jobs for each in job), key=location_order)),
+        suppressed=tuple(each for job in jobs for each in job.suppressed),
+        children=tuple(child for job in jobs for child in job.children),
+        notes=tuple(dict.fromkeys(note for job in jobs for note in job.notes)),
+    )
+    combined.jobs = tuple(jobs)
+    if any(job.world_size != first.world_size for job in jobs):
+        combined.world_size = None
+    return combined
+
+
+def _without_listed(report: Report, listed: set[tuple[object, ...]]) -> Report:
+    """Return the report without the diagnostics that are `listed`, and list its own."""
+
+    def key(diagnostic: Diagnostic) -> tuple[object, ...]:
+        return report.name, diagnostic.code, diagnostic.path, diagnostic.location, diagnostic.message
+
+    new = tuple(each for each in report.diagnostics if key(each) not in listed)
+    listed.update(map(key, new))
+    children = []
+    for child in report.children:
+        is_repeated = (child.name,) in listed
+        listed.add((child.name,))
+        remaining = _without_listed(child, listed)
+        if remaining.diagnostics or not is_repeated:
+            children.append(remaining)
+    return report.copy_with(diagnostics=new, children=tuple(children))
 
 
 def location_order(diagnostic: Diagnostic) -> tuple[int, str, str]:

@@ -80,8 +80,7 @@ def _run(args: argparse.Namespace) -> tuple[int, set[str]]:
     with unchanged_files():
         fixer = _fixer(args, options)
         checker = _checker(options, fixer, quiet=args.quiet)
-        # An edit changes the config itself, whichever job loads it.
-        checker.finds_jobs = fixer is None and not args.add_ignore
+        checker.finds_jobs = True
         checker.tally.shows_jobs = args.output_format == "full"
         names = checker.gather(args.paths or ["."])
         if fixer is not None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from time import monotonic
 
 from dsconfig.check.build_job import why_not_config
-from dsconfig.check.check import apply_options, check, locate_jobs
+from dsconfig.check.check import apply_options, check
 from dsconfig.check.discover import stands_for_config
 from dsconfig.check.effective_settings import Options
 from dsconfig.check.report import Report
@@ -20,6 +20,7 @@ from dsconfig.core.file_access import register_named_paths
 from dsconfig.core.releases import Target
 from dsconfig.document import Document
 from dsconfig.job.detect_consumer import Reader, named_consumer
+from dsconfig.launch.locate_jobs import locate_jobs
 from dsconfig.launch.read_passed_config import read_config as read_file
 from dsconfig.render.terminal_style import TerminalStyle, columns, printable
 
@@ -118,7 +119,7 @@ class Checker:
 
     def listed(self, names: Sequence[str]) -> Iterator[str]:
         """A line for each file to check with its consumer; configs follow the launch files that name them."""
-        from dsconfig.check.check import check_with_options, job_of
+        from dsconfig.check.check import check_jobs, job_of
 
         launches = {launch for several in self.named_by.values() for launch in several}
         listed: set[str] = set()
@@ -130,7 +131,9 @@ class Checker:
                     continue
                 yield f"{name}: {job_of(document, self.options).reader}"
                 children = (
-                    list(check_with_options(document, self.options).children) if name in launches else []
+                    [child for report in check_jobs(document, self.options) for child in report.children]
+                    if name in launches
+                    else []
                 )
             except OSError as error:
                 yield f"{name}: {reason(error)}"

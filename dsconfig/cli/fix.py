@@ -50,6 +50,7 @@ def run(args: argparse.Namespace) -> int:
     options = resolve_options(args)
     fixer = Fixer(options, unsafe=args.unsafe_fixes, diff=args.diff)
     checker = Checker(options, fixer, quiet=args.quiet)
+    checker.finds_jobs = True
     names = checker.gather(args.paths or ["."])
     fixer.named_by = checker.named_by
     left = list(checker.reports(names))

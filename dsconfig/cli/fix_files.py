@@ -6,10 +6,10 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from dsconfig.check.check import check_with_options, job_of, rechecker
+from dsconfig.check.check import apply_options, check_jobs, job_checker, rechecker
 from dsconfig.check.discover import SKIPPED
 from dsconfig.check.effective_settings import Options
-from dsconfig.check.report import Report
+from dsconfig.check.report import Report, combine_jobs
 from dsconfig.cli.errors import print_note
 from dsconfig.cli.output_files import is_lossless, print_diff, rewrite_document, unified_diff, write_text
 from dsconfig.core.diagnostic import Diagnostic
@@ -17,8 +17,9 @@ from dsconfig.core.file_access import may_read
 from dsconfig.document import Document
 from dsconfig.document.apply_operations import reparse
 from dsconfig.document.atomic_write import sweep
-from dsconfig.fix.fix import Checker, FixedText, combine_checks, fix_document
+from dsconfig.fix.fix import Checker, FixedText, combine_checks, fix_jobs
 from dsconfig.fix.verify_fixes import LONG_TEXT, with_verified_fixes
+from dsconfig.launch.locate_jobs import locate_jobs
 from dsconfig.launch.read_passed_config import read_config
 from dsconfig.render.summary import count
 from dsconfig.render.terminal_style import printable
@@ -31,6 +32,10 @@ def is_ours(path: str, launch: str) -> bool:
 
 def _title(diagnostic: Diagnostic) -> str | None:
     return diagnostic.fix.title if diagnostic.fix else None
+
+
+def _with_options(checker: Checker, options: Options) -> Checker:
+    return lambda document: apply_options(checker(document), options)
 
 
 class Fixer:
@@ -58,8 +63,13 @@ class Fixer:
 
     def fix(self, name: str, document: Document) -> Report:
         """Fix the document read from `name` and the files that it names; report on the new texts."""
-        job = job_of(document, self.options)  # from the original text: a fix may remove the evidence
-        report = self._fixed(name, document, lambda text: check_with_options(text, self.options, job))
+        settings = self.options.of(document.name)
+        # The jobs are those of the original text: a fix may remove the evidence.
+        checkers = [
+            _with_options(job_checker(located, settings.job(located)), self.options)
+            for located in locate_jobs(document)
+        ]
+        report = self._fixed(name, document, checkers)
         children = tuple(self._fix_named(name, child) for child in report.children)
         left = with_verified_fixes(report.copy_with(children=children))
         self.notes += () if left.why_not_config else left.notes
@@ -82,7 +92,7 @@ class Fixer:
             self.changed += 1
             self._keep(name, document, text)
 
-    def _fixed(self, name: str, document: Document, check_text: Checker) -> Report:
+    def _fixed(self, name: str, document: Document, checkers: Sequence[Checker]) -> Report:
         folder = os.path.dirname(os.path.realpath(name))
         if folder not in self._swept and name != "-" and not self.diff:
             self._swept.add(folder)
@@ -90,11 +100,11 @@ class Fixer:
         if is_lossless(document):
             # Parse a long text again instead of keeping its tree alive while fixing.
             is_long = len(document.text) > LONG_TEXT
-            fixed = fix_document(
-                reparse(document, document.text) if is_long else document, check_text, unsafe=self.unsafe
+            fixed = fix_jobs(
+                reparse(document, document.text) if is_long else document, checkers, unsafe=self.unsafe
             )
         else:  # the file cannot be rewritten, so report on the text as it is
-            fixed = FixedText(document.text, (), check_text(document))
+            fixed = FixedText(document.text, (), combine_jobs([each(document) for each in checkers]))
         self.cut |= fixed.is_partial
         if fixed.text != document.text:
             if document.is_in_program:
@@ -122,16 +132,18 @@ class Fixer:
             left = report.copy_with(diagnostics=tuple(without_fixes))
         else:
             recheck_others = (rechecker(other, self.options) for other in self._others(path, launch))
-            fixed = self._fixed(document.name, document, combine_checks([recheck_report, *recheck_others]))
+            checker = combine_checks([recheck_report, *recheck_others])
+            fixed = self._fixed(document.name, document, [checker])
             left = recheck_report(fixed.document or document)
             self._texts[path] = (fixed.document or document).text
         return left.copy_with(children=tuple(self._fix_named(launch, each) for each in report.children))
 
     def _others(self, path: str, launch: str) -> Iterator[Report]:
-        """Reports on a config by the other launch files that name it."""
-        for name in self.named_by.get(path, ()):
-            if name != launch:
-                children = list(check_with_options(read_config(name), self.options).children)
+        """Reports on a config for the jobs of all launch files that name it."""
+        for name in dict.fromkeys((launch, *self.named_by.get(path, ()))):
+            reports = check_jobs(read_config(name), self.options)
+            if name != launch or len(reports) > 1:
+                children = (child for report in reports for child in report.children)
                 yield from (each for each in children if os.path.realpath(each.name) == path)
 
     def applied(self) -> Iterator[str]:

@@ -12,19 +12,27 @@ from dsconfig.check.build_job import (
     ModelSource,
     build_job,
     job_from_arguments,
-    job_without_repository,
     model_and_hosts,
 )
-from dsconfig.check.check import check, check_document
-from dsconfig.check.report import Report
+from dsconfig.check.check import check_document, job_checker
+from dsconfig.check.report import Report, combine_jobs
 from dsconfig.core.diagnostic import SEVERITIES, Diagnostic, dotted
 from dsconfig.core.releases import Target
 from dsconfig.document import KINDS, Document, Format, read_text
 from dsconfig.document.apply_operations import reparse
 from dsconfig.document.pretty_print import pretty_config
-from dsconfig.fix.verify_fixes import PlacedFix, combine_fixes, is_safe, is_textual, trial, trial_budget
+from dsconfig.fix.verify_fixes import (
+    PlacedFix,
+    combine_fixes,
+    does_harm,
+    is_safe,
+    is_textual,
+    trial,
+    trial_budget,
+)
 from dsconfig.launch.config_source import ConfigSource, is_text, read
-from dsconfig.launch.located_config import editable_config, locate, value_at
+from dsconfig.launch.locate_jobs import locate_jobs
+from dsconfig.launch.located_config import editable_config, value_at
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import KeyPath
@@ -117,13 +125,8 @@ def fix(
     arguments = job_from_arguments(
         target, world_size, consumer, model_and_hosts(model), training_args, launch
     )
-    job = build_job(locate(document), arguments)
-
-    def checker(document: Document) -> Report:
-        located = locate(document)
-        return check(located, job_without_repository(located, job))
-
-    fixed = fix_document(document, checker, unsafe=unsafe)
+    checkers = [job_checker(located, build_job(located, arguments)) for located in locate_jobs(document)]
+    fixed = fix_jobs(document, checkers, unsafe=unsafe)
     return FixResult(fixed.text, kind, document.name, fixed.applied, fixed.report)
 
 
@@ -174,6 +177,35 @@ def _fix_embedded(
         diagnostic._replace(path=(*report.base_path, *diagnostic.path)) for diagnostic in fixed.applied
     )
     return FixedText(text, applied, checker(reparse(document, text)), is_partial=fixed.is_partial)
+
+
+def fix_jobs(document: Document, checkers: Sequence[Checker], *, unsafe: bool = False) -> FixedText:
+    """Fix the config of each job that a file starts; `checkers` check the file in one job each.
+
+    What is fixed for one job is taken back if it harms another one, which may load the same config.
+    """
+    if len(checkers) == 1:
+        return fix_document(document, checkers[0], unsafe=unsafe)
+    reports = [checker(document) for checker in checkers]
+    applied: list[Diagnostic] = []
+    is_partial = False
+    for number, checker in enumerate(checkers):
+        fixed = fix_document(document, checker, unsafe=unsafe)
+        is_partial = is_partial or fixed.is_partial
+        if not fixed.applied:
+            continue
+        new = reparse(document, fixed.text)
+        new_reports = [fixed.report if each is checker else each(new) for each in checkers]
+        operations = [step for each in fixed.applied if each.fix for step in each.fix.operations]
+        if any(
+            does_harm(reports[other], new_reports[other], operations)
+            for other in range(len(checkers))
+            if other != number
+        ):
+            continue
+        document, reports = new, new_reports
+        applied += fixed.applied
+    return FixedText(document.text, tuple(applied), combine_jobs(reports), is_partial)
 
 
 def fix_document(document: Document, checker: Checker, *, unsafe: bool = False) -> FixedText:
@@ -310,7 +342,9 @@ class EmbeddedText(NamedTuple):
 
 def embedded_text(launch: Document, report: Report) -> EmbeddedText | None:
     """Return the config that the launch file embeds as a string; None without one."""
-    embedded = editable_config(launch) if report.is_embedded and not launch.is_data else None
+    embedded = None
+    if report.is_embedded and not launch.is_data:
+        embedded = editable_config(launch, report.job_number)
     if embedded is None or embedded.embedding is None:
         return None
     path = embedded.embedding.path

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from dsconfig.core.diagnostic import Diagnostic, Fix, Location, Move, Operation, Replace
 from dsconfig.core.file_access import contents
@@ -65,6 +66,8 @@ class LocatedConfig(NamedTuple):
     """The job of the host; None for a config and for an Accelerate launch file."""
     reader: Reader | None = None
     """The consumer implied by the host; None if the host is the config."""
+    job_number: int = 0
+    """Index of the job among those of the host."""
 
     def next(self, job: Job) -> LocatedConfig:
         """Follow the Accelerate launch file that this host names, with the job's version of Accelerate."""
@@ -253,13 +256,17 @@ def linked_config(launch: Document, consumer: str | None = None) -> LinkedConfig
     return LinkedConfig(reference, config, reader, lookup)
 
 
-def editable_config(host: Document) -> EditableConfig | None:
+def editable_config(host: Document, job_number: int | None = None) -> EditableConfig | None:
     """The config of a launch file as an editable text; None if it has none or several.
+
+    `job_number`: only the config of this job counts; see `LocatedConfig`.
 
     Raises:
         OSError: the config cannot be read.
     """
-    candidates = [each for job in jobs_of(host) if (each := _editable_config_of_job(job)) is not None]
+    jobs = list(jobs_of(host))
+    jobs = jobs if job_number is None else jobs[job_number : job_number + 1]
+    candidates = [each for job in jobs if (each := _editable_config_of_job(job)) is not None]
     # Several jobs of a script often use the same config, which is then the one to edit.
     configs = {
         (each.document.name, each.document.text, each.embedding and each.embedding.span)
@@ -515,13 +522,14 @@ def _embedded_string(job: LaunchedJob, text: str) -> Embedding | None:
             launch, embedded_span, path, line, is_multiline=False, format_text=_base64_writer("")
         )
     first = launch.position(span.start).line
-    writers: tuple[Writer, ...] = (json.dumps, _unescaped_json)
+    writers: tuple[Writer, ...] = (json.dumps, partial(json.dumps, ensure_ascii=False))
     for writer in writers:
         if writer(text) == raw:
             return Embedding(launch, span, path, first, is_multiline=False, format_text=writer)
     block_writer = _block_scalar_writer(raw)
     if launch.format == "yaml" and raw[:1] in ("'", '"'):  # a quoted scalar may span several lines
-        return Embedding(launch, span, path, first, is_multiline=False, format_text=_single_quoted)
+        quoted: Writer = lambda new: "'" + new.replace("'", "''") + "'"  # noqa: E731
+        return Embedding(launch, span, path, first, is_multiline=False, format_text=quoted)
     if block_writer is None or block_writer(text) != raw:
         return None
     return Embedding(launch, span, path, first + 1, is_multiline=True, format_text=block_writer)
@@ -531,14 +539,6 @@ def _line_end_writer(raw: str) -> Writer:
     """Return a function that converts line ends to those of `raw`."""
     newline = "\r\n" if "\r\n" in raw else "\n"
     return lambda text: text.replace("\r\n", "\n").replace("\n", newline)
-
-
-def _unescaped_json(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
-
-
-def _single_quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _base64_writer(quote: str) -> Writer:

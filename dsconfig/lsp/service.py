@@ -173,7 +173,7 @@ REQUESTS: Mapping[str, str] = {
     "textDocument/inlayHint": "inlay_hint",
     "textDocument/codeLens": "code_lens",
     "workspace/executeCommand": "execute_command",
-    "dsconfig/status": "status",
+    "dsconfig/status": "status_bar",
 }
 """Module of each request, with its function if that is not `answer(workspace, params)`."""
 _WATCHED = "**/*.{toml,json,jsonc,hjson,yaml,yml,sh,bash,slurm,sbatch,py,ipynb,md,mk,txt}"

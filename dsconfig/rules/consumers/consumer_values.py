@@ -252,7 +252,7 @@ def missing_zero_optimization(ctx: Context) -> Iterator[Finding]:
             fix=Fix(
                 "add `zero_optimization` with stage 0", (Set(("zero_optimization",), {"stage": 0}),), True
             ),
-        )
+        ).about_missing(("zero_optimization",))
 
 
 def _is_tuned(ctx: Context) -> bool:

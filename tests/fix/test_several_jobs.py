@@ -1,0 +1,102 @@
+"""A script that starts several jobs: every command and function sees the config of each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import dsconfig
+from dsconfig.cli import main
+
+FIRST = '{"train_batch_size": "auto", "gradient_cliping": 1.0, "zero_optimization": {"stage": 2}}'
+SECOND = '{"train_batch_size": "auto", "fp16": {"enabled": "auto", "loss_scal": 0}, "zero_optimization": {"stage": 2}}'
+COMMANDS = """deepspeed --num_gpus 8 a.py --deepspeed {first} --output_dir out
+deepspeed --num_gpus 4 b.py --deepspeed {second} --output_dir out
+"""
+FLAGS = COMMANDS.format(first=f"'{FIRST}'", second=f"'{SECOND}'")
+HERE_DOCUMENTS = f"cat > a.json <<EOF\n{FIRST}\nEOF\ncat > b.json <<EOF\n{SECOND}\nEOF\n" + COMMANDS.format(
+    first="a.json", second="b.json"
+)
+FIXED = ('"gradient_clipping": 1.0', '"loss_scale": 0')
+
+
+def write_files(folder: Path) -> None:
+    (folder / "train.sh").write_text(COMMANDS.format(first="a.json", second="b.json"))
+    (folder / "a.json").write_text(FIRST)
+    (folder / "b.json").write_text(SECOND)
+
+
+@pytest.mark.parametrize("path", ["train.sh", "."])
+def test_fix_changes_the_file_of_each_job(empty_repository: Path, path: str) -> None:
+    write_files(empty_repository)
+    main(["fix", "--unsafe-fixes", path])
+    texts = [(empty_repository / name).read_text() for name in ("a.json", "b.json")]
+    assert [fixed in text for fixed, text in zip(FIXED, texts, strict=True)] == [True, True]
+    assert (empty_repository / "train.sh").read_text() == COMMANDS.format(first="a.json", second="b.json")
+
+
+def test_fix_of_a_folder_finds_what_check_finds(
+    empty_repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (empty_repository / "train.sh").write_text(
+        "deepspeed --num_gpus 8 a.py --deepspeed a.json --output_dir o\n"
+    )
+    (empty_repository / "a.json").write_text('{"train_batch_size": 8}')  # no config but for the job
+    assert main(["check", "--output-format", "concise"]) == 1
+    assert "DSC802" in capsys.readouterr().out
+    assert main(["fix"]) == 0
+    assert json.loads((empty_repository / "a.json").read_text())["zero_optimization"] == {"stage": 0}
+
+
+@pytest.mark.parametrize("text", [FLAGS, HERE_DOCUMENTS], ids=["flags", "here-documents"])
+def test_configs_inside_the_script(empty_repository: Path, text: str) -> None:
+    (empty_repository / "train.sh").write_text(text)
+    report = dsconfig.check("train.sh")
+    assert [each.path[-1] for each in report] == ["gradient_cliping", "loss_scal"]
+    assert len(report.jobs) == 2
+    result = dsconfig.fix("train.sh", unsafe=True)
+    assert [each in result.text for each in FIXED] == [True, True]
+    assert (len(result.applied), result.remaining) == (2, ())
+    main(["fix", "--unsafe-fixes", "train.sh"])
+    assert (empty_repository / "train.sh").read_text() == result.text
+
+
+def test_the_report_lists_the_files_of_all_jobs(
+    empty_repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_files(empty_repository)
+    report = dsconfig.check("train.sh")
+    assert [each.name for each in report.children] == ["a.json", "b.json"]
+    assert [job.world_size for job in report.jobs] == [8, 4]
+    assert report.world_size is None, "the jobs have different ones"
+    main(["check", "train.sh", "--output-format", "json"])
+    assert report.to_dict()["files"] == json.loads(capsys.readouterr().out)["files"]
+    main(["check", "train.sh"])
+    assert str(report) == capsys.readouterr().out.rstrip("\n")
+
+
+def test_one_config_of_two_jobs_is_listed_once(empty_repository: Path) -> None:
+    write_files(empty_repository)
+    (empty_repository / "train.sh").write_text(COMMANDS.format(first="a.json", second="a.json"))
+    report = dsconfig.check("train.sh")
+    assert [each.name for each in report.children] == ["a.json"]
+    assert [each.code for each in report.children[0]].count("DSC102") == 1
+
+
+def test_what_harms_another_job_is_not_fixed(empty_repository: Path) -> None:
+    (empty_repository / "train.sh").write_text(
+        f"cat > a.json <<EOF\n{FIRST}\nEOF\n"
+        + COMMANDS.format(first="a.json --max_grad_norm 1.0", second="a.json --max_grad_norm 0.5")
+    )
+    result = dsconfig.fix("train.sh", unsafe=True)
+    assert "gradient_cliping" in result.text, "the second job would be rejected: 1.0 against 0.5"
+
+
+def test_add_ignore_writes_into_the_file_of_each_job(empty_repository: Path) -> None:
+    write_files(empty_repository)
+    main(["check", "--add-ignore"])
+    for name in ("a.json", "b.json"):
+        assert "ignore" in json.loads((empty_repository / name).read_text())["$dsconfig"]
+    assert main(["check"]) == 0
