@@ -18,7 +18,7 @@ from dsconfig.job.consumers.consumer import consumer_of
 from dsconfig.job.detect_consumer import LaunchArguments, Reader
 from dsconfig.job.job_facts import RunFacts
 from dsconfig.launch.config_references import accelerate_scripts, launchers_of, references_exceed_budget
-from dsconfig.launch.launch_file_formats import SCRIPT, Format, format_of, is_script
+from dsconfig.launch.launch_file_formats import SCRIPT, Format, format_of, is_script, world_size_of
 from dsconfig.launch.repository import FOLDER_STEPS, Budget, SpentError
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
@@ -50,7 +50,7 @@ def jobs_of(
         if launch_format is not None and launch_format.commands and isinstance(data, dict):
             from dsconfig.launch.script_jobs import jobs_of_commands
 
-            ranks = _world_size(launch_format, data)
+            ranks = world_size_of(launch_format, data)
             for each in jobs_of_commands(launch_format, launch, data, config_path, follow=job_of):
                 yield each._replace(world_size=ranks or each.world_size)
             return
@@ -93,7 +93,7 @@ def job_of(launch: Document) -> LaunchedJob | None:
         from dsconfig.launch.script_jobs import job_of_commands
 
         job = job_of_commands(launch_format, launch, data, job_of)
-        return job and job._replace(world_size=_world_size(launch_format, data) or job.world_size)
+        return job and job._replace(world_size=world_size_of(launch_format, data) or job.world_size)
     return _job_of_keys(launch_format, launch, data)
 
 
@@ -129,7 +129,7 @@ def _job_of_keys(launch_format: Format, launch: Document, data: JsonObject) -> L
         else _training_arguments(launch_format, launch, data)
     )
     job = LaunchedJob(
-        launch_format, launch, key, key, None, None, arguments, _world_size(launch_format, data)
+        launch_format, launch, key, key, None, None, arguments, world_size_of(launch_format, data)
     )
     if isinstance(value, dict) and launch_format.builds == "plugin":
         accelerate_config: JsonObject = {"distributed_type": "DEEPSPEED", BLOCK: value}
@@ -211,7 +211,7 @@ def _job_of_built_config(
         config: JsonObject | None = framework_configs.neox_config(data)
         world = framework_configs.world_size(data)
     elif launch_format.builds == "lightning":
-        config, world = framework_configs.lightning_config(data), _world_size(launch_format, data)
+        config, world = framework_configs.lightning_config(data), world_size_of(launch_format, data)
     else:
         return None
     if config is None:
@@ -227,28 +227,6 @@ def _job_of_built_config(
         read_arguments(launch_format, data),
         world,
     )
-
-
-def _world_size(launch_format: Format, data: Mapping[str, Json]) -> int | None:
-    """World size of a launch file: the product of the format's keys; None if a needed key is missing."""
-    from math import prod
-
-    required = (*launch_format.world_size_keys[:1], *launch_format.required_keys)
-    if not required or any(at(data, key) is None for key in required):
-        return None
-    # Lightning's `devices` may be "auto" or -1, which stand for all GPUs of the node, and are unknown here.
-    sizes = [_count(at(data, key)) for key in launch_format.world_size_keys if at(data, key) is not None]
-    return prod(size for size in sizes if size) if all(sizes) else None
-
-
-def _count(value: Json) -> int | None:
-    """A positive count, perhaps as text in an environment variable; None if unknown before the run."""
-    if isinstance(value, str) and value.isdecimal() and len(value) < _MAX_DIGITS:
-        value = int(value)
-    return value if type(value) is int and value > 0 else None
-
-
-_MAX_DIGITS = 10
 
 
 # Arguments of the jobs that read a config, when the user checks the config alone.

@@ -269,6 +269,7 @@ def _program_format(words: tuple[str, ...], flags: Mapping[str, Json]) -> Format
 def _flags(words: tuple[str, ...]) -> dict[str, Json]:
     """The long flags of a command: text, or True if no value follows."""
     flags: dict[str, Json] = {}
+    is_llamafactory = any(word.rpartition("/")[2] == "llamafactory-cli" for word in words[:_BEFORE_ARGUMENTS])
     for at, (word, following) in enumerate(zip(words, [*words[1:], "--"], strict=False)):
         if word.startswith("--") and len(word) > 2:
             name, equals, value = word[2:].partition("=")
@@ -282,11 +283,15 @@ def _flags(words: tuple[str, ...]) -> dict[str, Json]:
                 flags[name] = list(takewhile(lambda each: not each.startswith("-"), following_words))
         elif match := _HYDRA_OVERRIDE.fullmatch(word):
             flags.setdefault(match[1], match[2])
+        elif is_llamafactory and (match := _OVERRIDE.fullmatch(word)):
+            flags[match[1]] = match[2]
     return flags
 
 
 _HYDRA_OVERRIDE = re.compile(r"\+{1,2}(?:\w+\.)*(deepspeed_config|ds_config)=(.*)")
 """Override of a Hydra program that names a config: `++deepspeed_config=ds.json`."""
+_OVERRIDE = re.compile(r"([a-z][a-z0-9_]*)=(.*)")
+"""Override of an argument in the file: `llamafactory-cli train x.yaml learning_rate=1e-5`."""
 
 
 def _names_config(

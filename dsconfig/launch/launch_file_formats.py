@@ -129,6 +129,7 @@ FORMATS: tuple[Format, ...] = (
             "lr_scheduler": "lr_scheduler_type",
             "optimizer": "optim",
         },
+        programs=("axolotl", "axolotl.cli.*"),
         defaults={
             "per_device_train_batch_size": 1,
             "gradient_accumulation_steps": 1,
@@ -418,3 +419,25 @@ def _matches_sign(data: Mapping[str, Json], sign: str) -> bool:
     key, tilde, word = sign.partition("~")
     value = at(data, key)
     return isinstance(value, str) and word in value if tilde else value is not None
+
+
+def world_size_of(launch_format: Format, data: Mapping[str, Json]) -> int | None:
+    """World size of a launch file: the product of the format's keys; None if a needed key is missing."""
+    from math import prod
+
+    required = (*launch_format.world_size_keys[:1], *launch_format.required_keys)
+    if not required or any(at(data, key) is None for key in required):
+        return None
+    # Lightning's `devices` may be "auto" or -1, which stand for all GPUs of the node, and are unknown here.
+    sizes = [_count(at(data, key)) for key in launch_format.world_size_keys if at(data, key) is not None]
+    return prod(size for size in sizes if size) if all(sizes) else None
+
+
+def _count(value: Json) -> int | None:
+    """A positive count, perhaps as text in an environment variable; None if unknown before the run."""
+    if isinstance(value, str) and value.isdecimal() and len(value) < _MAX_DIGITS:
+        value = int(value)
+    return value if type(value) is int and value > 0 else None
+
+
+_MAX_DIGITS = 10

@@ -149,8 +149,11 @@ def _mentions_deepspeed(data: bytes) -> bool:
     return b"dsconfig" in data and (b"elastic" in data or b"rdzv" in data)
 
 
-_LAUNCH_WORDS = rb"deepspeed|DeepSpeed|llamafactory|axolotl|openrlhf|--accelerate_config|swift |deepy\.py"
-"""Words of which one is in every script that starts a job with DeepSpeed."""
+_LAUNCH_WORDS = (
+    rb"deepspeed|DeepSpeed|llamafactory|axolotl|openrlhf|--accelerate_config|swift |deepy\.py"
+    rb"|(?:torchrun|accelerate launch|\btrl|python3?) [^;&|]{0,800}?\.(?:ya?ml|json)\b"
+)
+"""Words of which one is in every script that starts a job with DeepSpeed, perhaps with a file of its arguments."""
 
 
 def may_start_job(data: bytes) -> bool:

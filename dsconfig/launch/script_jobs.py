@@ -24,7 +24,7 @@ from dsconfig.launch.framework_configs import openrlhf_config
 from dsconfig.launch.framework_presets import PRESET, program_preset
 from dsconfig.launch.here_document import read_with_variables
 from dsconfig.launch.job_command import ArgumentsAtRanks, Command, ScriptSource, commands_in, script_source
-from dsconfig.launch.launch_file_formats import SCRIPT, Format, format_of
+from dsconfig.launch.launch_file_formats import SCRIPT, Format, format_of, world_size_of
 from dsconfig.launch.launched_job import LaunchedJob, decode_config
 from dsconfig.launch.manifest_commands import commands_of, environment_variables, expand_inputs
 from dsconfig.launch.read_passed_config import read_passed
@@ -178,10 +178,36 @@ def _handed_over_job(
     if inner_format is None or inner_format.commands or (job := follow(document)) is None:
         return None
     started_by = launch.name if line is None else f"{launch.name}:{line}"
-    job = job._replace(started_by=started_by)
+    data = document.value()
+    job = _with_command_arguments(job._replace(started_by=started_by), command, data)
     if job.world_size is not None:
         return job
-    return job._replace(world_size=command.world_size, processes=command.processes)
+    ranks = world_size_of(job.format, data) if isinstance(data, dict) else None
+    return job._replace(world_size=ranks or command.world_size, processes=command.processes)
+
+
+def _with_command_arguments(job: LaunchedJob, command: Command, data: Json) -> LaunchedJob:
+    """The job of a file of arguments, with the flags of the command that passes it to its program.
+
+    Programs of the table parse the flags over the file: trl scripts/utils.py:TrlParser, axolotl cli/utils/load.py,
+    LLaMA-Factory hparams/parser.py:read_args. Any other program may use the file alone.
+    """
+    arguments, program = job.training_arguments, command.format
+    if arguments is None or not isinstance(data, dict):
+        return job
+    job_format = program if program is not None and job.format.name == "Transformers" else job.format
+    names = FILLING_ARGUMENTS | job_format.arguments.keys()
+    flags = {name: parse_value(value) for name, value in command.arguments.items() if name in names}
+    if program is not None and (flags or job_format is not job.format):
+        arguments = read_arguments(job_format, {**data, **flags})
+    elif changed := frozenset(name for name, value in flags.items() if data.get(name) != value):
+        known = {name: value for name, value in arguments.arguments.items() if name not in changed}
+        arguments = arguments._replace(
+            arguments=known,
+            unknown=arguments.unknown | changed,
+            explicit={**arguments.explicit, **dict.fromkeys(changed)},
+        )
+    return job._replace(format=job_format, training_arguments=arguments)
 
 
 def _with_argument_file(command: Command, launch: Document) -> tuple[Command, bool]:
