@@ -175,6 +175,25 @@ def common_arguments(arguments: list[ProgramArguments]) -> ProgramArguments:
 _YAML_SUFFIXES = (".yaml", ".yml", ".json")
 
 
+def _has_loop_of_accelerate(parsed_modules: tuple[Module, ...]) -> bool:
+    """Whether a program trains with an `Accelerator` of its own.
+
+    Beside a Trainer, which has an accelerator too, many programs ask theirs only for the rank or the device.
+    """
+    accelerators: set[str] = set()
+    for module in parsed_modules:
+        for node in module.nodes:
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+                is_accelerator = called_name(node.value) == "Accelerator"
+                accelerators.update(map(ast.unparse, node.targets if is_accelerator else ()))
+    return any(
+        isinstance(call.func, ast.Attribute)
+        and call.func.attr in ("prepare", "prepare_model", "backward")
+        and ast.unparse(call.func.value) in accelerators
+        for _, call in calls(parsed_modules)
+    )
+
+
 class _ProgramSource:
     """The parsed modules of a program, with the classes and imports in them."""
 
@@ -188,7 +207,7 @@ class _ProgramSource:
         }
         self.imported = {module.path: dict(_imports(module)) for module in parsed_modules}
         self.assigned = frozenset(_assigned_arguments(parsed_modules))
-        self.has_loop = any(called_name(call) == "Accelerator" for _, call in calls(parsed_modules))
+        self.has_loop = _has_loop_of_accelerate(parsed_modules)
         self._repository = ProgramRepository(parsed_modules[0].path if parsed_modules else "")
         self._flag_defaults = _flag_defaults(parsed_modules)
 

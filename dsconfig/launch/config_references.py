@@ -67,6 +67,8 @@ _YAML_KEY = (
 _VARIABLE = rf"\b([A-Za-z_]\w*)(?:: *\w+)? *[:=]{_BEFORE_PATH}$"
 _PYTHON = (
     (r"\bDeepSpeedStrategy\b", "lightning", "`DeepSpeedStrategy`"),
+    # The plugin of Lightning 1 has the name of Accelerate's.
+    (r"lightning[\w.]*\s+import\s[^\n]*\bDeepSpeedPlugin\b", "lightning", "Lightning's `DeepSpeedPlugin`"),
     (r"\bdeepspeed\.(?:initialize|init_inference)\b", "deepspeed", "`deepspeed.initialize`"),
     (r"\b(?:HfArgumentParser|\w*TrainingArguments)\b", "transformers", "`TrainingArguments`"),
     (r"\b(?:DeepSpeedPlugin|Accelerator)\(", "accelerate", "`Accelerator`"),

@@ -258,7 +258,13 @@ FORMATS: tuple[Format, ...] = (
     Format(
         "GPT-NeoX",
         "deepspeed",
-        signs=(("pipe_parallel_size", "num_layers"), ("pipe-parallel-size", "num-layers")),
+        signs=(
+            ("pipe_parallel_size", "num_layers"),
+            ("pipe-parallel-size", "num-layers"),
+            # A file of a model that is merged with the file of a cluster.
+            ("num_layers", "num_attention_heads", "train_micro_batch_size_per_gpu"),
+            ("num-layers", "num-attention-heads", "train_micro_batch_size_per_gpu"),
+        ),
         config=(),
         source="gpt-neox megatron/neox_arguments/arguments.py:NeoXArgs.deepspeed_config",
         builds="neox",

@@ -217,15 +217,24 @@ def _mpi_hosts(launcher: LauncherCall, shell: ShellCommand) -> Mapping[str, int]
     return {f"worker-{number}": slots for number in range(min(workers, _MAX_HOSTS))}
 
 
+_TASK_OPTIONS = ("-n", "--ntasks", "-N", "--nodes", "--ntasks-per-node")
+
+
 def _from_slurm(shell: ShellCommand) -> Processes:
-    """The tasks of a Slurm step if each is a training process: `srun python train.py`."""
+    """The tasks of a Slurm step if each is a training process: `srun python train.py`.
+
+    Also the GPUs of the only task if that one starts the launcher: `srun deepspeed train.py`.
+    """
     launcher = next((word for word in shell.words[1:_MAX_WORDS] if _is_launcher(word)), "")
+    if launcher == DEEPSPEED and shell.variables.get("SLURM_NTASKS") == "1":
+        options = dict(_flag_values(shell.words[: shell.words.index(launcher)], _TASK_OPTIONS))
+        return Processes(None) if options else _local_gpus(shell.variables)
     if not launcher.rpartition("/")[2].startswith("python"):
         return Processes(None)
     at = shell.words.index(launcher)
     if "-m" in shell.words[at + 1 : at + 3]:  # perhaps a launcher
         return Processes(None)
-    options = dict(_flag_values(shell.words[:at], ("-n", "--ntasks", "-N", "--nodes", "--ntasks-per-node")))
+    options = dict(_flag_values(shell.words[:at], _TASK_OPTIONS))
     variables = shell.variables
     for flag in ("--ntasks", "-n"):
         if flag in options:

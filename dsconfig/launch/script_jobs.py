@@ -433,7 +433,7 @@ def _is_deepspeed_flag(command: Command, config: Document) -> bool:
 def _has_trainer(command: Command, launch: Document) -> bool:
     """Whether the program of a command shows a Trainer, and no training loop of its own."""
     path = search(command.program_file, launch.name, command.folder).path if command.program_file else None
-    return path is not None and loop_consumer(path, tick()) == "transformers"
+    return path is not None and loop_consumer(os.path.abspath(path), tick()) == "transformers"
 
 
 def _trainer_arguments(command: Command) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from itertools import pairwise
 
 _SBATCH_LINE = re.compile(r"^#SBATCH[ \t]+([^\n#]*)", re.MULTILINE)
 _SLURM_VARIABLES = {
@@ -56,7 +57,7 @@ def _sbatch_flags(line: str) -> list[tuple[str, str]]:
     except ValueError:
         return []
     flags = []
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in pairwise((*words, "")):
         name, equals, value = word.lstrip("-").partition("=")
         if word.startswith("--"):
             flags.append((name, value if equals else following))

@@ -376,6 +376,8 @@ def _program_degrees(job: HasArguments, data: Mapping[str, Json]) -> Iterator[De
         rows = MEGATRON  # a fork or custom program with Megatron's arguments
     if rows is not None:
         yield from _degrees(rows, data, location, flags=job.arguments is not None)
+        if job.format.builds == "neox" and "pipe_parallel_size" not in data:
+            yield Degree("pipeline", None, "`pipe_parallel_size` in another file that GPT-NeoX merges", True)
     elif job.arguments is not None and not job.format.builds:
         for name, value in data.items():
             if match := _TYPICAL_DEGREE.fullmatch(name):

@@ -196,14 +196,17 @@ ACCELERATE = {
 }
 
 
-@pytest.mark.parametrize("loop", [False, True])
+@pytest.mark.parametrize(
+    "code", ["", "if accelerator.is_main_process: pass\n", "accelerator.backward(loss)\n"]
+)
 @pytest.mark.parametrize("definition", ACCELERATE)
-def test_a_trainer_under_accelerate_has_them_too(config: Path, definition: str, *, loop: bool) -> None:
+def test_a_trainer_under_accelerate_has_them_too(config: Path, definition: str, code: str) -> None:
+    loop = "backward" in code
     config.write_text(json.dumps({key: AUTO[key] for key in AUTO if key not in ("optimizer", "scheduler")}))
     if definition == "file":
         block = "deepspeed_config:\n  deepspeed_config_file: ds.json\n"
         Path("deepspeed.yaml").write_text(f"distributed_type: DEEPSPEED\nnum_processes: 4\n{block}")
-    Path("train.py").write_text(PARSE.format("GRPOConfig") + "accelerator = Accelerator()\n" * loop)
+    Path("train.py").write_text(f"{PARSE.format('GRPOConfig')}accelerator = Accelerator()\n{code}")
     Path("run.sh").write_text(f"{ACCELERATE[definition]} --per_device_train_batch_size 2\n")
     for source in ("run.sh", config)[: 1 if definition == "flags" else 2]:
         run = resolve(source, target="0.19.8")

@@ -250,3 +250,13 @@ def test_message_names_a_script_beyond_the_budget(repository: Path) -> None:
     report = check(repository / "run.sh")
     assert not list(report)
     assert "whose commands exceed the limit for reading a script" in str(report.why_not_config)
+
+
+def test_the_plugin_of_lightning_is_not_that_of_accelerate(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "from pytorch_lightning.plugins import DDPPlugin, DeepSpeedPlugin\nDEFAULT = 'z2.json'\n"
+        "DeepSpeedPlugin(config=args.path)\n"
+    )
+    (tmp_path / "z2.json").write_text('{"zero_optimization": {"stage": 2}}')
+    report = check(tmp_path / "z2.json")
+    assert (report.reader.name, list(report)) == ("lightning", [])

@@ -288,3 +288,11 @@ def test_neox_is_checked_against_the_base_of_its_fork(project: Path, pin: str, r
     assert report.target.releases == (release,)
     severity = "error" if pin else "warning"
     assert [(each.code, each.severity) for each in report] == [("DSC107", severity)]
+
+
+def test_a_model_file_of_neox_without_the_file_of_its_cluster(project: Path) -> None:
+    job = {key: value for key, value in JOBS["GPT-NeoX"].items() if key != "pipe-parallel-size"}
+    path = launch(project, {**job, "num-attention-heads": 8, "train_micro_batch_size_per_gpu": 4})
+    assert not check(path, world_size=8).diagnostics
+    with pytest.raises(ResolveError, match="another file"):
+        resolve(path, world_size=8, target="0.16.5")

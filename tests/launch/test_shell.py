@@ -72,6 +72,8 @@ def test_unset_variables_are_unknown() -> None:
         ("torchrun --nproc-per-node=gpu t.py", None),
         ("NNODES=2 NPROC_PER_NODE=4 swift sft", 8),
         ("accelerate launch --num_processes 6 --num_machines 2 t.py", 6),
+        ("#SBATCH --ntasks=1 --gres=gpu:v100:4\n#SBATCH \nsrun apptainer exec deepspeed t.py", 4),
+        ("#SBATCH --ntasks=2 --gres=gpu:4\nsrun deepspeed t.py", None),
         ("#SBATCH --nodes=2 --gres=gpu:4\ntorchrun --nnodes $SLURM_NNODES --nproc_per_node 4 t.py", 8),
         ("#SBATCH --nodes=2 --gres=gpu:a100:4\ntorchrun --nproc_per_node $SLURM_GPUS_ON_NODE t.py", 4),
         ("#SBATCH -N 3\n#SBATCH --ntasks-per-node=2 # a GPU each\nsrun python t.py", 6),
