@@ -166,6 +166,27 @@ def is_excluded(path: str, root: str, patterns: Sequence[str]) -> bool:
     )
 
 
+def host_kind(path: str) -> str:
+    """Return the kind of a launch file or program, as the setting `skip` names it; empty for any other file."""
+    name = os.path.basename(path)
+    if is_script(name):
+        return "containers" if "file" in name.lower() and "makefile" not in name.lower() else "scripts"
+    if is_python(name):
+        return "notebooks" if is_notebook(name) else "python"
+    if name == ".github" or f"{os.sep}.github{os.sep}" in os.path.abspath(path):
+        return "workflows"
+    if not is_yaml(name):
+        return ""
+    from dsconfig.launch.launch_file_formats import format_of
+
+    launch_format = format_of(_document(path, read_small_file(path), yaml=True).value())
+    if launch_format is None or not launch_format.commands:
+        return ""
+    return {"Docker Compose": "containers", "GitHub Actions": "workflows"}.get(
+        launch_format.name, "manifests"
+    )
+
+
 def is_config(path: str) -> bool:
     """Whether the file at `path` is a DeepSpeed config, or a launch file that refers to one."""
     return reads_as_config(path, read_small_file(path), yaml=is_yaml(path))

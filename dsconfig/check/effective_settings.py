@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from dsconfig.check.build_job import build_job, require_model, training_arguments
-from dsconfig.check.discover import is_excluded
+from dsconfig.check.discover import host_kind, is_excluded
 from dsconfig.check.rule_selector import Layer, UnknownRuleError, catalog, enabled_rules, expand
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import Origin, Target, UnknownReleaseError
@@ -41,6 +41,8 @@ class Options(NamedTuple):
     rules: RuleSelection
     excluded: tuple[tuple[str, tuple[str, ...]], ...]
     """Patterns to exclude, by the folder that they are relative to."""
+    skipped_kinds: frozenset[str]
+    """Kinds of launch files and programs to exclude: `HOST_KINDS` of the settings."""
     stdin_name: str
     cache: dict[object, Options]
 
@@ -62,6 +64,8 @@ class Options(NamedTuple):
 
     def excludes(self, path: str) -> bool:
         """Whether a file or folder is excluded."""
+        if self.skipped_kinds and host_kind(path) in self.skipped_kinds:
+            return True
         return any(is_excluded(path, root, patterns) for root, patterns in self.excluded)
 
 
@@ -95,6 +99,7 @@ def _build_options(
         min_severity=command_line.min_severity or effective.min_severity or "info",
         rules=rules,
         excluded=_exclude_patterns(command_line, effective),
+        skipped_kinds=frozenset(effective.skip),
         stdin_name=command_line.stdin_filename or "<stdin>",
         cache=cache,
     )
@@ -297,7 +302,7 @@ def apply_overrides(settings: Settings, overrides: Sequence[Settings]) -> Settin
     for each in overrides:
         changed = {key: value for key, value in each._asdict().items() if value not in (None, ())}
         # Lists that only widen accumulate; any other key of an override replaces the one before.
-        for key in ("exclude", "extend_exclude", "per_file_ignores"):
+        for key in ("exclude", "extend_exclude", "skip", "per_file_ignores"):
             changed[key] = (*getattr(effective, key), *getattr(each, key))
         effective = effective._replace(**changed)
     return effective

@@ -27,6 +27,8 @@ FILE, PROJECT, OVERRIDES = "dsconfig.toml", "pyproject.toml", "overrides"
 _Setting: TypeAlias = "tuple[Callable[[object], object], str]"
 FAIL_ON = ("error", "warning", "info", "never")
 MIN_SEVERITY = FAIL_ON[:-1]
+HOST_KINDS = ("scripts", "containers", "workflows", "manifests", "python", "notebooks")
+"""Kinds of files that start jobs or contain configs, each of which the setting `skip` leaves out."""
 _MAX_FILE = 1 << 20
 """Size limit of a settings file in bytes."""
 _MAX_DOTS = 500
@@ -58,6 +60,7 @@ class Settings(NamedTuple):
     min_severity: str | None = None
     exclude: tuple[str, ...] = ()
     extend_exclude: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     overrides: tuple[Settings, ...] = ()
     """Settings for some files only; the last one that matches a file wins."""
@@ -307,6 +310,13 @@ def _strings(value: object) -> tuple[str, ...]:
     return tuple(_string(item) for item in value)
 
 
+def _host_kinds(value: object) -> tuple[str, ...]:
+    kinds = _strings(value)
+    if not set(kinds) <= set(HOST_KINDS):
+        raise ValueError
+    return kinds
+
+
 def _by_pattern(value: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
     if not isinstance(value, dict):
         raise ValueError
@@ -331,6 +341,7 @@ KEYS: dict[str, _Setting] = {
     "min-severity": (_one_of(MIN_SEVERITY), f"one of {', '.join(MIN_SEVERITY)}"),
     "exclude": _PATTERNS,
     "extend-exclude": _PATTERNS,
+    "skip": (_host_kinds, f"a list of {', '.join(HOST_KINDS)}"),
     "per-file-ignores": (_by_pattern, "a table of lists of rules by pattern"),
 }
 """Every setting with its parser and the value it expects."""

@@ -16,7 +16,7 @@ from dsconfig.document.config_file_names import CONFIGS, LAUNCH_FILES
 from dsconfig.document.pretty_print import pretty_file
 from dsconfig.job.consumers import CONSUMERS
 from dsconfig.job.consumers.consumer_versions import VERSION_PATTERN
-from dsconfig.job.settings_file import FAIL_ON, MIN_SEVERITY, OVERRIDES
+from dsconfig.job.settings_file import FAIL_ON, HOST_KINDS, MIN_SEVERITY, OVERRIDES
 from dsconfig.model._generated import SECTIONS, TYPES
 from dsconfig.model.key_table import view
 from dsconfig.rules import RULES
@@ -231,6 +231,10 @@ def _properties() -> dict[str, tuple[str, Schema]]:
         "min-severity": ("Lowest severity that is shown.", {"enum": list(MIN_SEVERITY)}),
         "exclude": ("Patterns of files and folders to exclude.", _TEXTS),
         "extend-exclude": ("Additional patterns to exclude, if `exclude` is set elsewhere.", _TEXTS),
+        "skip": (
+            "Kinds of files that are not checked as part of a folder. They still say how a config is launched.",
+            {"type": "array", "items": {"enum": list(HOST_KINDS)}},
+        ),
         "per-file-ignores": (
             "Rules to disable in the files that match a pattern.",
             {"type": "object", "additionalProperties": rules},

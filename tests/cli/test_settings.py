@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
-from dsconfig.job.settings_file import KEYS, Settings, SettingsFileError, find_settings
+from dsconfig.cli import main
+from dsconfig.job.settings_file import HOST_KINDS, KEYS, Settings, SettingsFileError, find_settings
 
 from .conftest import Runs, Spawns
 
@@ -37,6 +39,7 @@ def test_every_key(here: Path) -> None:
         min-severity = "warning"
         exclude = ["old/*"]
         extend-exclude = ["new/*"]
+        skip = ["notebooks"]
         [per-file-ignores]
         "tests/*" = ["DSC4", "unknown-key"]
         """,
@@ -55,6 +58,7 @@ def test_every_key(here: Path) -> None:
         min_severity="warning",
         exclude=("old/*",),
         extend_exclude=("new/*",),
+        skip=("notebooks",),
         per_file_ignores=(("tests/*", ("DSC4", "unknown-key")),),
     )
     assert len(KEYS) == len(Settings._fields) - 5, "the path, overrides, what is not used"
@@ -327,3 +331,43 @@ def test_settings_that_are_no_file(here: Path, spawn: Spawns, kind: str) -> None
 
 def test_a_byte_order_mark_is_no_mistake(here: Path) -> None:
     assert written(here, '\ufefftarget = "0.16.9"').target == "0.16.9"
+
+
+HOSTS = {
+    "scripts": "run.sh",
+    "containers": "Dockerfile",
+    "workflows": ".github/workflows/train.yml",
+    "manifests": "job.yaml",
+    "python": "train.py",
+    "notebooks": "train.ipynb",
+}
+
+
+@pytest.mark.parametrize("kind", [*HOST_KINDS, None])
+def test_kinds_of_files_that_a_search_skips(
+    here: Path, capsys: pytest.CaptureFixture[str], kind: str | None
+) -> None:
+    command = "deepspeed --num_gpus 2 t.py --deepspeed_config ds.json"
+    source = (
+        "import deepspeed\ndeepspeed.initialize(config={'train_batch_size': 8, 'zero_optimization': {}})\n"
+    )
+    cell = {"cell_type": "code", "source": source}
+    container = {"spec": {"containers": [{"command": command.split()}]}}
+    texts = {
+        "run.sh": f"{command}\n",
+        "Dockerfile": f"FROM x\nCMD {command}\n",
+        ".github/workflows/train.yml": f"name: t\non: push\njobs:\n  a:\n    steps:\n      - run: {command}\n",
+        "job.yaml": json.dumps({"apiVersion": "v1", "kind": "Pod", **container}),
+        "train.py": source,
+        "train.ipynb": json.dumps({"cells": [cell]}),
+        "ds.json": '{"train_batch_size": 8}',
+    }
+    (here / ".github" / "workflows").mkdir(parents=True)
+    for name, text in texts.items():
+        (here / name).write_text(text)
+    (here / "dsconfig.toml").write_text(f"skip = {json.dumps([kind] if kind else [])}\n")
+    main(["check", ".", "--show-files"])
+    shown = capsys.readouterr().out
+    assert {name for name in HOSTS.values() if name in shown} == {
+        name for each, name in HOSTS.items() if each != kind
+    }
