@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from dsconfig.core.batch_triplet import ABSENT, Degree, Parallelism, UnevenError, data_parallel_size
 from dsconfig.core.json_types import Json, JsonObject
+from dsconfig.core.releases import LATEST, NUMBERS
 from dsconfig.document.tree import UNKNOWN, Unknown
 
 # Lightning: DeepSpeedStrategy builds a config from its own arguments if it gets none.
@@ -205,12 +207,15 @@ def world_size(data: Mapping[str, Json]) -> int | None:
 def _data_parallel_size(settings: Mapping[str, Json]) -> int | None:
     """Data-parallel size: the ranks divided by the pipeline and model parallel sizes; None if unknown."""
     ranks = world_size(settings)
-    for key in ("pipe_parallel_size", "model_parallel_size"):
-        size = settings.get(key, 1)
-        if ranks is None or type(size) is not int or ranks % max(1, size):
-            return None
-        ranks //= max(1, size)
-    return ranks
+    sizes = {key: settings.get(key, 1) for key in ("pipe_parallel_size", "model_parallel_size")}
+    if ranks is None or any(type(size) is not int for size in sizes.values()):
+        return None
+    degrees = tuple(Degree("model", max(1, size), key) for key, size in sizes.items())
+    try:
+        # NeoX passes an `mpu`, so that no release divides by a key of the config.
+        return int(data_parallel_size(ranks, Parallelism(degrees), ABSENT, NUMBERS[LATEST], from_file=False))
+    except UnevenError:
+        return None
 
 
 _OWN_OPTIMIZERS = frozenset(("cpu_adam", "cpu_torch_adam", "sm3", "madgrad_wd"))

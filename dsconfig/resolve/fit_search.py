@@ -110,7 +110,7 @@ def search_of(
         values = reduce(override, (change.values for change in changes), dict[str, "Json"]())
         # The batch grows with the ranks.
         if ranks != first.run.world_size and "train_batch_size" in first.run.config:
-            groups = ranks // first.setup.sp_size
+            groups = int(ranks * first.run.data_parallel_size // first.run.world_size)
             triplet = {
                 MICRO: first.run.train_micro_batch_size_per_gpu,
                 STEPS: first.setup.gradient_accumulation_steps,

@@ -1,12 +1,14 @@
-"""Every command, function and the language server find the same job in the same repository.
+"""Every command, function, the language server and the playground find the same job in the same repository.
 
-The playground and the site's planners call the command and the language server, and nothing else.
+The site's planners call the worker of the playground, and nothing else.
 """
 
 from __future__ import annotations
 
 import json
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
@@ -17,6 +19,7 @@ from dsconfig.lsp.service import Service
 from tests.job.repositories import repositories
 
 REPOSITORIES = dict(repositories())
+WORKER = Path(__file__).parents[2] / "editors" / "worker" / "worker.py"
 
 
 class Believed(NamedTuple):
@@ -36,10 +39,50 @@ def of_report(report: dsconfig.Report) -> Believed:
 def of_language_server(path: Path) -> Believed:
     service, uri = Service(), path.as_uri()
     service.request("initialize", {"capabilities": {}, "rootUri": path.parent.as_uri()})
-    text = {"uri": uri, "languageId": "json", "version": 1, "text": path.read_text()}
-    service.notify("textDocument/didOpen", {"textDocument": text})
-    status = service.request("dsconfig/status", {"textDocument": {"uri": uri}})
+    service.notify("textDocument/didOpen", {"textDocument": _text_item(path)})
+    believed = _of_status(service.request("dsconfig/status", {"textDocument": {"uri": uri}}))
+    service.notify("textDocument/didClose", {"textDocument": {"uri": uri}})  # else its text replaces the file
+    return believed
+
+
+def of_playground(worker: ModuleType, path: Path) -> Believed:
+    """Job that the worker of the playground reports, which speaks JSON-RPC."""
+
+    def answer(method: str, params: object) -> Any:
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        return json.loads(worker.answer(json.dumps(message)))["result"]
+
+    answer("initialize", {"capabilities": {}, "rootUri": path.parent.as_uri()})
+    opened = {"method": "textDocument/didOpen", "params": {"textDocument": _text_item(path)}}
+    worker.take(json.dumps(opened))
+    believed = _of_status(answer("dsconfig/status", {"textDocument": {"uri": path.as_uri()}}))
+    worker.take(
+        json.dumps({"method": "textDocument/didClose", "params": {"textDocument": {"uri": path.as_uri()}}})
+    )
+    command = ["check", "ds.json", "--output-format", "json"]
+    result = answer("dsconfig/run", {"arguments": command, "folder": str(path.parent)})
+    (file,) = json.loads(result["stdout"])["files"]
+    assert (file["target"], file["reader"]["name"]) == (believed.target, believed.consumer)
+    return believed
+
+
+def _text_item(path: Path) -> dict[str, object]:
+    return {"uri": path.as_uri(), "languageId": "json", "version": 1, "text": path.read_text()}
+
+
+def _of_status(status: dict[str, Any]) -> Believed:
     return Believed(status["target"], status["worldSize"], status["reader"], status["model"])
+
+
+@pytest.fixture
+def worker() -> ModuleType:
+    """Fixture that loads the Python part of the playground's worker."""
+    spec = spec_from_file_location("playground_worker", WORKER)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def test_there_are_forty() -> None:
@@ -48,7 +91,11 @@ def test_there_are_forty() -> None:
 
 @pytest.mark.parametrize("name", REPOSITORIES)
 def test_they_believe_the_same(
-    name: str, empty_repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str,
+    worker: ModuleType,
+    empty_repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     for file, text in REPOSITORIES[name].items():
         (empty_repository / file).parent.mkdir(exist_ok=True)
@@ -56,13 +103,40 @@ def test_they_believe_the_same(
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     believed = of_report(dsconfig.check("ds.json"))
     assert of_report(dsconfig.fix("ds.json").report) == believed
-    newest = dsconfig.check("ds.json").target.releases[-1]
+    report = dsconfig.check("ds.json")
+    newest = report.target.releases[-1]
     assert dsconfig.show("ds.json").release == newest
+    _compat_agrees(report, newest, capsys)
     _command_agrees(believed, capsys)
     _run_agrees(believed, newest, capsys)
-    job = of_language_server(empty_repository / "ds.json")
-    assert job._replace(model=None) == believed._replace(model=None)
-    assert believed.model is None or Path(str(job.model)).name == Path(believed.model).name
+    for job in (
+        of_language_server(empty_repository / "ds.json"),
+        of_playground(worker, empty_repository / "ds.json"),
+    ):
+        assert job._replace(model=None) == believed._replace(model=None)
+        assert (job.model is None) == (believed.model is None)
+        assert believed.model is None or Path(str(job.model)).name == Path(believed.model).name
+    _fix_agrees(empty_repository / "ds.json", capsys)
+
+
+def _compat_agrees(report: dsconfig.Report, newest: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first error of the newest release depends on consumer, arguments and world size."""
+    errors = [each.code for each in report if each.severity == "error"]
+    (stretch,) = (each for each in dsconfig.compat("ds.json") if newest in each.releases)
+    assert (stretch.word == "ok") == (not errors)
+    assert stretch.reason is None or stretch.reason.code in errors
+    assert main(["compat", "ds.json", "--target", newest]) == bool(errors)
+    capsys.readouterr()
+
+
+def _fix_agrees(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Command and function write the same text."""
+    path.write_text(path.read_text().replace("overlap_comm", "overlap_com").replace("stage", "Stage"))
+    text = dsconfig.fix("ds.json", unsafe=True).text
+    assert text != path.read_text()
+    main(["fix", "--unsafe-fixes", "ds.json"])
+    capsys.readouterr()
+    assert path.read_text() == text
 
 
 def _command_agrees(believed: Believed, capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,9 +162,17 @@ def _run_agrees(believed: Believed, newest: str, capsys: pytest.CaptureFixture[s
         assert main(["resolve", "ds.json"]) == 1
         return
     assert (run.release, run.world_size, run.consumer.partition("==")[0]) == (newest, *believed[1:3])
-    estimate = dsconfig.memory("ds.json", model=None if believed.model else "llama-2-7b")
+    named = None if believed.model else "llama-2-7b"
+    estimate = dsconfig.memory("ds.json", model=named)
     assert (estimate.release, estimate.world_size) == (newest, believed.world_size)
+    assert estimate.parameters == dsconfig.memory("ds.json", model=believed.model or named).parameters
     capsys.readouterr()
+    assert main(["memory", "ds.json", "--output-format", "json", *(["--model", named] if named else [])]) == 0
+    output = json.loads(capsys.readouterr().out)
+    assert (output["release"], output["world_size"]) == (newest, believed.world_size)
+    assert output["parameters"] == estimate.parameters
+    shown = {each.key: each.value for each in dsconfig.show("ds.json").values}
+    assert shown["train_batch_size"] == run.train_batch_size
     assert main(["resolve", "ds.json"]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["train_batch_size"] == run.train_batch_size
