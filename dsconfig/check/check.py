@@ -52,7 +52,8 @@ def check(located: LocatedConfig, job: Job) -> Report:
         config = _report(located.config, job, job.reader)
         return _embedded_report(located, job, config, is_checked=is_checked)
     reader = host_reader(located, job)
-    launch = job._replace(arguments=None)  # their values belong to the config, which is compared with them
+    # Their values belong to the config, which is compared with them: a linked one, or Accelerate's own block.
+    launch = job if located.config is None else job._replace(arguments=None)
     report = _report(host, launch, reader) if is_checked else _empty_report(host, launch, reader)
     notes = [located.note] if located.note else []
     if located.why_not_checked and located.job:

@@ -55,7 +55,7 @@ def evaluate(
     findings: list[tuple[Rule, Finding]] = []
     cache = {} if text_findings is None else text_findings
     for rule in triggered_rules(context, rules):
-        is_text_rule = rule.reads in ("text", "launch file", "job")
+        is_text_rule = rule.reads in ("text", "launch file", "job", "hostfile")
         results = _text_findings(rule, context, cache) if is_text_rule else _findings(rule, context)
         if results:
             findings += [(rule, each) for each in results if not _is_overwritten(context, rule, each)]
@@ -99,6 +99,8 @@ def _block_outcome(context: Context, release: int) -> EvaluationOutcome:
     findings = []
     for rule, finding in outcome.findings:
         path_in_block = accelerate_launch_file.path_in_launch_file(finding.path, context.data)
+        if path_in_block is None and finding.advisory:  # about the job, or a key that the block does not have
+            path_in_block = (accelerate_launch_file.BLOCK,)
         # The rules on launch files report keys that are absent from the block.
         if path_in_block is not None and _contains(config, finding.path):
             findings.append((rule, finding._replace(path=path_in_block, related=(), fix=None, span=None)))
@@ -164,6 +166,7 @@ _SUBJECTS: dict[RootKind, tuple[Subject, ...]] = {
     "launch file": ("launch file", *_ANY_TEXT),
     "job": ("job", *_ANY_TEXT),
     "script": ("job",),
+    "hostfile": ("hostfile",),
     "text": _ANY_TEXT,
 }
 
@@ -309,8 +312,12 @@ def one_per_cause(context: Context, findings: list[RuleFinding]) -> list[RuleFin
 
 
 def _is_about_filled_value(context: Context, finding: Finding) -> bool:
-    """Whether it is a mild finding on a value that the job fills in: the file says "auto" there."""
-    if context.filled is None or finding.effect not in (Effect.ALTERED, Effect.WASTEFUL):
+    """Whether it is a mild finding on a value that the job fills in: the file says "auto" there.
+
+    A defect of a release concerns the job even so.
+    """
+    is_mild = finding.effect in (Effect.ALTERED, Effect.WASTEFUL) and not finding.advisory
+    if context.filled is None or not is_mild:
         return False
     return any(finding.path == tuple(each.key.split(".")) for each in context.filled.filled)
 
@@ -397,7 +404,7 @@ _UNAMBIGUOUS = frozenset(
     }
 )
 """Problem kinds whose meaning is certain even if a parser rejects them."""
-_TEXT_SUBJECTS = ("text", "template", "job")
+_TEXT_SUBJECTS = ("text", "template", "job", "hostfile")
 """Subjects of rules that need no parsed config."""
 _STRUCTURAL = frozenset({"unclosed", "unexpected", "yaml-error"})
 """Problem kinds after which it is uncertain which section a key belongs to."""

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 # function. `make generate` writes the metadata into `dsconfig/rules/_generated/`, so that a check imports only
 # the modules of rules that may find something. Everything else is read from the declaration.
 
-Subject: TypeAlias = "Literal['config', 'text', 'template', 'launch file', 'job']"
+Subject: TypeAlias = "Literal['config', 'text', 'template', 'launch file', 'job', 'hostfile']"
 """The part of a document that a rule examines.
 
 A rule on `text` also runs without a parsed config. So does a rule on the placeholders of a `template`; where
 one finds some, other findings are dropped as their consequences. A `launch file` is the file that
-`accelerate launch` reads, a `job` the launch file of any other program, or a script.
+`accelerate launch` reads, a `job` the launch file of any other program, or a script. A `hostfile` lists hosts.
 """
 if TYPE_CHECKING:
     Check = Callable[["Context"], Iterator[Finding]]

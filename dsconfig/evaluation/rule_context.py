@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Computed = TypeVar("Computed")
 
 
-RootKind: TypeAlias = "Literal['config', 'launch file', 'job', 'script', 'text']"
+RootKind: TypeAlias = "Literal['config', 'launch file', 'job', 'script', 'hostfile', 'text']"
 """The kind of root: a config, an Accelerate launch file, another launch file, the commands of a script, or a text
 that is none of these.
 """
@@ -133,8 +133,8 @@ class Context:
         data = source.document.value(self.parser)
         # hjson reads an empty text as `{}`, but it is no config that a user wrote (rule `empty-document`).
         empty = any(problem.kind == "empty" for problem in source.document.problems)
-        self.is_job = source.root_kind in ("job", "script")
-        """Whether only the reference to the config is checked, as in a launch script."""
+        self.is_job = source.root_kind in ("job", "script", "hostfile")
+        """Whether only the reference to the config is checked, as in a launch script; or a hostfile."""
         self.is_launch = source.root_kind == "launch file"
         self.is_config = isinstance(data, dict) and not empty and not self.is_job
         self.data: JsonObject = data if isinstance(data, dict) else {}

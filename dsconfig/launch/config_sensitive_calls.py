@@ -7,51 +7,11 @@ import os
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Literal, TypeAlias
 
-from dsconfig.core.json_types import NamedTuple
-from dsconfig.launch.python.syntax_trees import (
-    Module,
-    called_name,
-    constant,
-    keyword,
-    last_name,
-    program_modules,
-)
+from dsconfig.launch.calls_of_program import MODEL, ProgramUse, is_initialize, line_of
+from dsconfig.launch.generation_calls import GenerationCalls
+from dsconfig.launch.python.syntax_trees import called_name, constant, keyword, last_name, program_modules
 from dsconfig.launch.repository import tick
-
-# Only the program file itself is examined, not the modules that it imports: those also serve evaluation and export.
-# A call counts only if the source proves that it runs in a DeepSpeed job: not in a function that nothing calls, and
-# not under a condition about the number of processes or DeepSpeed.
-
-Kind: TypeAlias = Literal[
-    "device map",
-    "spread device map",
-    "low memory load",
-    "8-bit weights",
-    "4-bit weights",
-    "save without gathering",
-    "collective save on one rank",
-    "collective save of stage 3 on one rank",
-    "move to device",
-    "prepare without loader",
-    "dummy optimizer",
-    "dummy scheduler",
-    "own optimizer",
-    "own scheduler",
-    "initialize without optimizer",
-    "model before arguments",
-    "unprepared model",
-    "partitioned construction",
-]
-
-
-class ProgramUse(NamedTuple):
-    """One call, with its location (`train.py:12`) and its text as written, shortened."""
-
-    kind: Kind
-    location: str
-    text: str
 
 
 def uses_in(program: str, launch: str = "") -> tuple[ProgramUse, ...]:
@@ -64,21 +24,20 @@ def uses_in(program: str, launch: str = "") -> tuple[ProgramUse, ...]:
     return _uses_in(os.path.abspath(program), launch or program, tick())
 
 
+def trained_models(programs: tuple[str, ...], launch: str) -> list[ProgramUse]:
+    """The calls by which programs load a model that they train, from a name in the source."""
+    return [use for program in programs for use in uses_in(program, launch) if use.kind == "trained model"]
+
+
 @lru_cache(maxsize=16)
 def _uses_in(program: str, launch: str, _: int) -> tuple[ProgramUse, ...]:
     try:
         modules = program_modules(program, launch)
-        return tuple(_Source(modules[0]).uses()) if modules else ()
+        return tuple(_Uses(modules[0]).uses()) if modules else ()
     except RecursionError:  # nesting deeper than the interpreter's stack
         return ()
 
 
-_MAX_TEXT = 80
-_ABOUT_PARALLELISM = re.compile(
-    r"deepspeed|zero|stage|fsdp|distributed|world_size|n_gpu|num_gpus|device_count|ddp|local_rank|device_map|parallel",
-    re.IGNORECASE,
-)
-"""Conditions by which a program treats a run with DeepSpeed, or with several GPUs, in its own way."""
 _ABOUT_QUANTIZATION = re.compile(r"quant|bit|int\d|lora|bnb", re.IGNORECASE)
 _SPREAD = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
 _NO_MODEL = re.compile(
@@ -112,32 +71,10 @@ _ZERO_INIT_HANDLED = re.compile(
     r"zero3_init|zero_init|deepspeed_plugin|zero\.Init|HfDeepSpeedConfig|GatheredParameters"
 )
 _LOADER = re.compile(r"load|data|(?:^|_)dl|iter|batch|sampl", re.IGNORECASE)
-_MODEL = re.compile(r"model|net$|policy|actor|critic|transformer", re.IGNORECASE)
 
 
-class _Source:
-    """A program file: its calls, the parent of each node, and the values assigned to each name."""
-
-    def __init__(self, module: Module) -> None:
-        self.module = module
-        self.parents = {id(child): node for node in module.nodes for child in ast.iter_child_nodes(node)}
-        self.calls = [node for node in module.nodes if isinstance(node, ast.Call)]
-        self.text = "\n".join(
-            last_name(node) or (node.arg or "" if isinstance(node, ast.keyword) else "")
-            for node in module.nodes
-            if isinstance(node, ast.Name | ast.Attribute | ast.keyword)
-        )
-        self.strings = {
-            node.value
-            for node in module.nodes
-            if isinstance(node, ast.Constant) and isinstance(node.value, str)
-        }
-        self.values: dict[str, list[ast.expr | None]] = {}
-        for node in module.nodes:
-            for name, value in _assignments(node):
-                self.values.setdefault(name, []).append(value)
-        references = [last_name(node) for node in module.nodes if isinstance(node, ast.Name | ast.Attribute)]
-        self.referenced = frozenset(references)
+class _Uses(GenerationCalls):
+    """The uses in a program file."""
 
     def uses(self) -> Iterator[ProgramUse]:
         yield from self._loads()
@@ -147,73 +84,11 @@ class _Source:
         yield from self._initializes()
         yield from self._late_arguments()
         yield from self._unprepared()
-        for call in self.calls:
-            is_init = called_name(call) == "Init" and ast.unparse(call.func).endswith("zero.Init")
-            if is_init and keyword(call, "enabled") is None and self._is_certain(call):
-                yield self._use("partitioned construction", call)
-
-    def _use(self, kind: Kind, node: ast.AST) -> ProgramUse:
-        text = " ".join(ast.unparse(node).split())
-        text = text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 1]}…"
-        return ProgramUse(kind, self.module.location(node), text)
-
-    # Position of a node
-    # ----------------------------------------------------------------------------------------------
-
-    def _ancestors(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
-        """Yield each ancestor with its child on the path to the node."""
-        child, parent = node, self.parents.get(id(node))
-        while parent is not None:
-            yield parent, child
-            child, parent = parent, self.parents.get(id(parent))
-
-    def _scope(self, node: ast.AST) -> ast.AST:
-        """The innermost function that contains a node; the module for top-level code."""
-        for parent, _ in self._ancestors(node):
-            if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-                return parent
-        return self.module.nodes[0]
-
-    def _runs(self, node: ast.AST) -> bool:
-        """Whether nothing in the file shows that the node is never reached."""
-        for parent, _ in self._ancestors(node):
-            if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
-                in_class = any(isinstance(each, ast.ClassDef) for each, _ in self._ancestors(parent))
-                if parent.name not in self.referenced and not in_class and not parent.decorator_list:
-                    return False
-        return True
-
-    def _tests(self, node: ast.AST) -> Iterator[str]:
-        """Yield the conditions under which a node runs, as text; an early `return` above it counts too."""
-        for parent, child in self._ancestors(node):
-            if isinstance(parent, ast.If | ast.IfExp | ast.While) and child is not parent.test:
-                yield ast.unparse(parent.test)
-            elif isinstance(parent, ast.ExceptHandler):
-                yield "except"
-            elif isinstance(parent, ast.BoolOp):
-                yield ast.unparse(parent)
-            body = getattr(parent, "body", None)
-            if isinstance(body, list) and child in body:
-                for earlier in body[: body.index(child)]:
-                    if isinstance(earlier, ast.If) and isinstance(earlier.body[-1], ast.Return | ast.Raise):
-                        yield ast.unparse(earlier.test)
-
-    def _is_certain(self, node: ast.AST, exception: re.Pattern[str] = _ABOUT_PARALLELISM) -> bool:
-        """Whether a node runs, and under no condition that this pattern finds."""
-        return self._runs(node) and not any(map(exception.search, self._tests(node)))
-
-    def _is_unconditional(self, node: ast.AST) -> bool:
-        return self._runs(node) and not [test for test in self._tests(node) if "__main__" not in test]
-
-    def _is_after(self, node: ast.AST, other: ast.AST) -> bool:
-        """Whether a node follows another one in the same function."""
-        return self._scope(node) is self._scope(other) and _line(node) > _line(other)
-
-    def _always(self, name: str, node: ast.AST) -> list[ast.expr]:
-        """The values of a variable, if the source shows all of them; else an empty list."""
-        values = self.values.get(name, [])
-        is_parameter = isinstance(scope := self._scope(node), ast.FunctionDef) and name in _parameters(scope)
-        return [] if is_parameter or None in values else [value for value in values if value is not None]
+        yield from self._trained_models()
+        yield from self._constructions()
+        yield from self.generations()
+        yield from self.recomputations()
+        yield from self._accumulations()
 
     # Loading
     # ----------------------------------------------------------------------------------------------
@@ -270,51 +145,64 @@ class _Source:
             return value.value in _SPREAD
         return False if isinstance(value, ast.Dict) and value.keys else None
 
+    def _trained_models(self) -> Iterator[ProgramUse]:
+        """Yield models with a literal name that are trained, and those that no rank partitions while loading."""
+        for call in self._model_loads():
+            name = constant(call.args[0] if call.args else keyword(call, "pretrained_model_name_or_path"))
+            if isinstance(name, str) and self._is_trained(call):
+                yield self._use("trained model", call, name)
+        for start in self.calls:
+            if called_name(start) != "HfDeepSpeedConfig" or self.referenced & _RENDEZVOUS:
+                continue
+            for call in self._model_loads():
+                if self._is_after(call, start) and self._is_unconditional(call):
+                    yield self._use("load before rendezvous", call)
+        if _ZERO_INIT_HANDLED.search(self.text) or "OnDevice" in self.referenced:
+            return
+        for start in self.calls:
+            model = keyword(start, "model")
+            if not is_initialize(start) or not isinstance(model, ast.Name):
+                continue
+            for call in self._model_loads():
+                is_model = self._is_assigned_to(call, model.id) and len(self.values.get(model.id, [])) == 1
+                if is_model and self._is_after(start, call) and self._is_unconditional(call):
+                    yield self._use("whole model", call)
+
+    def _constructions(self) -> Iterator[ProgramUse]:
+        """Yield `zero.Init` contexts that may be on at any stage, and what runs inside another one."""
+        for call in self.calls:
+            is_inner = any(
+                isinstance(parent, ast.With | ast.AsyncWith)
+                and child in parent.body
+                and any(_is_zero_init(item.context_expr) for item in parent.items)
+                for parent, child in self._ancestors(call)
+                if not isinstance(child, ast.FunctionDef | ast.ClassDef)
+            )
+            if _is_zero_init(call) and keyword(call, "enabled") is None and self._is_certain(call):
+                yield self._use("partitioned construction", call)
+            if is_inner and (_is_zero_init(call) or is_initialize(call)) and self._runs(call):
+                yield self._use("nested construction", call)
+
+    def _accumulations(self) -> Iterator[ProgramUse]:
+        """Yield the only `Accelerator(...)` of a program with the accumulation steps that it passes."""
+        starts = [call for call in self.calls if called_name(call) == "Accelerator"]
+        if len(starts) != 1 or not self._runs(starts[0]) or "gradient_accumulation_steps" in self.assigned:
+            return
+        steps = keyword(starts[0], "gradient_accumulation_steps")
+        is_open = any(each.arg in (None, "gradient_accumulation_plugin") for each in starts[0].keywords)
+        value = 1 if steps is None else constant(steps)
+        if isinstance(steps, ast.Name):
+            values = self._always(steps.id, starts[0])
+            value = constant(values[0]) if len(values) == 1 else None
+        if not is_open and isinstance(value, int) and not isinstance(value, bool):
+            yield self._use("accumulation", starts[0], value)
+
     # Saving
     # ----------------------------------------------------------------------------------------------
 
-    def _results(self, *functions: str) -> dict[str, ast.Call]:
-        """Names that hold the first results of calls of these functions."""
-        results: dict[str, ast.Call] = {}
-        for node in self.module.nodes:
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-                call = node.value
-            elif (
-                isinstance(node, ast.Assign)
-                and isinstance(node.value, ast.Subscript)
-                and isinstance(node.value.value, ast.Call)
-            ):
-                call = node.value.value
-            else:
-                continue
-            if called_name(call) not in functions:
-                continue
-            for target in node.targets:
-                first = target.elts[0] if isinstance(target, ast.Tuple | ast.List) and target.elts else target
-                if isinstance(first, ast.Name | ast.Attribute):
-                    results[ast.unparse(first)] = call
-        return results
-
-    def _wrapped(self) -> dict[str, int]:
-        """Names of engines and of models that `Accelerator.prepare` has wrapped, with the line from which on."""
-        wrapped = {
-            name: _line(call)
-            for name, call in self._results("initialize").items()
-            if _is_deepspeed_initialize(call)
-        }
-        for name, call in self._results("prepare").items():
-            if call.args and not isinstance(call.args[0], ast.Starred) and _MODEL.search(name):
-                wrapped[name] = _line(call)
-        for name, call in self._results("unwrap_model").items():
-            if call.args and ast.unparse(call.args[0]) in wrapped:
-                wrapped[name] = _line(call)
-        return wrapped
-
     def _saves(self) -> Iterator[ProgramUse]:
         wrapped = self._wrapped()
-        engines = {
-            name for name, call in self._results("initialize").items() if _is_deepspeed_initialize(call)
-        }
+        engines = {name for name, call in self._results("initialize").items() if is_initialize(call)}
         trainers = frozenset(
             name for name, values in self.values.items() for value in values if _is_trainer(value)
         )
@@ -350,7 +238,7 @@ class _Source:
             isinstance(parent, ast.With) and "GatheredParameters" in ast.unparse(parent.items[0])
             for parent, _ in self._ancestors(call)
         )
-        return not gathers and base in wrapped and _line(call) > wrapped[base]
+        return not gathers and base in wrapped and line_of(call) > wrapped[base]
 
     def _is_saved(self, call: ast.Call) -> bool:
         """Whether a state dict is written to a file right away: `torch.save(model.state_dict(), path)`."""
@@ -378,7 +266,7 @@ class _Source:
         """Yield calls that copy a model to the GPU right before `deepspeed.initialize` partitions it."""
         for start in self.calls:
             model = keyword(start, "model")
-            if not _is_deepspeed_initialize(start) or not isinstance(model, ast.Name):
+            if not is_initialize(start) or not isinstance(model, ast.Name):
                 continue
             for call in self.calls:
                 is_move = called_name(call) == "cuda" or (called_name(call) == "to" and _is_device(call))
@@ -387,14 +275,6 @@ class _Source:
                 is_model = last_name(call.func.value) == model.id or self._is_assigned_to(call, model.id)
                 if is_model and self._is_after(start, call) and self._is_unconditional(call):
                     yield self._use("move to device", call)
-
-    def _is_called(self, node: ast.Name) -> bool:
-        parent = self.parents.get(id(node))
-        return isinstance(parent, ast.Call) and parent.func is node
-
-    def _is_assigned_to(self, call: ast.Call, name: str) -> bool:
-        parent = self.parents.get(id(call))
-        return isinstance(parent, ast.Assign) and any(last_name(target) == name for target in parent.targets)
 
     def _prepares(self) -> Iterator[ProgramUse]:
         prepares = [
@@ -409,7 +289,7 @@ class _Source:
             names = [last_name(argument) for argument in call.args]
             if not names or not all(names) or not self._is_certain(call):
                 continue
-            if not sets_batch and any(map(_MODEL.search, names)) and not any(map(_LOADER.search, names)):
+            if not sets_batch and any(map(MODEL.search, names)) and not any(map(_LOADER.search, names)):
                 yield self._use("prepare without loader", call)
             for name in names:
                 values = self._always(name, call)
@@ -426,7 +306,7 @@ class _Source:
                 yield self._use("dummy scheduler", call)
 
     def _initializes(self) -> Iterator[ProgramUse]:
-        starts = [call for call in self.calls if _is_deepspeed_initialize(call)]
+        starts = [call for call in self.calls if is_initialize(call)]
         configs = {
             ast.unparse(config) if (config := keyword(call, "config", "config_params")) is not None else ""
             for call in starts
@@ -514,56 +394,30 @@ class _Source:
 _ABOUT_STAGE = re.compile(
     r"zero_?(?:stage|opt|[0-3])|stage|fsdp|deepspeed_plugin|is_deepspeed", re.IGNORECASE
 )
-_WRAPPERS = frozenset({"initialize", "prepare", "unwrap_model"})
 _TRAINS = frozenset({"initialize", "prepare", "get_peft_model", "prepare_model_for_kbit_training"})
+_RENDEZVOUS = frozenset(
+    {
+        "init_distributed",
+        "init_process_group",
+        "TrainingArguments",
+        "HfArgumentParser",
+        "TrlParser",
+        "Accelerator",
+        "PartialState",
+    }
+)
+"""Calls after which the processes of a job know each other."""
 _FORWARDS = frozenset({"generate", "encode", "forward"})
 _OPTIMIZER_POSITION = 3
 """Position of `optimizer` in `deepspeed.initialize(args, model, optimizer, ...)`, counted from 1."""
 
 
-def _line(node: ast.AST) -> int:
-    return getattr(node, "lineno", 0)
-
-
-def _parameters(function: ast.FunctionDef) -> frozenset[str]:
-    arguments = function.args
-    return frozenset(each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
-
-
-def _assignments(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
-    """Yield the names that a statement assigns, with the value; None if it is not a value of its own."""
-    if isinstance(node, ast.Assign):
-        for target in node.targets:
-            yield from _assigned(target, node.value)
-    elif isinstance(node, ast.AnnAssign | ast.AugAssign | ast.NamedExpr):
-        yield ast.unparse(node.target), node.value
-    elif isinstance(node, ast.For | ast.comprehension):
-        yield from ((name, None) for name in _names(node.target))
-    elif isinstance(node, ast.withitem) and node.optional_vars is not None:
-        yield from ((name, None) for name in _names(node.optional_vars))
-
-
-def _assigned(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr | None]]:
-    if isinstance(target, ast.Name | ast.Attribute):
-        yield ast.unparse(target), value
-    # `prepare` and `initialize` return their arguments, wrapped: the names keep their meaning.
-    elif isinstance(target, ast.Tuple | ast.List) and not (
-        isinstance(value, ast.Call) and called_name(value) in _WRAPPERS
-    ):
-        values = value.elts if isinstance(value, ast.Tuple) else []
-        is_pairwise = len(values) == len(target.elts)
-        for at, each in enumerate(target.elts):
-            if isinstance(each, ast.Name | ast.Attribute):
-                yield ast.unparse(each), values[at] if is_pairwise else None
-
-
-def _names(node: ast.AST) -> frozenset[str]:
-    return frozenset(each.id for each in ast.walk(node) if isinstance(each, ast.Name))
-
-
-def _is_deepspeed_initialize(call: ast.Call) -> bool:
-    base = call.func.value if isinstance(call.func, ast.Attribute) else None
-    return called_name(call) == "initialize" and last_name(base) in ("deepspeed", "ds")
+def _is_zero_init(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and called_name(node) == "Init"
+        and ast.unparse(node.func).endswith("zero.Init")
+    )
 
 
 def _is_trainer(value: ast.expr | None) -> bool:

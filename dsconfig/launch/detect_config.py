@@ -36,7 +36,7 @@ _COMMENT_PREFIXES = ("_", "/", "#", "$", "comment", "note", "description")
 """Prefixes of keys that hold comments."""
 
 
-Kind: TypeAlias = "Literal['config', 'launch file', 'job', 'script']"
+Kind: TypeAlias = "Literal['config', 'launch file', 'job', 'script', 'hostfile']"
 """Kind of a document: a config, a launch file of Accelerate (`launch file`) or another program (`job`), or a
 script.
 """
@@ -46,8 +46,19 @@ def kind_of(document: Document) -> Kind:
     """The kind of a document, by its name and content."""
     if is_script(document.name):
         return "script"
+    if _is_hostfile(document):
+        return "hostfile"
     data = document.value()
     return "job" if format_of(data) is not None else "launch file" if is_launch_file(data) else "config"
+
+
+def _is_hostfile(document: Document) -> bool:
+    """Whether a document is a hostfile; most configs have a suffix that a hostfile does not have."""
+    if os.path.splitext(document.name)[1] not in ("", ".txt") or document.is_data:
+        return False
+    from dsconfig.launch.hostfile import is_hostfile
+
+    return is_hostfile(document.name, document.text)
 
 
 def may_contain_config(data: bytes) -> bool:
@@ -145,6 +156,8 @@ def why_not_config(document: Document) -> str | None:
     """
     if is_script(document.name):
         return _why_no_config_in_script(document)
+    if _is_hostfile(document):
+        return None
     if (kind := describe_other_file(document)) is not None:
         return kind
     data = document.value()

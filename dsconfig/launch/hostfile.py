@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from dsconfig.core.file_access import contents
 from dsconfig.core.json_types import NamedTuple
+from dsconfig.document import Span
 from dsconfig.launch.repository import search
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
@@ -30,7 +31,7 @@ class Hostfile(NamedTuple):
     problems: tuple[HostfileProblem, ...]
 
 
-_ENTRY = re.compile(r"(\S+)\s+slots=(\d{1,9})", re.ASCII)
+_ENTRY = r"(?a)(\S+)\s+slots=(\d{1,9})"
 
 
 def read_hostfile(text: str) -> Hostfile:
@@ -46,7 +47,7 @@ def read_hostfile(text: str) -> Hostfile:
         entry = line.strip()
         if not entry or entry.startswith("#"):
             continue
-        match = _ENTRY.match(entry)
+        match = re.match(_ENTRY, entry)
         if match is None:
             shown = entry if len(entry) <= _LONGEST else f"{entry[:_LONGEST]}…"
             problems.append(HostfileProblem(number, f"`{shown}` is not `HOST slots=N`"))
@@ -60,6 +61,25 @@ def read_hostfile(text: str) -> Hostfile:
 
 
 _LONGEST = 60
+
+
+def span_of_line(text: str, line: int) -> Span:
+    """Span of a line, counted from 1, without its end; 0: the start of the text."""
+    lines = text.split("\n")[:line]
+    end = len("\n".join(lines))
+    return Span(end - len(lines[-1]), end) if lines else Span(0, 0)
+
+
+def is_hostfile(name: str, text: str) -> bool:
+    """Whether a file is a hostfile, by its name or its lines: any name may follow `--hostfile`."""
+    base, _, suffix = name.replace("\\", "/").rpartition("/")[2].partition(".")
+    if suffix not in ("", "txt") or text.lstrip().startswith(("{", "[", "#!")):
+        return False
+    lines = [line.strip() for line in text.splitlines()[:_MOST_LINES]]
+    return "hostfile" in base.lower() or any(re.match(_ENTRY, line) for line in lines)
+
+
+_MOST_LINES = 1000
 
 
 def included_slots(words: str) -> dict[str, list[int] | None] | None:

@@ -143,12 +143,14 @@ class LaunchedJob(NamedTuple):
     @property
     def facts(self) -> RunFacts:
         """Model, adapters, program and parallelism of the job."""
-        from dsconfig.launch.model_argument import find_model, model_name, trains_adapters
+        from dsconfig.launch.model_argument import find_model, is_hub_name, model_name, trains_adapters
         from dsconfig.launch.training_arguments import parallelism
 
         data = self.launch.value() if self.arguments is None else self.arguments
         reference = model_name(data)
         model_path = reference and find_model(reference, self.launch.name)
+        if reference and not model_path and is_hub_name(reference):
+            model_path = reference
         name = self.launch.name if self.launch.name.startswith("<") else os.path.relpath(self.launch.name)
         model = Model(model_path, f"which {name} names", "launch file") if model_path else None
         return RunFacts(

@@ -33,6 +33,8 @@ class LauncherCall(NamedTuple):
     """Flags without dashes and with underscores; a switch has an empty value."""
     visible_devices: str = ""
     """Value of `CUDA_VISIBLE_DEVICES`; empty if it is not set."""
+    program: tuple[str, ...] = ()
+    """The program and the first word behind it."""
 
     @property
     def devices(self) -> tuple[str, ...] | None:
@@ -77,7 +79,7 @@ def launcher_call(words: tuple[str, ...], variables: Mapping[str, str]) -> Launc
     if name == TORCHRUN and (address := variables.get("PET_MASTER_ADDR")):
         # The default of a flag is its PET_ variable: torch distributed/argparse_util.py:env.
         flags.setdefault("master_addr", address)
-    return LauncherCall(name, flags, variables.get("CUDA_VISIBLE_DEVICES", ""))
+    return LauncherCall(name, flags, variables.get("CUDA_VISIBLE_DEVICES", ""), words[at : at + 2])
 
 
 def _start(words: tuple[str, ...]) -> tuple[str, int] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal, TypeAlias
@@ -16,7 +17,9 @@ from dsconfig.launch.launched_job import LaunchedJob
 from dsconfig.launch.launcher_call import ACCELERATE, DEEPSPEED, TORCHRUN, LauncherCall
 from dsconfig.launch.repository import search, tick
 
-Kind: TypeAlias = Literal["ignored devices", "conflict", "hostfile", "rendezvous", "too few devices"]
+Kind: TypeAlias = Literal[
+    "ignored devices", "conflict", "hostfile", "rendezvous", "too few devices", "cut command"
+]
 
 
 class LauncherProblem(NamedTuple):
@@ -29,6 +32,8 @@ class LauncherProblem(NamedTuple):
     """First DeepSpeed release with this behavior; empty: all."""
     until: str = ""
     """Last one; empty: still."""
+    line: int | None = None
+    """Line of the script, if it is not the first one of the command."""
 
 
 def launcher_problems(job: LaunchedJob) -> Iterator[LauncherProblem]:
@@ -37,8 +42,11 @@ def launcher_problems(job: LaunchedJob) -> Iterator[LauncherProblem]:
     Sources: deepspeed launcher/runner.py:main; torch distributed/run.py; accelerate utils/launch.py.
     """
     launcher = job.launcher
+    if job.line is not None:
+        yield from _cut_command(job.launch.text, job.line)
     if launcher is None:
         return
+    yield from _wrong_program(launcher)
     if launcher.name == DEEPSPEED:
         yield from _conflicts(launcher)
         yield from _ignored_devices(launcher)
@@ -105,6 +113,62 @@ def _conflicts(launcher: LauncherCall) -> Iterator[LauncherProblem]:
             "pass `--node_rank`, a different one on each node",
             since="0.14.5",
         )
+
+
+def _wrong_program(launcher: LauncherCall) -> Iterator[LauncherProblem]:
+    """Yield a word that the launcher takes for the program, although the program follows it."""
+    first, second = (*launcher.program, "", "")[:2]
+    is_free = not {"no_python", "module", "m"} & launcher.flags.keys()
+    # `accelerate launch` and torchrun stop like `deepspeed`: they run `python WORD`.
+    if not is_free or not second.endswith(".py") or "$" in first or first.endswith((".py", ".sh")):
+        return
+    if first in ("python", "python3"):
+        advice = f"remove `{first}`: the launcher starts Python itself"
+    elif launcher.name == DEEPSPEED:
+        advice = f"if it is a hostfile, write `--hostfile {first}`; otherwise move it behind `{second}`"
+    else:
+        advice = f"move it behind `{second}`"
+    yield LauncherProblem(
+        "conflict",
+        f"`{launcher.name}` starts `{first}` as the program, with `{second}` as its first argument",
+        advice,
+    )
+
+
+_FLAG_LINE = re.compile(r"--?[A-Za-z][\w.-]*")
+
+
+def _cut_command(text: str, line: int) -> Iterator[LauncherProblem]:
+    """Yield a flag in a line of its own, below a command whose last line does not continue.
+
+    `line`: first line of the command, counted from 1.
+    """
+    lines = text.splitlines()
+    at = line - 1
+    while at + 1 < len(lines) and lines[at].endswith("\\") and not lines[at].lstrip().startswith("#"):
+        at += 1
+    last, reason = at, f"line {at + 1} does not end with `\\`"
+    if lines[at].lstrip().startswith("#"):
+        reason = f"the comment in line {at + 1} ends it"
+    elif not lines[at].strip():
+        reason = f"the empty line {at + 1} ends it"
+    elif lines[at].rstrip().endswith("\\"):
+        reason = f"a blank follows the `\\` of line {at + 1}"
+    following = (number for number in range(last + 1, len(lines)) if _is_command(lines[number]))
+    number = next(following, None)
+    flag = _FLAG_LINE.match(lines[number].strip()) if number is not None else None
+    if number is None or flag is None:
+        return
+    yield LauncherProblem(
+        "cut command",
+        f"line {number + 1} starts with `{flag[0]}`, which is not part of the command in line {line}: {reason}",
+        "end each line but the last with `\\`, without comments, blanks and empty lines between them",
+        line=number + 1,
+    )
+
+
+def _is_command(line: str) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith("#")
 
 
 def _ignored_devices(launcher: LauncherCall) -> Iterator[LauncherProblem]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from dsconfig.core.json_types import Json, at
@@ -44,6 +45,14 @@ def model_name(data: Json) -> str | None:
     if not isinstance(data, Mapping):
         return None
     return next((name for key in MODEL_KEYS if isinstance(name := at(data, key), str) and name), None)
+
+
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+
+
+def is_hub_name(name: str) -> bool:
+    """Whether a name may be one on the Hugging Face Hub, `owner/model`."""
+    return _HUB_NAME.fullmatch(name) is not None
 
 
 def find_model(name: str, launch: str) -> str | None:

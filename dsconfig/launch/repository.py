@@ -424,13 +424,29 @@ _LEAF_MODULE_WORDS = (
 
 def sets_leaf_modules(name: str) -> bool:
     """Whether a script or launch file in the repository of a config sets leaf modules."""
+    return _mentions(name, _LEAF_MODULE_WORDS)
+
+
+_CHECKPOINTING_WORDS = (
+    b"checkpointing.configure",
+    b"deepspeed.checkpointing",
+    b"activation_checkpointing import",
+    b"activation_checkpointing.checkpointing",
+    b"megatron",
+)
+"""DeepSpeed's own activation checkpointing, and Megatron's, which calls it."""
+
+
+def configures_activation_checkpointing(name: str) -> bool:
+    """Whether a script in the repository of a config may call `deepspeed.checkpointing`."""
+    return _mentions(name, _CHECKPOINTING_WORDS)
+
+
+def _mentions(name: str, words: tuple[bytes, ...]) -> bool:
+    """Whether one of these words is in a script or launch file in the repository of a config."""
     if name.startswith("<") or not name:
         return False
     path = os.path.abspath(name)
     folder = os.path.dirname(path)
     top = repository_root(folder)
-    return any(
-        word in data
-        for _, data in texts(top or folder, path, deep=top is not None)
-        for word in _LEAF_MODULE_WORDS
-    )
+    return any(word in data for _, data in texts(top or folder, path, deep=top is not None) for word in words)

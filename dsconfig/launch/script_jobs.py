@@ -415,9 +415,14 @@ def _without_process_count(launch: Document, command: Command) -> Document:
 
 
 def _block_flags(command: Command) -> JsonObject:
-    """The flags of `accelerate launch` that its launch file can set as well."""
-    keys = BLOCK_KEYS | {"mixed_precision"}
-    return {key: parse_value(value) for key, value in command.arguments.items() if key in keys}
+    """The flags of `accelerate launch` that its launch file can set as well; not those of the program behind it."""
+    return {key: parse_value(command.arguments.get(key)) for key in _launcher_flags(command)}
+
+
+def _launcher_flags(command: Command) -> Iterator[str]:
+    """Yield the flags of the launcher itself that have a key in an Accelerate launch file."""
+    known = BLOCK_KEYS | {"mixed_precision"}
+    yield from (key for key in (command.launcher.flags if command.launcher else ()) if key in known)
 
 
 def _is_deepspeed_flag(command: Command, config: Document) -> bool:
@@ -452,9 +457,10 @@ def _built_config(command: Command, launch: Document) -> Document | None:
         return read_dict(openrlhf_config(flags), name)
     # `accelerate launch --use_deepspeed` without further flags: ZeRO stage 2 (commands/launch.py,
     # `--zero_stage`).
-    block = {key: parse_value(value) for key, value in command.arguments.items() if key in BLOCK_KEYS}
+    flags = _block_flags(command)
+    block = {key: value for key, value in flags.items() if key in BLOCK_KEYS}
     config: JsonObject = {"distributed_type": "DEEPSPEED", BLOCK: block or {"zero_stage": 2}}
-    if isinstance(precision := command.arguments.get("mixed_precision"), str):
+    if isinstance(precision := flags.get("mixed_precision"), str):
         config["mixed_precision"] = precision
     return read_dict(config, name)
 

@@ -64,7 +64,22 @@ def parameter_count_if_known(ctx: Context) -> int | None:
 
 def has_model(ctx: Context) -> bool:
     """Whether the run names a model. It is not read yet."""
-    return ctx.facts.model is not None
+    return ctx.facts.model is not None or (
+        bool(ctx.facts.program_files) and ctx.cached(_model_of_program) is not None
+    )
+
+
+def _model_of_program(ctx: Context) -> Named | None:
+    """Return the only model that the program loads by a literal name and trains."""
+    from dsconfig.launch.config_sensitive_calls import trained_models
+    from dsconfig.launch.model_argument import is_hub_name
+
+    uses = trained_models(ctx.facts.program_files, ctx.document.name)
+    names = {use.value for use in uses}
+    name = names.pop() if len(names) == 1 else None
+    if not isinstance(name, str) or not is_hub_name(name):
+        return None
+    return Named(name, f"which {uses[0].location} loads", "launch file")
 
 
 def model(ctx: Context) -> TrainedModel:
@@ -131,7 +146,7 @@ def parameter_count(ctx: Context) -> int:
 
 
 def _model(ctx: Context) -> TrainedModel | None:
-    named = ctx.facts.model
+    named = ctx.facts.model or ctx.cached(_model_of_program)
     if named is None:
         return None
     try:

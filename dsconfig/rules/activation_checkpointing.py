@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
+from dsconfig.launch import repository
 
 _CONFIGURE = "runtime/activation_checkpointing/checkpointing.py:configure"
 _SECTION = "activation_checkpointing"
@@ -48,4 +49,42 @@ def contiguous_checkpoints_without_partitions(ctx: Context) -> Iterator[Finding]
                 "set `contiguous_memory_optimization` to `false`",
                 (Set((_SECTION, "contiguous_memory_optimization"), False),),
             ),
+        )
+
+
+_OPTIONS = (
+    "partition_activations",
+    "cpu_checkpointing",
+    "contiguous_memory_optimization",
+    "number_checkpoints",
+    "synchronize_checkpoint_boundary",
+    "profile",
+)
+
+
+@rule("DSC927", effect="ignored", source=_CONFIGURE)
+def checkpointing_never_configured(ctx: Context) -> Iterator[Finding]:
+    """The section has no effect, because no program of the repository calls `deepspeed.checkpointing`.
+
+    The engine does not read the section. It configures `deepspeed.checkpointing.checkpoint`, which a model has to call
+    in place of PyTorch's function, as Megatron's models do. Models of Transformers use PyTorch's: switch it on with
+    `gradient_checkpointing=True` or `model.gradient_checkpointing_enable()`. Reported only if the program that
+    loads the config is known.
+
+    Good, read by transformers:
+
+        {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
+    """
+    section = ctx.data.get(_SECTION)
+    if not isinstance(section, dict) or not ctx.facts.program_files:
+        return
+    options = [name for name in _OPTIONS if section.get(name)]
+    is_reader_known = ctx.consumer in ("deepspeed", "transformers", "accelerate")
+    if options and is_reader_known and not repository.configures_activation_checkpointing(ctx.document.name):
+        yield ctx.at(
+            _SECTION,
+            f"`{options[0]}` is set, but only `deepspeed.checkpointing` reads it, which no program of the repository"
+            " calls",
+            help="remove it; for models of Transformers, switch on `gradient_checkpointing` in the training arguments",
+            part="key",
         )

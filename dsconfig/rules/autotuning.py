@@ -115,3 +115,32 @@ def autotuning_ends_before_start(ctx: Context) -> Iterator[Finding]:
             help=f"set `end_profile_step` to {steps[0]} or more",
             related=[("profiling starts here", _START)] if wrong is _END and ctx.has(_START) else [],
         )
+
+
+@rule("DSC926", effect="altered", since="0.5.7", source="autotuning/scheduler.py:ResourceManager.run_job")
+def mapped_flag_without_dashes(ctx: Context) -> Iterator[Finding]:
+    """A value of `autotuning.arg_mappings` is not a flag of the command line.
+
+    For each experiment the tuner looks for the value among the arguments of the script, and appends it if it is not
+    there. Without its dashes it is never found, and the script gets a positional argument that it rejects.
+
+    Bad:
+
+        {"train_batch_size": "auto", "autotuning": {"enabled": true,
+        "arg_mappings": {"train_micro_batch_size_per_gpu": "per_device_train_batch_size"}}}
+
+    Good:
+
+        {"train_batch_size": "auto", "autotuning": {"enabled": true,
+        "arg_mappings": {"train_micro_batch_size_per_gpu": "--per_device_train_batch_size"}}}
+    """
+    mappings = ctx.value("autotuning.arg_mappings")
+    if not isinstance(mappings, dict) or not ctx.is_on("autotuning.enabled"):
+        return
+    for key, flag in mappings.items():
+        if isinstance(flag, str) and flag.strip() and not flag.strip().startswith("-"):
+            yield ctx.at(
+                ("autotuning", "arg_mappings", key),
+                f"{quoted(flag)} is not a flag, so the tuner never finds it among the arguments of the script",
+                help=f"write {quoted('--' + flag.strip())}",
+            )

@@ -8,6 +8,7 @@ from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.core.wording import kind, one_of, quoted
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
+from dsconfig.rules._effective_values import stage, training_dtype
 from dsconfig.rules._fixes import removal
 
 # Enum values.
@@ -189,4 +190,34 @@ def datastates_beside_writer(ctx: Context) -> Iterator[Finding]:
             help="keep one of the two",
             part="key",
             related=[("the writer is set here", _SWITCH)],
+        )
+
+
+@rule("DSC928", effect="altered", since="0.7.0", source="runtime/engine.py:DeepSpeedEngine.load_checkpoint")
+def universal_checkpoint_without_zero(ctx: Context) -> Iterator[Finding]:
+    """`checkpoint.load_universal` is on, but ZeRO is off, so `load_checkpoint` raises.
+
+    Only the optimizers of stages 1 to 3 and `BF16_Optimizer` load a universal checkpoint. Without ZeRO, in fp16 and
+    fp32, `load_checkpoint` ends in "object has no attribute 'update_lp_params'".
+
+    Bad:
+
+        {"train_batch_size": 8, "fp16": {"enabled": true}, "checkpoint": {"load_universal": true}}
+
+    Good:
+
+        {"train_batch_size": 8, "fp16": {"enabled": true}, "checkpoint": {"load_universal": true},
+        "zero_optimization": {"stage": 1}}
+    """
+    path = "checkpoint.load_universal"
+    if (
+        ctx.is_on(path)
+        and stage(ctx) == 0
+        and training_dtype(ctx) in ("fp16", "fp32")
+        and not ctx.has("pipeline")
+    ):
+        yield ctx.at(
+            path,
+            "`load_universal` is on, but ZeRO is off: the optimizer cannot load a universal checkpoint",
+            help="set `zero_optimization.stage` to 1, or remove it",
         )

@@ -25,6 +25,7 @@ _FEWEST_WORDS = 6
 _GENERIC = frozenset(
     {
         "AttributeError",
+        "FileNotFoundError",
         "ImportError",
         "IndexError",
         "ModuleNotFoundError",
@@ -118,6 +119,8 @@ def _with_part(text: str) -> Iterator[ErrorMessageMatch]:
     """Yield messages of which the text contains a long part between two placeholders; the rest may be cut off."""
     lower = text.lower()
     for each in entries():
+        if each.error in _GENERIC:
+            continue
         texts = [part.strip().lower() for variant in each.texts for part in variant.split("{}")]
         part = next((part for part in texts if len(part) >= _LONG_PART and part in lower), None)
         if part is not None:

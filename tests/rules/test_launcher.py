@@ -35,8 +35,23 @@ PROBLEMS = [
         "`--num_processes` starts 4",
     ),
     ("accelerate launch --gpu_ids 0 --num_processes 2 {}", "DSC846", "`--gpu_ids`"),
+    ("deepspeed hosts {}", "DSC843", "starts `hosts` as the program"),
+    ("deepspeed --num_gpus 2 python {}", "DSC843", "starts `python` as"),
+    ("torchrun --nproc_per_node 2 python3 {}", "DSC843", "starts `python3` as"),
+    (
+        "deepspeed {}\n  --lr 1",
+        "DSC850",
+        "line 2 starts with `--lr`, which is not part of the command in line 1",
+    ),
+    ("deepspeed {} \\\n  --a 1 \\ \n  --lr 1", "DSC850", "a blank follows the `\\` of line 2"),
+    ("deepspeed {} \\\n  # --a 1 \\\n  --lr 1", "DSC850", "the comment in line 2 ends it"),
+    ("deepspeed {} \\\n\n  --lr 1", "DSC850", "the empty line 2 ends it"),
 ]
 FINE = [
+    "deepspeed {} \\\n  --a 1 \\\n  --lr 1\necho --lr",
+    "deepspeed --no_python python {}",
+    "deepspeed --module package {}",
+    "deepspeed {}\n# --lr 1\n",
     "CUDA_VISIBLE_DEVICES=2,3 deepspeed {}",
     "CUDA_VISIBLE_DEVICES=0,1 deepspeed --num_gpus 2 {}",
     "CUDA_VISIBLE_DEVICES=$GPUS deepspeed --num_gpus 2 {}",
@@ -94,6 +109,25 @@ def test_releases(empty_repository: Path) -> None:
     included = "deepspeed --hostfile hosts --include worker-1:9 {}"
     assert diagnostics(empty_repository, included, "0.15.2") == []
     assert diagnostics(empty_repository, included, "0.14.5")[0].startswith("DSC844")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "lines"),
+    [
+        ("hostfile", "a slots=8\nb lots=8\n", [2]),
+        ("hosts", "a slots=8\n\n# b\na slots=4\r\nc", [4, 5]),
+        ("hosts.txt", "a slots=8\nb slots = 8\n", [2]),
+        ("hostfile", "", [1]),
+        ("hostfile", "a slots=8 max_slots=8\nb\tslots=4\n", []),
+    ],
+)
+def test_a_hostfile_on_its_own(empty_repository: Path, name: str, text: str, lines: list[int]) -> None:
+    (empty_repository / name).write_text(text)
+    found = [
+        each.location and each.location.line for each in check(name, target="0.19.8") if each.code == "DSC859"
+    ]
+    assert found == lines
+    assert [each.code for each in check(name, target="0.7.7")] == []
 
 
 def test_hostfile() -> None:

@@ -13,7 +13,7 @@ from dsconfig.evaluation.rule_context import MISSING, Context, Finding
 from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.job.consumers.consumer_versions import does
 from dsconfig.rules._consumer import FILL, INIT, consumer_label, has_change, overwritten
-from dsconfig.rules._effective_values import related_stage, stage
+from dsconfig.rules._effective_values import stage, stage_path
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._suggest_section import format_key
 
@@ -464,11 +464,11 @@ def accumulation_under_no_sync(ctx: Context) -> Iterator[Finding]:
     )
     count = "several" if steps == "auto" else compact(steps)
     yield ctx.at(
-        STEPS,
+        stage_path(ctx),
         f"with {count} accumulation steps {caller} enters `no_sync`{condition}, and DeepSpeed"
         f" {ctx.release_name} rejects that at stage {compact(stage(ctx))}",
         help=f"{upgrade}use Accelerate 1.9 or newer, or use stage 1, or use DeepSpeed before 0.16.0",
-        related=related_stage(ctx),
+        related=[("the accumulation steps are set here", STEPS)] if ctx.has(STEPS) else [],
     )
 
 

@@ -8,6 +8,7 @@ from dsconfig.core.json_types import KeyPath
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
 from dsconfig.job.consumers.accelerate_launch_file import BLOCK
+from dsconfig.launch.hostfile import read_hostfile, span_of_line
 from dsconfig.launch.launched_job import LaunchedJob
 from dsconfig.launch.launcher_checks import Kind, problems_in
 
@@ -25,7 +26,8 @@ def _findings(ctx: Context, kind: Kind) -> Iterator[Finding]:
             continue
         if problem.until and not ctx.between("0.3.1", problem.until):
             continue
-        yield ctx.at(_path(job), problem.message, help=problem.help)._replace(span=job.line_span)
+        span = job._replace(line=problem.line or job.line).line_span
+        yield ctx.at(_path(job), problem.message, help=problem.help)._replace(span=span)
 
 
 def _path(job: LaunchedJob) -> KeyPath:
@@ -59,7 +61,8 @@ def launcher_flags_in_conflict(ctx: Context) -> Iterator[Finding]:
     """`deepspeed` rejects its own flags.
 
     It selects GPUs either by number (`--num_gpus`, `--num_nodes`) or by a filter (`--include` or `--exclude`),
-    knows a fixed list of launchers, and requires `--node_rank` with `--no_ssh`.
+    knows a fixed list of launchers, and requires `--node_rank` with `--no_ssh`. The first word without a dash is the
+    program: `deepspeed python train.py` and `deepspeed hostfile train.py` start `python` and `hostfile`.
 
     Bad:
 
@@ -87,6 +90,27 @@ def hostfile_rejected(ctx: Context) -> Iterator[Finding]:
         "run": "deepspeed --hostfile hostfile train.py --deepspeed_config ds.json"}
     """
     yield from _findings(ctx, "hostfile")
+
+
+@rule(
+    "DSC859", effect="crashes", since="0.8.0", source="launcher/runner.py:_parse_hostfile", reads="hostfile"
+)
+def hostfile_line_rejected(ctx: Context) -> Iterator[Finding]:
+    """`deepspeed` rejects a line of the hostfile.
+
+    Each line reads `HOST slots=N`, without blanks around `=`, and names another host. Lines that start with `#` are
+    comments. `dsconfig check hostfile` checks the file on its own; DSC844 reports it for a command that names it.
+
+    Good:
+
+        {"train_batch_size": 8}
+    """
+    for problem in read_hostfile(ctx.document.text).problems:
+        yield ctx.at(
+            (),
+            problem.message,
+            help="write one line `HOST slots=N` for each host, with the number of its GPUs",
+        )._replace(span=span_of_line(ctx.document.text, problem.line))
 
 
 @rule("DSC845", effect="altered", source=_RUNNER, reads="job")
@@ -127,6 +151,22 @@ def more_processes_than_visible_devices(ctx: Context) -> Iterator[Finding]:
         "run": "CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node 2 train.py --deepspeed_config ds.json"}
     """
     yield from _findings(ctx, "too few devices")
+
+
+@rule("DSC850", effect="ignored", source="bash(1), QUOTING and COMMENTS", reads="job")
+def command_cut_off(ctx: Context) -> Iterator[Finding]:
+    """The command ends before its last flags, because a line does not continue.
+
+    The shell joins a line with the next one only if `\\` is its very last character. A missing `\\`, a blank behind
+    it, an empty line and a commented-out flag between the lines all end the command. The program starts without the
+    flags below, and the shell then reports "--flag: command not found".
+
+    Good:
+
+        {"resources": {"accelerators": "A100:8"},
+        "run": "deepspeed --num_gpus 2 train.py --deepspeed_config ds.json --bf16"}
+    """
+    yield from _findings(ctx, "cut command")
 
 
 @rule(

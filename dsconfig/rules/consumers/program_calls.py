@@ -8,26 +8,27 @@ from dsconfig.core.diagnostic import EffectName
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.job.consumers.accelerate_launch_file import BLOCK, LINK, block
-from dsconfig.launch.config_sensitive_calls import Kind, ProgramUse, uses_in
+from dsconfig.launch.calls_of_program import Kind, ProgramUse
+from dsconfig.launch.config_sensitive_calls import uses_in
 from dsconfig.rules._effective_values import related_stage_key, stage, stage_path
 
 # The location is that of the setting in the config, and the message names the line of the program. All are
 # warnings or informational, because a condition at run time may still skip the call.
 
 
-def _first_uses(ctx: Context, *kinds: Kind) -> Iterator[ProgramUse]:
+def first_uses(ctx: Context, *kinds: Kind) -> Iterator[ProgramUse]:
     """Yield the first call of each kind in the programs that pass the config to its consumer."""
     uses = [use for program in ctx.facts.program_files for use in uses_in(program, ctx.document.name)]
     for kind in kinds:
         yield from [use for use in uses if use.kind == kind][:1]
 
 
-def _is_named(ctx: Context) -> bool:
+def is_named(ctx: Context) -> bool:
     """Whether a Python program is known that passes the config to its consumer."""
     return bool(ctx.facts.program_files)
 
 
-def _at_stage(
+def at_stage(
     ctx: Context, use: ProgramUse, consequence: str, help: str, effect: EffectName | None = None
 ) -> Finding:
     """Build a finding at the stage about a call in a program."""
@@ -55,22 +56,22 @@ def device_map_with_deepspeed(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "zero_optimization": {"stage": 3}}
     """
-    if not _is_named(ctx) or not ctx.uses_plugin or not ctx.has("zero_optimization"):
+    if not is_named(ctx) or not ctx.uses_plugin or not ctx.has("zero_optimization"):
         return
     is_stage_3 = stage(ctx) == 3
     # Before the training arguments exist, `from_pretrained` does not know about stage 3 and accepts both.
-    early = {use.location for use in _first_uses(ctx, "model before arguments")}
-    for use in _first_uses(ctx, "device map", "spread device map", "low memory load"):
+    early = {use.location for use in first_uses(ctx, "model before arguments")}
+    for use in first_uses(ctx, "device map", "spread device map", "low memory load"):
         is_partitioned = is_stage_3 and use.location not in early and not ctx.facts.loads_whole
         if use.kind == "low memory load":
             if is_partitioned and _rejects_low_memory_load(ctx):
-                yield _at_stage(
+                yield at_stage(
                     ctx, use, "stage 3 rejects `low_cpu_mem_usage=True`", "remove `low_cpu_mem_usage`"
                 )
         elif is_partitioned:
-            yield _at_stage(ctx, use, "stage 3 rejects `device_map`", "remove `device_map`")
+            yield at_stage(ctx, use, "stage 3 rejects `device_map`", "remove `device_map`")
         elif use.kind == "spread device map" and ctx.world_size != 1:
-            yield _at_stage(
+            yield at_stage(
                 ctx,
                 use,
                 "each process spreads the model over all GPUs, and cannot train it with others",
@@ -98,13 +99,13 @@ def quantized_weights_at_stage_3(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "zero_optimization": {"stage": 3}}
     """
-    if not _is_named(ctx) or not ctx.uses_plugin or stage(ctx) != 3:
+    if not is_named(ctx) or not ctx.uses_plugin or stage(ctx) != 3:
         return
-    for use in _first_uses(ctx, "8-bit weights", "4-bit weights"):
+    for use in first_uses(ctx, "8-bit weights", "4-bit weights"):
         if use.kind == "8-bit weights":
-            yield _at_stage(ctx, use, "stage 3 does not shard weights in 8 bits", "use stage 2, or 4 bits")
+            yield at_stage(ctx, use, "stage 3 does not shard weights in 8 bits", "use stage 2, or 4 bits")
         else:
-            yield _at_stage(
+            yield at_stage(
                 ctx,
                 use,
                 "stage 3 shards 4-bit weights only if they are stored in a floating-point type",
@@ -124,12 +125,12 @@ def checkpoint_saved_by_one_rank(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3}}
     """
-    if not _is_named(ctx) or not ctx.has("zero_optimization") or ctx.world_size == 1:
+    if not is_named(ctx) or not ctx.has("zero_optimization") or ctx.world_size == 1:
         return
     kinds: list[Kind] = ["collective save on one rank"] if stage(ctx) > 0 else []
     kinds += ["collective save of stage 3 on one rank"] if stage(ctx) == 3 else []
-    for use in _first_uses(ctx, *kinds):
-        yield _at_stage(
+    for use in first_uses(ctx, *kinds):
+        yield at_stage(
             ctx, use, "only on one rank, but the call waits for all of them", "call it on every rank"
         )
 
@@ -145,15 +146,15 @@ def partitions_saved(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3}}
     """
-    if not _is_named(ctx) or stage(ctx) != 3:
+    if not is_named(ctx) or stage(ctx) != 3:
         return
     remedy = (
         "pass `state_dict=accelerator.get_state_dict(model)`, called on every rank"
         if ctx.uses_plugin
         else "use `save_16bit_model` of the engine, or `zero_to_fp32.py`"
     )
-    for use in _first_uses(ctx, "save without gathering"):
-        yield _at_stage(ctx, use, "at stage 3 the parameters of the module are empty", remedy)
+    for use in first_uses(ctx, "save without gathering"):
+        yield at_stage(ctx, use, "at stage 3 the parameters of the module are empty", remedy)
 
 
 @rule("DSC837", effect="wasteful", source="runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3")
@@ -167,10 +168,10 @@ def model_on_gpu_before_partitioning(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3}}
     """
-    if not _is_named(ctx) or ctx.consumer != "deepspeed" or stage(ctx) != 3:
+    if not is_named(ctx) or ctx.consumer != "deepspeed" or stage(ctx) != 3:
         return
-    for use in _first_uses(ctx, "move to device"):
-        yield _at_stage(
+    for use in first_uses(ctx, "move to device"):
+        yield at_stage(
             ctx,
             use,
             "each GPU has to hold the complete model before stage 3 partitions it",
@@ -190,10 +191,10 @@ def model_loaded_before_arguments(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "zero_optimization": {"stage": 3}}
     """
-    if not _is_named(ctx) or ctx.consumer != "transformers" or stage(ctx) != 3:
+    if not is_named(ctx) or ctx.consumer != "transformers" or stage(ctx) != 3:
         return
-    for use in _first_uses(ctx, "model before arguments"):
-        yield _at_stage(
+    for use in first_uses(ctx, "model before arguments"):
+        yield at_stage(
             ctx,
             use,
             "before the training arguments exist, so every process loads the complete model",
@@ -217,9 +218,9 @@ def prepared_without_loader(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": 2}}
     """
-    if not _is_named(ctx) or ctx.consumer != "accelerate" or ctx.raw(_MICRO) != "auto":
+    if not is_named(ctx) or ctx.consumer != "accelerate" or ctx.raw(_MICRO) != "auto":
         return
-    for use in _first_uses(ctx, "prepare without loader"):
+    for use in first_uses(ctx, "prepare without loader"):
         yield ctx.at(
             _MICRO,
             f'`{_MICRO}` is "auto", but {use.location} calls `{use.text}` without a data loader to take it from',
@@ -239,11 +240,11 @@ def optimizer_in_code_and_config(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
     """
-    if not _is_named(ctx) or ctx.consumer != "accelerate" or not ctx.uses_plugin:
+    if not is_named(ctx) or ctx.consumer != "accelerate" or not ctx.uses_plugin:
         return
     for section, dummy, written, placeholder in _CREATED:
         is_set = ctx.has(section)
-        for use in _first_uses(ctx, written if is_set else placeholder):
+        for use in first_uses(ctx, written if is_set else placeholder):
             yield ctx.at(
                 section,
                 f"the config has a section `{section}`, but {use.location} passes its own to `{use.text}`"
@@ -279,11 +280,11 @@ def zero_without_optimizer(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3}}
     """
-    if not _is_named(ctx) or ctx.consumer != "deepspeed" or not 0 < stage(ctx) < 3:
+    if not is_named(ctx) or ctx.consumer != "deepspeed" or not 0 < stage(ctx) < 3:
         return
     if ctx.has("optimizer") or ctx.overwrite("optimizer") or ctx.overwrite("zero_optimization.stage"):
         return
-    for use in _first_uses(ctx, "initialize without optimizer"):
+    for use in first_uses(ctx, "initialize without optimizer"):
         yield ctx.at(
             stage_path(ctx),
             f"{use.location} calls `{use.text}` without an optimizer, and the config has none: stage"
@@ -304,9 +305,9 @@ def partitioned_below_stage_3(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3}}
     """
-    if not _is_named(ctx) or stage(ctx) == 3 or ctx.overwrite("zero_optimization.stage"):
+    if not is_named(ctx) or stage(ctx) == 3 or ctx.overwrite("zero_optimization.stage"):
         return
-    for use in _first_uses(ctx, "partitioned construction"):
+    for use in first_uses(ctx, "partitioned construction"):
         yield ctx.at(
             stage_path(ctx),
             f"{use.location} calls `{use.text}`, which partitions the parameters, but only stage 3 gathers them again",
@@ -329,11 +330,11 @@ def model_partitioned_without_engine(ctx: Context) -> Iterator[Finding]:
         "deepspeed_config": {"zero_stage": 3, "zero3_init_flag": false, "zero3_save_16bit_model": true}}
     """
     settings = block(ctx.data)
-    if not _is_named(ctx) or LINK in settings or settings.get("zero3_init_flag") is not True:
+    if not is_named(ctx) or LINK in settings or settings.get("zero3_init_flag") is not True:
         return
     if ctx.data.get("distributed_type") != "DEEPSPEED" or str(settings.get("zero_stage", 2)) != "3":
         return
-    for use in _first_uses(ctx, "unprepared model"):
+    for use in first_uses(ctx, "unprepared model"):
         yield ctx.at(
             (BLOCK, "zero3_init_flag"),
             f"`zero3_init_flag` is `true`, so {use.location} loads a partitioned model with `{use.text}`, but the"

@@ -219,7 +219,7 @@ _LEAF = f"{ZERO}.leaf_module"
 _CLASSES = f"{_LEAF}.classes"
 
 
-@rule("DSC407", effect="crashes", since="0.13.2", source="utils/z3_leaf_module.py:set_z3_leaf_modules")
+@rule("DSC407", effect="crashes", source="utils/z3_leaf_module.py:set_z3_leaf_modules")
 def experts_without_leaf(ctx: Context) -> Iterator[Finding]:
     """A model with experts trains at stage 3, but its expert block is not a leaf module.
 
@@ -228,7 +228,8 @@ def experts_without_leaf(ctx: Context) -> Iterator[Finding]:
     block is gathered as a whole.
 
     Since 0.18.0, `leaf_module` lists such blocks, and those of Mixtral, Qwen2-MoE and Qwen3-MoE are leaf
-    modules by default. Before 0.18.0, a script has to call `deepspeed.utils.set_z3_leaf_modules`.
+    modules by default. Before 0.18.0, a script has to call `deepspeed.utils.set_z3_leaf_modules`, which exists since
+    0.13.0 and works in training since 0.13.2.
 
     Reported only when the model is known and neither a script in the repository nor its program
     (LLaMA-Factory, Axolotl, ms-swift) sets leaf modules. It is an info unless Transformers is known to be
@@ -266,8 +267,11 @@ def experts_without_leaf(ctx: Context) -> Iterator[Finding]:
         advice = f"add `{block}` to `{_CLASSES}`, unless the script makes it a leaf module"
         yield ctx.at(_CLASSES if ctx.has(_CLASSES) else STAGE, message, help=advice, effect=effect, fix=fix)
     else:
-        call = f"deepspeed.utils.set_z3_leaf_modules(model, [{block}])"
-        yield ctx.at(STAGE, message, help=f"call `{call}` in the script, unless it does", effect=effect)
+        call = f"call `deepspeed.utils.set_z3_leaf_modules(model, [{block}])` in the script"
+        advice = (
+            f"{call}, unless it does" if ctx.since("0.13.2") else f"use DeepSpeed 0.13.2 or later, and {call}"
+        )
+        yield ctx.at(STAGE, message, help=advice, effect=effect)
 
 
 def _may_be_leaf(ctx: Context, block: str) -> bool:

@@ -1,0 +1,251 @@
+"""Calls of a Python program: where they stand, under which conditions, and which values variables have."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
+
+from dsconfig.core.json_types import Json, NamedTuple
+from dsconfig.launch.python.syntax_trees import Module, called_name, last_name
+
+# Only the program file itself is examined, not the modules that it imports: those also serve evaluation and export.
+# A call counts only if the source proves that it runs in a DeepSpeed job: not in a function that nothing calls, and
+# not under a condition about the number of processes or DeepSpeed.
+
+Kind: TypeAlias = Literal[
+    "device map",
+    "spread device map",
+    "low memory load",
+    "8-bit weights",
+    "4-bit weights",
+    "save without gathering",
+    "collective save on one rank",
+    "collective save of stage 3 on one rank",
+    "move to device",
+    "prepare without loader",
+    "dummy optimizer",
+    "dummy scheduler",
+    "own optimizer",
+    "own scheduler",
+    "initialize without optimizer",
+    "model before arguments",
+    "unprepared model",
+    "partitioned construction",
+    "nested construction",
+    "whole model",
+    "unsynchronized generation",
+    "gathered generation",
+    "inference mode",
+    "non-reentrant checkpointing",
+    "accumulation",
+    "trained model",
+    "load before rendezvous",
+]
+
+
+class ProgramUse(NamedTuple):
+    """One call, with its location (`train.py:12`) and its text as written, shortened."""
+
+    kind: Kind
+    location: str
+    text: str
+    value: Json = None
+    """A number or name that the call passes, where the kind is about one."""
+
+
+ABOUT_PARALLELISM = re.compile(
+    r"deepspeed|zero|stage|fsdp|distributed|world_size|n_gpu|num_gpus|device_count|ddp|local_rank|device_map|parallel",
+    re.IGNORECASE,
+)
+"""Conditions by which a program treats a run with DeepSpeed, or with several GPUs, in its own way."""
+_MAX_TEXT = 80
+MODEL = re.compile(r"model|net$|policy|actor|critic|transformer", re.IGNORECASE)
+_WRAPPERS = frozenset({"initialize", "prepare", "unwrap_model"})
+
+
+class ProgramCalls:
+    """The calls of a program file, the parent of each node, and the values assigned to each name."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.parents = {id(child): node for node in module.nodes for child in ast.iter_child_nodes(node)}
+        self.calls = [node for node in module.nodes if isinstance(node, ast.Call)]
+        self.text = "\n".join(
+            last_name(node) or (node.arg or "" if isinstance(node, ast.keyword) else "")
+            for node in module.nodes
+            if isinstance(node, ast.Name | ast.Attribute | ast.keyword)
+        )
+        self.strings = {
+            node.value
+            for node in module.nodes
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        }
+        self.assigned = frozenset(
+            node.attr
+            for node in module.nodes
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+        )
+        self.values: dict[str, list[ast.expr | None]] = {}
+        for node in module.nodes:
+            for name, value in _assignments(node):
+                self.values.setdefault(name, []).append(value)
+        references = [last_name(node) for node in module.nodes if isinstance(node, ast.Name | ast.Attribute)]
+        self.referenced = frozenset(references)
+
+    def _use(self, kind: Kind, node: ast.AST, value: Json = None) -> ProgramUse:
+        text = " ".join(ast.unparse(node).split())
+        text = text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 1]}…"
+        return ProgramUse(kind, self.module.location(node), text, value)
+
+    # Position of a node
+    # ----------------------------------------------------------------------------------------------
+
+    def _ancestors(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
+        """Yield each ancestor with its child on the path to the node."""
+        child, parent = node, self.parents.get(id(node))
+        while parent is not None:
+            yield parent, child
+            child, parent = parent, self.parents.get(id(parent))
+
+    def _scope(self, node: ast.AST) -> ast.AST:
+        """The innermost function that contains a node; the module for top-level code."""
+        for parent, _ in self._ancestors(node):
+            if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+                return parent
+        return self.module.nodes[0]
+
+    def _runs(self, node: ast.AST) -> bool:
+        """Whether nothing in the file shows that the node is never reached."""
+        for parent, _ in self._ancestors(node):
+            if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
+                in_class = any(isinstance(each, ast.ClassDef) for each, _ in self._ancestors(parent))
+                if parent.name not in self.referenced and not in_class and not parent.decorator_list:
+                    return False
+        return True
+
+    def _tests(self, node: ast.AST) -> Iterator[str]:
+        """Yield the conditions under which a node runs, as text; an early `return` above it counts too."""
+        for parent, child in self._ancestors(node):
+            if isinstance(parent, ast.If | ast.IfExp | ast.While) and child is not parent.test:
+                yield ast.unparse(parent.test)
+            elif isinstance(parent, ast.ExceptHandler):
+                yield "except"
+            elif isinstance(parent, ast.BoolOp):
+                yield ast.unparse(parent)
+            body = getattr(parent, "body", None)
+            if isinstance(body, list) and child in body:
+                for earlier in body[: body.index(child)]:
+                    if isinstance(earlier, ast.If) and isinstance(earlier.body[-1], ast.Return | ast.Raise):
+                        yield ast.unparse(earlier.test)
+
+    def _is_certain(self, node: ast.AST, exception: re.Pattern[str] = ABOUT_PARALLELISM) -> bool:
+        """Whether a node runs, and under no condition that this pattern finds."""
+        return self._runs(node) and not any(map(exception.search, self._tests(node)))
+
+    def _is_unconditional(self, node: ast.AST) -> bool:
+        return self._runs(node) and not [test for test in self._tests(node) if "__main__" not in test]
+
+    def _is_after(self, node: ast.AST, other: ast.AST) -> bool:
+        """Whether a node follows another one in the same function."""
+        return self._scope(node) is self._scope(other) and line_of(node) > line_of(other)
+
+    def _always(self, name: str, node: ast.AST) -> list[ast.expr]:
+        """The values of a variable, if the source shows all of them; else an empty list."""
+        values = self.values.get(name, [])
+        is_parameter = isinstance(scope := self._scope(node), ast.FunctionDef) and name in _parameters(scope)
+        return [] if is_parameter or None in values else [value for value in values if value is not None]
+
+    # Engines
+    # ----------------------------------------------------------------------------------------------
+
+    def _results(self, *functions: str) -> dict[str, ast.Call]:
+        """Names that hold the first results of calls of these functions."""
+        results: dict[str, ast.Call] = {}
+        for node in self.module.nodes:
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+                call = node.value
+            elif (
+                isinstance(node, ast.Assign)
+                and isinstance(node.value, ast.Subscript)
+                and isinstance(node.value.value, ast.Call)
+            ):
+                call = node.value.value
+            else:
+                continue
+            if called_name(call) not in functions:
+                continue
+            for target in node.targets:
+                first = target.elts[0] if isinstance(target, ast.Tuple | ast.List) and target.elts else target
+                if isinstance(first, ast.Name | ast.Attribute):
+                    results[ast.unparse(first)] = call
+        return results
+
+    def _wrapped(self) -> dict[str, int]:
+        """Names of engines and of models that `Accelerator.prepare` has wrapped, with the line from which on."""
+        wrapped = {
+            name: line_of(call) for name, call in self._results("initialize").items() if is_initialize(call)
+        }
+        for name, call in self._results("prepare").items():
+            if call.args and not isinstance(call.args[0], ast.Starred) and MODEL.search(name):
+                wrapped[name] = line_of(call)
+        for name, call in self._results("unwrap_model").items():
+            if call.args and ast.unparse(call.args[0]) in wrapped:
+                wrapped[name] = line_of(call)
+        return wrapped
+
+    def _is_called(self, node: ast.Name) -> bool:
+        parent = self.parents.get(id(node))
+        return isinstance(parent, ast.Call) and parent.func is node
+
+    def _is_assigned_to(self, call: ast.Call, name: str) -> bool:
+        parent = self.parents.get(id(call))
+        return isinstance(parent, ast.Assign) and any(last_name(target) == name for target in parent.targets)
+
+
+def line_of(node: ast.AST) -> int:
+    """Return the line of a node; 0 for a node without one."""
+    return getattr(node, "lineno", 0)
+
+
+def _parameters(function: ast.FunctionDef) -> frozenset[str]:
+    arguments = function.args
+    return frozenset(each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
+
+
+def _assignments(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
+    """Yield the names that a statement assigns, with the value; None if it is not a value of its own."""
+    if isinstance(node, ast.Assign):
+        for target in node.targets:
+            yield from _assigned(target, node.value)
+    elif isinstance(node, ast.AnnAssign | ast.AugAssign | ast.NamedExpr):
+        yield ast.unparse(node.target), node.value
+    elif isinstance(node, ast.For | ast.comprehension):
+        yield from ((name, None) for name in _names(node.target))
+    elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+        yield from ((name, None) for name in _names(node.optional_vars))
+
+
+def _assigned(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr | None]]:
+    if isinstance(target, ast.Name | ast.Attribute):
+        yield ast.unparse(target), value
+    # `prepare` and `initialize` return their arguments, wrapped: the names keep their meaning.
+    elif isinstance(target, ast.Tuple | ast.List) and not (
+        isinstance(value, ast.Call) and called_name(value) in _WRAPPERS
+    ):
+        values = value.elts if isinstance(value, ast.Tuple) else []
+        is_pairwise = len(values) == len(target.elts)
+        for at, each in enumerate(target.elts):
+            if isinstance(each, ast.Name | ast.Attribute):
+                yield ast.unparse(each), values[at] if is_pairwise else None
+
+
+def _names(node: ast.AST) -> frozenset[str]:
+    return frozenset(each.id for each in ast.walk(node) if isinstance(each, ast.Name))
+
+
+def is_initialize(call: ast.Call) -> bool:
+    """Whether a call is one of `deepspeed.initialize`."""
+    base = call.func.value if isinstance(call.func, ast.Attribute) else None
+    return called_name(call) == "initialize" and last_name(base) in ("deepspeed", "ds")
