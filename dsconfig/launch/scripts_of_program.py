@@ -20,6 +20,7 @@ from dsconfig.launch.arguments_in_code import (
 )
 from dsconfig.launch.job_command import Command, program_commands_in
 from dsconfig.launch.launch_file_formats import SCRIPT, SCRIPTS
+from dsconfig.launch.python.ray_workers import ray_workers
 from dsconfig.launch.repository import SpentError, cache_key, scripts, search
 from dsconfig.launch.shell.interpreter import Shell
 from dsconfig.launch.training_arguments import read_arguments
@@ -84,6 +85,8 @@ def with_program_launch(reader: Reader, program: str) -> Reader:
     sizes = {each.command.world_size for each in launches}
     ranks = sizes.pop() if len(sizes) == 1 else None
     why = reader.why
+    if sizes <= {None} and ranks is None and (workers := ray_workers(program)) is not None:
+        ranks, why = workers, f"{why}; Ray starts {workers} workers"
     label = ", ".join(each.location for each in launches[:2]) + (" and others" if len(launches) > 2 else "")
     if launches:
         verb = "starts" if len(launches) == 1 else "start"

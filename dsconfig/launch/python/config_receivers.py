@@ -21,6 +21,7 @@ _CONFIG_CALLS: dict[str, tuple[str, tuple[str, ...], int | None, tuple[str, ...]
         None,
         ("lightning", "pytorch_lightning", "lightning_fabric"),
     ),
+    "RayDeepSpeedStrategy": ("lightning", ("config",), None, ("ray",)),
 }
 """Consumer, keyword and positional argument of each call that accepts a config, and the packages that define it."""
 _FABRIC = "fabric"
