@@ -10,7 +10,7 @@ from dsconfig.document import Document
 from dsconfig.document.notebook import shell_of_notebook
 from dsconfig.document.tree import Tree
 from dsconfig.launch.launch_file_formats import SCRIPT
-from dsconfig.launch.program_text import UnreadableError, read_program
+from dsconfig.launch.python.config_dicts import config_at
 from dsconfig.launch.repository import Budget
 from dsconfig.launch.script_jobs import jobs_of_commands
 
@@ -24,15 +24,12 @@ def reader_of_written_file(document: Document) -> Reader | None:
 
     None for any other config, and if no command or several have the file.
     """
-    if document.cell is None or document.format != "json" or document.embedded_at is not None:
+    config = None if document.cell is None else config_at(document)
+    if config is None or not config.written_to or config.reader is not None:
         return None
-    try:
-        written = read_program(document.file_text, document.name).written
-    except UnreadableError:
-        return None
-    paths = [os.path.normpath(file.path) for file in written if file.cell.number == document.cell.number]
+    path = os.path.normpath(config.written_to)
     data = document.file_text.encode("utf-8", "surrogatepass")
-    jobs = [job for job in jobs_of_notebook(data, document.name) if os.path.normpath(job.reference) in paths]
+    jobs = [job for job in jobs_of_notebook(data, document.name) if os.path.normpath(job.reference) == path]
     if len(jobs) != 1:
         return None
     (job,) = jobs

@@ -7,6 +7,7 @@ import io
 import re
 import tokenize
 import warnings
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from dsconfig.document.config_file_names import is_notebook
@@ -17,17 +18,26 @@ MAX_SIZE = 512 * 1024
 _WRITEFILE = re.compile(r"\s*%%writefile[ \t]+(?:-a[ \t]+)?(?P<path>\S+)[ \t]*\n")
 
 
+_SHELL_CELL = re.compile(r"\s*%%(?:bash|sh)\b")
+_HERE_DOCUMENT = re.compile(
+    r"^[ \t]*cat[ \t]*(?:>[ \t]*(?P<before>\S+)[ \t]*)?<<[ \t]*(?P<quote>['\"]?)(?P<word>\w+)(?P=quote)[ \t]*"
+    r"(?:>[ \t]*(?P<behind>\S+)[ \t]*)?\n(?P<body>(?:(?!(?P=word)$).*\n)*)(?P=word)$",
+    re.MULTILINE,
+)
+
+
 class UnreadableError(ValueError):
     """A program that is not read; the message says why, as the end of a clause."""
 
 
 class WrittenFile(NamedTuple):
-    """A file that a notebook writes with `%%writefile`."""
+    """A file that a notebook writes with `%%writefile`, or with a here-document in a cell for the shell."""
 
     path: str
     cell: Cell
     start: int
     """Offset of the file's text in the cell."""
+    end: int
 
 
 class ProgramText(NamedTuple):
@@ -84,11 +94,22 @@ def _join_cells(notebook: Notebook) -> ProgramText:
     for cell in notebook.cells:
         text = cell.text
         if match := _WRITEFILE.match(text):
-            written.append(WrittenFile(match["path"].strip("'\""), cell, match.end()))
+            written.append(WrittenFile(match["path"].strip("'\""), cell, match.end(), len(text)))
+        if _SHELL_CELL.match(text):
+            written += _here_documents(cell, text)
         cells.append((at, cell))
         parts.append(_parseable(text))
         at += len(text) + 1
     return ProgramText("\n".join(parts), tuple(cells), tuple(written))
+
+
+def _here_documents(cell: Cell, text: str) -> Iterator[WrittenFile]:
+    """Yield the files that a shell cell writes as here-documents without variables."""
+    for match in _HERE_DOCUMENT.finditer(text):
+        if "$" not in match["body"] and "`" not in match["body"]:
+            yield WrittenFile(
+                (match["before"] or match["behind"] or "").strip("'\""), cell, *match.span("body")
+            )
 
 
 def _parseable(text: str) -> str:

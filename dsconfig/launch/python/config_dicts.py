@@ -14,6 +14,7 @@ from dsconfig.document.config_file_names import is_named_config, is_notebook
 from dsconfig.document.python_source import PythonText, has_hidden_entries, is_dict, keys_of, member_of
 from dsconfig.document.tree import Tree, shifted
 from dsconfig.job.detect_consumer import Overwrite, Reader, consumer_of_content
+from dsconfig.launch.config_references import find_consumer
 from dsconfig.launch.program_text import ProgramText, UnreadableError, decode, read_program
 from dsconfig.launch.python.config_receivers import consumer_of
 from dsconfig.launch.python.config_tree import ChangedConfig, ConfigNodes, Section, json_literal_tree
@@ -22,7 +23,7 @@ from dsconfig.launch.python.data_flow import Flow, Receiver, Write
 from dsconfig.launch.python.json_literals import json_keys, json_tree
 from dsconfig.launch.python.key_statements import Position, statements_setting_keys, variable_of
 from dsconfig.launch.python.name_bindings import ANY, Names, last_name
-from dsconfig.launch.python.syntax_trees import Module, ProgramRepository
+from dsconfig.launch.python.syntax_trees import Module, ProgramRepository, keyword
 from dsconfig.launch.repository import cache_key
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ _EARLY_CALLS = _PREPARES | {"Init"}
 """Calls before the one that trains; the program may change the config in between."""
 _BY_WEIGHT = ("transformers", "accelerate", "lightning", "deepspeed")
 """Consumers of a dict that several calls receive, the decisive one first: the Trainer fills Accelerate's dict."""
+_CONFIG_SUFFIXES = (".json", ".hjson")
 _NAME = re.compile(
     r"(?i)(?:\w*_)?(?:ds|deepspeed|deep_speed|zero\d?)_?(?:\w*_)?(?:config|cfg|conf|params|dict)\w*"
 )
@@ -81,6 +83,8 @@ class PythonConfig(NamedTuple):
     """Location of the code that changes a path: `train.py:12`."""
     reads: frozenset[KeyPath]
     """Keys that the program looks up by name."""
+    written_to: str = ""
+    """Path of the file that the program writes the config to; empty if it writes none, or under a computed name."""
 
 
 def documents_in(data: bytes, path: str) -> list[Document]:
@@ -185,7 +189,11 @@ def reader_of(document: Document) -> Reader:
     config = config_at(document)
     if config is not None and config.reader is not None:
         return config.reader
-    return consumer_of_content(document.value())
+    content = consumer_of_content(document.value())
+    if config is None or not config.written_to or document.name.startswith("<"):
+        return content
+    path = os.path.join(os.path.dirname(document.name), config.written_to)
+    return find_consumer(path, content) or content
 
 
 def unknown_in(document: Document) -> frozenset[KeyPath]:
@@ -291,14 +299,15 @@ class _Source:
         """Yield the configs that cells of a notebook write to files."""
         for file in self.program.written:
             text = file.cell.text
-            keys = json_keys(text[file.start :])
-            if file.path.endswith((".json", ".hjson")) and len(_ROOT_KEYS & keys) > (
+            written = text[file.start : file.end]
+            keys = json_keys(written)
+            if file.path.endswith(_CONFIG_SUFFIXES) and len(_ROOT_KEYS & keys) > (
                 not is_named_config(file.path)
             ):
-                document = Document(self.name, text, "json", json_tree(text[file.start :], file.start))
+                document = Document(self.name, text, "json", json_tree(written, file.start))
                 document.cell = file.cell
                 if document.root is not None:
-                    yield PythonConfig(document, None, frozenset(), {}, frozenset())
+                    yield PythonConfig(document, None, frozenset(), {}, frozenset(), file.path)
 
     def _dicts(self) -> list[ast.expr]:
         """Return the dicts that may be configs, in the order of the text; outer ones come first."""
@@ -374,7 +383,8 @@ class _Source:
             root = tree.root
         changed = ChangedConfig(root)
         reader = self._reader(flow.receivers)
-        if reader is None:
+        written_to = self._written_to(flow)
+        if reader is None and not written_to:
             changed.unknown.add((ANY,))  # the dict may be only part of the config that the program passes on
         changed.unknown |= nodes.open_paths
         for path in nodes.overwritten:
@@ -390,7 +400,45 @@ class _Source:
         document = Document(self.name, text, "python" if literal is None else "json", tree, embedded_at=())
         document.cell = cell
         unknown, places = frozenset(changed.unknown), changed.places
-        return PythonConfig(document, reader, unknown, places, frozenset(flow.reads))
+        return PythonConfig(document, reader, unknown, places, frozenset(flow.reads), written_to)
+
+    def _written_to(self, flow: Flow) -> str:
+        """Return the path of the only file to which the program writes a dict as JSON."""
+        paths = {self._path_of_dump(call) for module, call in flow.dumps if module is self.module}
+        return paths.pop() if len(paths) == 1 else ""
+
+    def _path_of_dump(self, call: ast.Call) -> str:
+        """Return the path of `json.dump(x, file)`, `file.write(json.dumps(x))` or `Path(...).write_text(...)`."""
+        target: ast.expr | None = call.args[1] if len(call.args) > 1 else keyword(call, "fp")
+        if last_name(call.func) == "dumps":
+            parent = self.names.parents.get(call)
+            function = parent.func if isinstance(parent, ast.Call) and call in parent.args else None
+            is_write = isinstance(function, ast.Attribute) and function.attr in ("write", "write_text")
+            target = function.value if is_write and isinstance(function, ast.Attribute) else None
+        if isinstance(target, ast.Name):  # `with open(path, "w") as target`, `target = open(path, "w")`
+            bindings = self.names.bindings_of(target)
+            item = self.names.parents.get(bindings[0].node) if len(bindings) == 1 else None
+            target = (
+                item.context_expr
+                if isinstance(item, ast.withitem)
+                else bindings[0].value
+                if bindings
+                else None
+            )
+        if (
+            isinstance(target, ast.Call)
+            and last_name(target.func) == "open"
+            and isinstance(target.func, ast.Attribute)
+        ):
+            target = target.func.value if isinstance(target.func.value, ast.Call) else target
+        if (
+            not isinstance(target, ast.Call)
+            or last_name(target.func) not in ("open", "Path")
+            or not target.args
+        ):
+            return ""
+        path = self.constants.value(target.args[0])
+        return path if isinstance(path, str) and path.endswith(_CONFIG_SUFFIXES) else ""
 
     def _is_in_cell_of(self, value: ast.expr, other: ast.expr) -> bool:
         """Whether two expressions are in the same cell of a notebook; always in a source file."""

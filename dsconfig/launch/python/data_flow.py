@@ -84,6 +84,8 @@ class Flow:
         self.reads: set[Path] = set()
         """Keys that the program looks up by name."""
         self.receivers: list[Receiver] = []
+        self.dumps: list[tuple[Module, ast.Call]] = []
+        """Calls that write the whole dict as JSON."""
         self._repository, self._consumer_of, self._is_scalar = repository, consumer_of, is_scalar
         self._is_section = is_section
         self._seen: set[tuple[ast.AST, Steps, Path]] = set()
@@ -455,6 +457,8 @@ class Flow:
                 self._enter(ref, call, key, ref.module, method)
         elif not (self._copied(ref, call, key) or self._collected(ref, call, key) or only_reads(call.func)):
             self._open(ref)
+        elif last_name(call.func) in ("dump", "dumps") and not (ref.inside or ref.path or key):
+            self.dumps.append((ref.module, call))
 
     def _copied(self, ref: Reference, call: ast.Call, key: int | str) -> bool:
         """Follow a value through a builtin or a copy; whether the call is one."""

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from dsconfig.document.python_source import is_dict
 from dsconfig.launch.python.dict_calls import BUILTIN_READS, key_of, only_reads
-from dsconfig.launch.python.name_bindings import Names
+from dsconfig.launch.python.name_bindings import Names, last_name
 
 _READING_METHODS = frozenset(("get", "keys", "values", "items", "update", "setdefault", "pop", "copy"))
 
@@ -95,7 +95,9 @@ class DictVariable(NamedTuple):
             return parent.attr in _READING_METHODS
         if isinstance(parent, ast.Call):
             name = parent.func.id if isinstance(parent.func, ast.Name) else ""
-            return name in BUILTIN_READS or only_reads(parent.func)
+            # What is written to a file has the keys of that moment.
+            is_written = last_name(parent.func) in ("dump", "dumps")
+            return name in BUILTIN_READS or (only_reads(parent.func) and not is_written)
         return isinstance(parent, ast.Compare | ast.FormattedValue) or (
             isinstance(parent, ast.AugAssign) and parent.target is use
         )
