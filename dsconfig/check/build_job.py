@@ -186,7 +186,7 @@ def with_launch_arguments(located: LocatedConfig, reader: Reader, launch: str | 
         if launch is None and len(programs) == 1 and not is_started:
             from dsconfig.launch.scripts_of_program import with_program_launch
 
-            reader = with_program_launch(reader, programs[0])
+            reader = with_program_launch(reader, programs[0], located.host.name)
     document = located.config if located.job is None and located.config is not None else located.host
     return with_version(reader, document.name)
 

@@ -526,6 +526,10 @@ def loop_consumer(path: str, _: int) -> str | None:
     return "" if loop == trainer else "deepspeed" if loop else "transformers"
 
 
+_PASSES_TO_TRAINER = rb"\bdeepspeed\s*=\s*[^\s,)]|\bHfArgumentParser\b"
+"""A program that passes a config to the arguments of a Trainer, or takes all of them from flags."""
+
+
 def _program_consumer(path: str, top: str, content: str, *, deep: bool) -> Reference | None:
     """The consumer that all programs of this repository use, as a weak reference."""
     consumers: dict[tuple[str, str], str] = {}
@@ -539,6 +543,10 @@ def _program_consumer(path: str, top: str, content: str, *, deep: bool) -> Refer
     if len({reader for reader, _ in consumers}) != 1:
         return None
     ((reader, why), script), *_ = consumers.items()
-    if reader != "lightning" and (reader != "deepspeed" or content == "deepspeed"):
+    if reader in (content, "accelerate"):
+        return None
+    if reader == "transformers" and not any(
+        re.search(_PASSES_TO_TRAINER, data) for name, data in files if name.endswith(".py")
+    ):
         return None
     return Reference(0, 0, reader, f"{why} in {os.path.relpath(script, top)}", script)

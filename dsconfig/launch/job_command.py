@@ -118,14 +118,26 @@ def _may_name_config(flags: Mapping[str, Json], name: str) -> bool:
     value = flags[name]
     return (
         isinstance(value, str)
-        and value.endswith(_JSON_SUFFIXES)
+        and value.endswith(_SUFFIXES)
         and "$" not in value
         and _OWN_CONFIG_FLAG.fullmatch(name) is not None
     )
 
 
+def names_other_config(command: Command, config: str) -> bool:
+    """Whether a flag of a command, even with an unknown value, replaces the default path of a config."""
+    name = os.path.basename(config)
+    values = (
+        value
+        for flag, value in command.arguments.items()
+        # `--deepspeed` alone only switches DeepSpeed on.
+        if (flag in CONFIG_FLAGS and value is not True)
+        or (_OWN_CONFIG_FLAG.fullmatch(flag) and flag not in CONFIG_FLAGS and "stage" not in flag)
+    )
+    return not all(isinstance(value, str) and os.path.basename(value) == name for value in values)
+
+
 _OWN_CONFIG_FLAG = re.compile(r"(?:\w+[_.])?(?:ds|deepspeed|deep_speed|zero)(?:_\w+)?")
-_JSON_SUFFIXES = (".json", ".hjson", ".jsonc")
 
 
 def program_commands_in(shell: Shell) -> Iterator[Command]:

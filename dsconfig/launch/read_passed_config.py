@@ -39,7 +39,12 @@ def read_config(path: str) -> Document:
     if not _is_yaml(path) or _is_launch_document(document):
         return document
     reader = consumer_of_path(path, flags_only=not _is_json(data))
-    document = document if reader is None else read_passed(data, path, reader)
+    if reader is not None:
+        document = read_passed(data, path, reader)
+    elif _is_json(data) and not _is_loaded_as_yaml(path):
+        # Every consumer opens a path as JSON, in which `2e8` is a number; in YAML 1.1 it is a string.
+        json_document = read_bytes(data, path, "json")
+        document = json_document if json_document.is_readable("json") else document
     return _resolved(document)
 
 
@@ -70,8 +75,12 @@ def read_passed(data: bytes, path: str, reader: str, *, is_direct: bool = False)
     if not isinstance(yaml.value(), dict):
         return yaml
     # A program that loads YAML itself passes on a dict, which every consumer accepts.
-    loads_yaml = not is_direct and any(re.search(_LOADS_YAML, each) for each in program_texts(path))
-    return yaml if loads_yaml else yaml.passed_as_json()
+    return yaml if not is_direct and _is_loaded_as_yaml(path) else yaml.passed_as_json()
+
+
+def _is_loaded_as_yaml(path: str) -> bool:
+    """Whether a program around a config loads YAML itself."""
+    return any(re.search(_LOADS_YAML, each) for each in program_texts(path))
 
 
 def _is_launch_document(document: Document) -> bool:

@@ -27,7 +27,7 @@ from dsconfig.launch.job_command import ArgumentsAtRanks, Command, ScriptSource,
 from dsconfig.launch.launch_file_formats import SCRIPT, Format, format_of, world_size_of
 from dsconfig.launch.launched_job import LaunchedJob, decode_config
 from dsconfig.launch.manifest_commands import commands_of, environment_variables, expand_inputs
-from dsconfig.launch.read_passed_config import read_passed
+from dsconfig.launch.read_passed_config import read_config, read_passed
 from dsconfig.launch.recognize_config import are_config_keys
 from dsconfig.launch.repository import Budget, SpentError, installed_preset, search, text_budget, tick
 from dsconfig.launch.shell.interpreter import Shell
@@ -306,7 +306,7 @@ def _job(
 
 def _is_config_at(path: str) -> bool:
     """Whether the file at a path has the keys of a config."""
-    data = read_bytes(contents(path), path).value()
+    data = read_config(path).value()
     return isinstance(data, dict) and are_config_keys([key for key in data if isinstance(key, str)])
 
 

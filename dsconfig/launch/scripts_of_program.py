@@ -18,7 +18,7 @@ from dsconfig.launch.arguments_in_code import (
     arguments_without_command,
     common_arguments,
 )
-from dsconfig.launch.job_command import Command, program_commands_in
+from dsconfig.launch.job_command import Command, names_other_config, program_commands_in
 from dsconfig.launch.launch_file_formats import SCRIPT, SCRIPTS
 from dsconfig.launch.python.ray_workers import ray_workers
 from dsconfig.launch.repository import SpentError, cache_key, scripts, search
@@ -74,14 +74,16 @@ def _launches_in(script: str, text: str, program: str) -> Iterator[ProgramLaunch
         return
 
 
-def with_program_launch(reader: Reader, program: str) -> Reader:
-    """Return the consumer with the world size and the training arguments of a program.
+def with_program_launch(reader: Reader, program: str, config: str) -> Reader:
+    """Return the consumer with the world size and the training arguments of a program that names a config.
 
     Several commands: facts in which they differ are unknown. Without a command the flags of the program are unknown.
     """
     if program.startswith("<") or not program or reader.training_arguments is not None:
         return reader
-    launches = launches_of(program)
+    launches = tuple(each for each in launches_of(program) if not names_other_config(each.command, config))
+    if not launches and launches_of(program):
+        return reader  # the program names this config only as a default
     sizes = {each.command.world_size for each in launches}
     ranks = sizes.pop() if len(sizes) == 1 else None
     why = reader.why
@@ -102,7 +104,14 @@ def _training_arguments(program: str, launches: tuple[ProgramLaunch, ...]) -> La
     read: list[tuple[ProgramArguments, JsonObject]] = []
     for each in launches:
         command = each.command
-        arguments = arguments_in(program, each.script, command.arguments, command.varying_flags)
+        arguments = arguments_in(
+            program,
+            each.script,
+            command.arguments,
+            command.varying_flags,
+            command.argument_file,
+            has_all_flags=not command.may_have_more_flags,
+        )
         if arguments is None:
             return None
         read.append((arguments, {} if arguments.is_code else command.arguments))

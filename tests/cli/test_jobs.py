@@ -239,3 +239,26 @@ def test_a_script_that_starts_another_one(
         "eight.sh:2: DeepSpeed with ds.json, 8 ranks, batch 32 = 4 × 1 × 8, no problems found"
     ]
     assert not list(lines(capsys, "other.sh"))
+
+
+@pytest.mark.parametrize(
+    ("flag", "is_compared"),
+    [("", True), ("--ds_path ds.json", True), ("--ds_path other.yaml", False), ("--ds_path $DS", False)],
+)
+def test_the_default_config_of_a_program_without_the_commands_that_name_another(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    flag: str,
+    is_compared: bool,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t.py").write_text(
+        "def main(ds_path='ds.json', micro=8):\n"
+        "    TrainingArguments('o', per_device_train_batch_size=8, deepspeed=ds_path)\nfire.Fire(main)\n"
+    )
+    config = {"train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 2}}
+    Path("ds.json").write_text(json.dumps(config))
+    Path("run.sh").write_text(f"deepspeed --num_gpus 2 t.py {flag}\n")
+    main(["check", "ds.json"])
+    assert ("DSC809" in capsys.readouterr().out) == is_compared

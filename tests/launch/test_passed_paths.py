@@ -57,9 +57,11 @@ def test_json_text_under_a_yaml_name_is_read_as_json(here: Path, job: str) -> No
         assert read_config("ds.yaml").format == "json"
 
 
-def test_without_a_job_the_name_decides(here: Path) -> None:
+@pytest.mark.parametrize(("program", "codes"), [("", []), ("import yaml\n", ["DSC115"])])
+def test_without_a_job_a_program_may_load_yaml(here: Path, program: str, codes: list[str]) -> None:
     (here / "ds.yaml").write_text(JSON)
-    assert [code for code, _ in messages_of("ds.yaml")] == ["DSC115"]
+    (here / "train.py").write_text(f"import deepspeed\n{program}")
+    assert [code for code, _ in messages_of("ds.yaml")] == codes
 
 
 @pytest.mark.parametrize("job", LAUNCHES)
