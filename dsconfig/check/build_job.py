@@ -141,7 +141,7 @@ def build_job(located: LocatedConfig, arguments: Job = EMPTY_JOB, settings: Job 
         merged.target
         or _pinned(final.config or located.host, reader)
         or _base_of_fork(located)
-        or _installed()
+        or _installed(_note_on_requirements(final.config or located.host))
     )
     training_args = _merge_arguments(explicit.arguments, job_of_reader(reader).arguments, merged.arguments)
     return merged._replace(target=target, arguments=training_args, consumer=job_of_reader(reader).consumer)
@@ -292,9 +292,21 @@ def _base_of_fork(located: LocatedConfig) -> Fact[Target] | None:
     return Fact(releases.resolve(release, "pin")._replace(source=source), "pin", source)
 
 
-def _installed() -> Fact[Target]:
+def _note_on_requirements(config: Document) -> str | None:
+    """Say why the nearest requirements do not decide the target; None without requirements."""
+    from dsconfig.launch.requirements import requirements_of
+
+    nearest = requirements_of("deepspeed", config.name)
+    if nearest is None:
+        return None
+    texts = dict.fromkeys(f"deepspeed{each.specifier} ({each.source})" for each in nearest.requirements)
+    why = "of which no release is known" if nearest.agreed else "so none of them is used"
+    return f"the repository requires {' and '.join(texts)}, {why}: set the target"
+
+
+def _installed(note: str | None = None) -> Fact[Target]:
     target = releases.resolve(None)
-    return Fact(target, target.origin, target.text)
+    return Fact(target._replace(note=note) if note else target, target.origin, target.text)
 
 
 def _block_facts(document: Document) -> Job:

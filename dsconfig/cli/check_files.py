@@ -284,9 +284,12 @@ class Tally:
     def _count(self, report: Report, *, again: bool) -> None:
         """Count the diagnostics of a report, and its file unless it was counted before."""
         notes = report.shown_notes if self.shows_jobs else report.notes
-        self.notes.extend(each for each in notes if each not in self.notes)
         if report.why_not_config:
+            self.notes.extend(each for each in notes if each not in self.notes)
             return
+        if report.target.note:
+            notes = (report.target.note, *notes)
+        self.notes.extend(each for each in notes if each not in self.notes)
         options = self.options.of(report.name)
         if not again:
             self._count_file(report, options)

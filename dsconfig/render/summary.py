@@ -41,7 +41,8 @@ def summary(
     if counts.get("suppressed"):
         parts.append(f"{counts['suppressed']} suppressed")
     first, *others = targets
-    checked = f"Checked {count(files, 'file')}{_consumers(readers)} against DeepSpeed {first}"
+    number = f", {targets[first]}" if others else ""
+    checked = f"Checked {count(files, 'file')}{_consumers(readers)}{number} against DeepSpeed {first}"
     checked += "".join(f", {targets[other]} against {other}" for other in others)
     return wrapped(f"{checked}: {', '.join(parts)}.", style, 2) + "\n"
 

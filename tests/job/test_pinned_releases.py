@@ -54,6 +54,33 @@ def test_requirement_without_a_version(repository: Path, text: str) -> None:
     assert dsconfig.check("conf/ds_config.json").target.origin in ("installed", "latest")
 
 
+@pytest.mark.parametrize(
+    ("files", "note"),
+    [
+        (
+            {"requirements.txt": "deepspeed==0.14.5\n", "Dockerfile": "RUN pip install deepspeed==0.15.1\n"},
+            "deepspeed==0.15.1 (Dockerfile:1) and deepspeed==0.14.5 (requirements.txt:1), so none of them is used",
+        ),
+        (
+            {"requirements.txt": "deepspeed==99.1\n"},
+            "deepspeed==99.1 (requirements.txt:1), of which no release is known",
+        ),
+    ],
+    ids=["contradiction", "unknown release"],
+)
+def test_a_requirement_that_is_not_used_is_named(
+    repository: Path, files: dict[str, str], note: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, text in files.items():
+        (repository / name).write_text(text)
+    note = f"the repository requires {note}: set the target"
+    assert dsconfig.check("conf/ds_config.json").target.note == note
+    main(["check"])
+    assert f"note: {note}" in " ".join(capsys.readouterr().out.split())
+    main(["check", "--target", "0.15.1"])
+    assert note not in " ".join(capsys.readouterr().out.split())
+
+
 def test_the_nearest_pin_counts(repository: Path) -> None:
     (repository / "requirements.txt").write_text("deepspeed==0.14.5\n")
     (repository / "conf" / "requirements.txt").write_text("deepspeed==0.16.9\n")

@@ -152,13 +152,13 @@ def test_summary(files: int, counts: dict[str, int], target: Target, line: str) 
 def test_summary_says_who_reads() -> None:
     trainer = Reader("transformers", '2 values are "auto"', "content")
     for readers, expected in (
-        ([(trainer, 1)], ' (read by transformers: 2 values are "auto") against'),
-        ([(trainer, 2), (Reader(), 1)], " (transformers: 2, deepspeed: 1) against"),
+        ([(trainer, 1)], ' (read by transformers: 2 values are "auto"), 2 against'),
+        ([(trainer, 2), (Reader(), 1)], " (transformers: 2, deepspeed: 1), 2 against"),
         (
             [(Reader("transformers", "--consumer", "argument", False), 3)],
-            " (read by transformers: --consumer) against",
+            " (read by transformers: --consumer), 2 against",
         ),
-        ([(Reader(), 3)], " against"),
+        ([(Reader(), 3)], ", 2 against"),
     ):
         line = summary({}, {"0.19.8 (settings)": 2, "0.16.9 (argument)": 1}, readers, TerminalStyle())
         assert line.startswith(
