@@ -61,7 +61,9 @@ def sections() -> tuple[str, ...]:
     from importlib import import_module
 
     keys = import_module("dsconfig.model.key_table")
-    names = {keys.child_section(info.type) for info in keys.section_keys(keys.ROOT).values()} - {None}
+    names = {keys.child_section(info.type) for info in keys.keys_of_section_class(keys.ROOT).values()} - {
+        None
+    }
     return (*sorted(names), *EXTRA_EXPORTS)
 
 

@@ -117,7 +117,7 @@ def _position(cls: type[Section]) -> tuple[int, str]:
 def render(config: type[Section]) -> str:
     """The source of `classes.py`."""
     names: dict[str, list[str]] = {}
-    for cls in iter_fields.sections(config):
+    for cls in iter_fields.iter_sections(config):
         names.setdefault(_module(cls), []).append(cls.__name__)
     by_module = {module: sorted(classes) for module, classes in sorted(names.items())}
     return _CLASSES.format(

@@ -18,19 +18,24 @@ from typing import Any
 
 def render(config: type[Section]) -> str:
     """The source of the module, for the root of the model."""
-    sections = list(iter_fields.sections(config))
+    sections = list(iter_fields.iter_sections(config))
     tables = (_prose(sections), _owners(sections), _meanings(sections), _sources(sections))
     return "\n".join([_HEAD, *("\n".join([*table, "}", ""]) for table in tables)])
 
 
 def _prose(sections: list[type[Section]]) -> Iterator[str]:
     """Docstrings of keys, by the class that declares them."""
-    owners = {field.owner: None for section in sections for field in iter_fields.fields(section)}
+    owners = {
+        field.owner: None for section in sections for field in iter_fields.iter_fields_of_section(section)
+    }
     yield "PROSE: dict[str, dict[str, str]] = {"
     for owner in owners:
         yield f"    {owner.__name__!r}: {{"
-        for key, text in iter_fields.prose(owner).items():
-            if any(field.owner is owner and field.name == key for field in iter_fields.fields(owner)):
+        for key, text in iter_fields.field_docstrings(owner).items():
+            if any(
+                field.owner is owner and field.name == key
+                for field in iter_fields.iter_fields_of_section(owner)
+            ):
                 yield f"        {key!r}: {text!r},"
         yield "    },"
 
@@ -39,7 +44,9 @@ def _owners(sections: list[type[Section]]) -> Iterator[str]:
     """The classes that declare the keys of a section, where it does not declare all of them itself."""
     yield "OWNERS: dict[str, tuple[str, ...]] = {"
     for section in sections:
-        names = tuple(dict.fromkeys(field.owner.__name__ for field in iter_fields.fields(section)))
+        names = tuple(
+            dict.fromkeys(field.owner.__name__ for field in iter_fields.iter_fields_of_section(section))
+        )
         if names not in ((), (section.__name__,)):
             yield f"    {section.__name__!r}: {names!r},"
 
@@ -48,7 +55,9 @@ def _meanings(sections: list[type[Section]]) -> Iterator[str]:
     """The values of keys and their meanings, by section and key."""
     yield "MEANINGS: dict[str, dict[str, tuple[tuple[Any, str], ...]]] = {"
     for section in sections:
-        meanings = {field.name: tuple(field.key.means) for field in iter_fields.fields(section)}
+        meanings = {
+            field.name: tuple(field.key.means) for field in iter_fields.iter_fields_of_section(section)
+        }
         if section.__name__ == "Optimizer":
             meanings["type"] = tuple((kind.name, _of_kind(kind)) for kind in OPTIMIZERS)
         elif section.__name__ == "Scheduler":
@@ -67,5 +76,9 @@ def _sources(sections: list[type[Section]]) -> Iterator[str]:
     """Where DeepSpeed reads a section, and the keys that it reads elsewhere."""
     yield "SOURCES: dict[str, tuple[str, dict[str, str]]] = {"
     for section in sections:
-        of_keys = {field.name: field.key.source for field in iter_fields.fields(section) if field.key.source}
+        of_keys = {
+            field.name: field.key.source
+            for field in iter_fields.iter_fields_of_section(section)
+            if field.key.source
+        }
         yield f"    {section.__name__!r}: {(section.SOURCE, of_keys)!r},"

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from dsconfig.core.json_types import Json
-from dsconfig.core.releases import NEVER, PYDANTIC_2, number
+from dsconfig.core.releases import NEVER, PYDANTIC_2, release_number
 from dsconfig.model import iter_fields
-from dsconfig.model.key import Key, Reads, Switch
+from dsconfig.model.key import BooleanReplacement, Key, SectionReading
 from dsconfig.model.optimizer import OPTIMIZERS, OptimizerType
 from dsconfig.model.scheduler import SCHEDULERS, SchedulerType
 from dsconfig.model.section import Section, is_section
@@ -31,7 +31,7 @@ _FLAGS = tuple(name for name, kind in Key.__annotations__.items() if kind == "bo
 
 def render(config: type[Section]) -> str:
     """The source of the module, for the root of the model."""
-    sections = list(iter_fields.sections(config))
+    sections = list(iter_fields.iter_sections(config))
     tables = (_sections(sections), _variants(sections), _types(), _miswritten(config))
     return "\n".join([_HEAD, *("\n".join([*table, "}", ""]) for table in tables)])
 
@@ -39,7 +39,7 @@ def render(config: type[Section]) -> str:
 def _sections(sections: list[type[Section]]) -> Lines:
     yield "SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]], tuple[int, ...]]] = {"
     for section in sections:
-        entries = {field.name: _entry(field) for field in iter_fields.fields(section)}
+        entries = {field.name: _entry(field) for field in iter_fields.iter_fields_of_section(section)}
         yield f"    {section.__name__!r}: ({_reads(section.READS)!r}, {{"
         for name, entry in entries.items():
             yield f"        {name!r}: {entry!r},"
@@ -64,7 +64,7 @@ def _borders(reads: tuple[tuple[Json, ...], ...], entries: Iterable[tuple[Json, 
 def _variants(sections: list[type[Section]]) -> Lines:
     yield "VARIANTS: dict[str, tuple[str, ...]] = {"
     for section in sections:
-        names = tuple(child.__name__ for child in iter_fields.variants(section))
+        names = tuple(child.__name__ for child in iter_fields.iter_section_variants(section))
         if names:
             yield f"    {section.__name__!r}: {names!r},"
 
@@ -85,7 +85,7 @@ def _types() -> Lines:
 def _miswritten(config: type[Section]) -> Lines:
     """Paths that people write although no release reads them, each with the right path, or an empty string."""
     right_paths: dict[str, str] = {}
-    for path, field in iter_fields.paths(config):
+    for path, field in iter_fields.iter_field_paths(config):
         for wrong_path in field.key.miswritten:
             right_paths.setdefault(wrong_path, ".".join(path))
     yield "MISWRITTEN: dict[str, str] = {"
@@ -96,8 +96,8 @@ def _miswritten(config: type[Section]) -> Lines:
 def _not_keys(config: type[Section]) -> dict[str, str]:
     """Names in documentation that never had a meaning, below the first path to their section."""
     first_paths: dict[type[Section], tuple[str, ...]] = {config: ()}
-    for path, field in iter_fields.paths(config):
-        for section in filter(is_section, iter_fields.arms(field.annotation)):
+    for path, field in iter_fields.iter_field_paths(config):
+        for section in filter(is_section, iter_fields.union_arms(field.annotation)):
             first_paths.setdefault(section, path)
     return {
         ".".join((*path, word)): ""
@@ -109,35 +109,42 @@ def _not_keys(config: type[Section]) -> dict[str, str]:
 
 def _type(kind: OptimizerType | SchedulerType) -> tuple[object, ...]:
     params = kind.params.__name__ if kind.params else None
-    return kind.name, params, number(kind.since), _last(kind.until)
+    return kind.name, params, release_number(kind.since), _last(kind.until)
 
 
-def _reads(reads: tuple[Reads, ...]) -> tuple[tuple[object, ...], ...]:
-    return tuple((number(r.since), _last(r.until), r.by, r.unknown, r.drops_auto) for r in reads)
+def _reads(reads: tuple[SectionReading, ...]) -> tuple[tuple[object, ...], ...]:
+    return tuple((release_number(r.since), _last(r.until), r.by, r.unknown, r.drops_auto) for r in reads)
 
 
 def _last(until: str | None) -> int:
-    return NEVER if until is None else number(until)
+    return NEVER if until is None else release_number(until)
 
 
-def _entry(field: iter_fields.Field) -> tuple[object, ...]:
+def _entry(field: iter_fields.ModelField) -> tuple[object, ...]:
     """Type, default and releases of a key, and its other properties by name."""
     key = field.key
     spans = key.spans or ((key.since, key.until),)
     properties = {"required": field.required, **_dated(key), **_undated(key)}
     extra = {name: value for name, value in properties.items() if value not in (None, False, ())}
-    return field.spec, field.default, tuple((number(since), _last(until)) for since, until in spans), extra
+    return (
+        field.spec,
+        field.default,
+        tuple((release_number(since), _last(until)) for since, until in spans),
+        extra,
+    )
 
 
 def _dated(key: Key) -> dict[str, object]:
     """Properties that differ between releases, with the numbers of the releases."""
     return {
-        "was": tuple((number(was.until), iter_fields.of(was.type)) for was in key.was),
-        "defaults": tuple((number(last), value) for last, value in key.defaults),
-        "aliases": tuple((a.name, number(a.since), _last(a.until)) for a in key.aliases),
-        "takes": tuple((t.shapes, number(t.since), _last(t.until)) for t in key.takes),
-        "refused_from": number(key.refused_from) if key.refused_from else None,
-        "deprecated": number(key.deprecated) if key.deprecated else None,
+        "was": tuple(
+            (release_number(was.until), iter_fields.spec_of_annotation(was.type)) for was in key.was
+        ),
+        "defaults": tuple((release_number(last), value) for last, value in key.defaults),
+        "aliases": tuple((a.name, release_number(a.since), _last(a.until)) for a in key.aliases),
+        "takes": tuple((t.shapes, release_number(t.since), _last(t.until)) for t in key.takes),
+        "refused_from": release_number(key.refused_from) if key.refused_from else None,
+        "deprecated": release_number(key.deprecated) if key.deprecated else None,
         "only": tuple((only.builds, _last(only.until)) for only in key.only),
     }
 
@@ -159,6 +166,6 @@ def _undated(key: Key) -> dict[str, object]:
 
 
 def _rewrite(key: Key) -> tuple[str, Json] | None:
-    if isinstance(key.rewrite, Switch):
+    if isinstance(key.rewrite, BooleanReplacement):
         return "switch", key.rewrite.value
     return (key.rewrite, None) if key.rewrite else None

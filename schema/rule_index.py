@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Any
 
 import dsconfig.rules
-from dsconfig.core.releases import LATEST, Interval, number
+from dsconfig.core.releases import LATEST, ReleaseInterval, release_number
 from dsconfig.document import read_dict
 from dsconfig.evaluation.evaluate import EVENTS
 from dsconfig.evaluation.rule import DECLARED, RuleDeclaration
@@ -107,19 +107,19 @@ def _first_questions() -> dict[str, _Questions]:
     for consumer in LOADERS:
         for size in (None, _WorldSize()):
             release = 0
-            while release <= number(LATEST):
+            while release <= release_number(LATEST):
                 empty = Context(EvaluatedDocument(read_dict({}), consumer, None), release)
                 for code, rule in DECLARED.items():
                     questions = by_code[code][consumer]
                     if questions is not None and _applies(rule, empty):
                         recorded = _questions(rule, _RecordingContext(empty, size))
                         by_code[code][consumer] = _merge(questions, recorded, size)
-                release = empty.equivalent.meet(empty.walk.equivalent).last + 1
+                release = empty.equivalent.intersect(empty.walk.equivalent).last + 1
     return by_code
 
 
 def _applies(rule: RuleDeclaration, context: Context) -> bool:
-    has_ended = rule.until is not None and context.release > number(rule.until)
+    has_ended = rule.until is not None and context.release > release_number(rule.until)
     return not has_ended and (rule.since is None or context.since(rule.since))
 
 
@@ -165,7 +165,7 @@ class _RecordingContext:
             return getattr(self._context, name)
         if name == "target":
             self.questions.add("<range>")
-            return Interval(self._context.release, self._context.release)
+            return ReleaseInterval(self._context.release, self._context.release)
         if name == "uses_plugin" and self._context.consumer not in HUGGING_FACE:
             return False  # in every version
         if name in _CONDITIONS:

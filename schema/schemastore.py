@@ -80,9 +80,9 @@ def choose_samples(schema: JsonObject, release: str) -> dict[bool, dict[str, Jso
 
 def write_schemas(checkout: Path) -> Iterator[str]:
     """Write the schemas and their test files, and yield the names of the schemas."""
-    releases = schema_files.releases()
+    releases = schema_files.releases_by_file()
     for name in (*releases, "accelerate.json"):
-        text = (schema_files.folder() / name).read_text("utf-8")
+        text = (schema_files.schema_folder() / name).read_text("utf-8")
         write_json(checkout / "src" / "schemas" / "json" / name, json.loads(text))
         test_files = choose_samples(json.loads(text), releases[name]) if name in releases else LAUNCH_FILES
         for is_valid, documents in test_files.items():
@@ -102,7 +102,7 @@ def update_catalog(checkout: Path) -> None:
     """Add our entries to SchemaStore's catalog, in its order."""
     path = checkout / "src" / "api" / "json" / "catalog.json"
     catalog = json.loads(path.read_text("utf-8"))
-    entries = json.loads((schema_files.folder() / "catalog.json").read_text("utf-8"))["schemas"]
+    entries = json.loads((schema_files.schema_folder() / "catalog.json").read_text("utf-8"))["schemas"]
     names = {entry["name"] for entry in entries}
     others = [entry for entry in catalog["schemas"] if entry["name"] not in names]
     for entry in entries:

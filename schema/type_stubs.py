@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from dsconfig.model import iter_fields
-from dsconfig.model.key_description import describe
-from dsconfig.model.key_table import section_keys
+from dsconfig.model.key_description import describe_key
+from dsconfig.model.key_table import keys_of_section_class
 from dsconfig.model.section import Section, is_section
 
 _WIDTH = 106
@@ -85,14 +85,14 @@ EditorKeysDict = TypedDict("EditorKeysDict", {{"$schema": str, "$dsconfig": "dic
 
 def class_stub(config: type[Section]) -> str:
     """The source of `classes.pyi`: classes with their attributes, base classes first."""
-    sections = list(iter_fields.sections(config))
+    sections = list(iter_fields.iter_sections(config))
     ordered = sorted(sections, key=lambda section: len(_bases(section, sections)))
     return _STUB.format(classes="\n".join(_class(section, sections) for section in ordered))
 
 
 def typed_dicts(config: type[Section]) -> str:
     """The source of `dicts.py`."""
-    sections = list(iter_fields.sections(config))
+    sections = list(iter_fields.iter_sections(config))
     names = " ".join(f'"{name}Dict",' for name in sorted(section.__name__ for section in sections))
     return _DICTS.format(
         names=textwrap.indent(textwrap.fill(names, _WIDTH), "    "),
@@ -110,7 +110,10 @@ def _class(section: type[Section], exported: list[type[Section]]) -> str:
     # Unlike those of attributes, the docstring of a class is not looked up in `classes.py` for a signature.
     lines = [f"class {name}({base}):", _docstring(inspect.getdoc(section) or "")]
     lines += [f"    def __init__(self, **values: Unpack[dicts.{name}Dict]) -> None: ..."]
-    lines += [f"    {field.attribute}: {_type(field.annotation)}" for field in iter_fields.fields(section)]
+    lines += [
+        f"    {field.attribute}: {_type(field.annotation)}"
+        for field in iter_fields.iter_fields_of_section(section)
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -118,9 +121,9 @@ def _dict(section: type[Section], config: type[Section]) -> str:
     base = "EditorKeysDict" if section is config else "TypedDict"
     doc = (inspect.getdoc(section) or "").split("\n")[0]
     lines = [f"class {section.__name__}Dict({base}, total=False):", _docstring(doc)]
-    for field in iter_fields.fields(section):
+    for field in iter_fields.iter_fields_of_section(section):
         type_ = _accepted_type(field)
-        description = describe(section_keys(section.__name__)[field.name]).without_history()
+        description = describe_key(keys_of_section_class(section.__name__)[field.name]).without_history()
         lines.append(f"    {field.name}: {f'Required[{type_}]' if field.required else type_}")
         lines.append(_docstring(description.markdown()))
     return "\n".join(lines) + "\n"
@@ -148,7 +151,7 @@ def _type(annotation: object) -> str:
     return annotation.__name__ if is_section(annotation) else _PLAIN[annotation]
 
 
-def _accepted_type(field: iter_fields.Field) -> str:
+def _accepted_type(field: iter_fields.ModelField) -> str:
     """The type of a value from which the key can be built."""
     text = _union(_accepted_arms(field.annotation))
     arms = text.split(" | ")
@@ -181,7 +184,7 @@ def _accepted_arms(annotation: object) -> Iterator[str]:
         yield f"Mapping[str, {_union(_accepted_arms(arguments[1]))}]"
     elif is_section(annotation):
         yield f"model.{annotation.__name__}"
-        for section in (annotation, *iter_fields.variants(annotation)):
+        for section in (annotation, *iter_fields.iter_section_variants(annotation)):
             yield f"{section.__name__}Dict"
     else:
         yield _PLAIN[annotation]

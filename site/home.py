@@ -8,7 +8,7 @@ from typing import Any
 import dsconfig
 from dsconfig.core.diagnostic import Diagnostic
 from dsconfig.core.releases import RELEASES
-from dsconfig.model.key_table import keys
+from dsconfig.model.key_table import iter_keys
 from dsconfig.rules import RULES
 
 TARGET, WORLD_SIZE = "0.19.8", 8
@@ -103,7 +103,7 @@ def numbers() -> str:
     """Counts of the rules, keys and releases that the checker knows."""
     facts = {
         f"{len(RULES)}": "rules, each with a page and checked examples",
-        f"{sum(1 for _ in keys())}": "keys with type, default, unit and releases",
+        f"{sum(1 for _ in iter_keys())}": "keys with type, default, unit and releases",
         f"{len(RELEASES)}": f"releases, {RELEASES[0]} to {RELEASES[-1]}",
         "0": "imports of torch or DeepSpeed: it runs on a laptop",
     }

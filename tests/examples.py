@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from dsconfig.api.check import check
 from dsconfig.check.report import Report
 from dsconfig.core.gpu_memory import parse_bytes
-from dsconfig.core.releases import LATEST, RELEASES, number
+from dsconfig.core.releases import LATEST, RELEASES, release_number
 from dsconfig.rules import Rule
 
 _HEADING = re.compile(r"^(Bad|Good|Fixed)((?:, [^:\n]+)?):\n\n((?:    .*\n|\n)+)", re.MULTILINE)
@@ -76,4 +76,4 @@ def newest(rule: Rule) -> str:
     """The newest release at which the rule applies."""
     if rule.until is None:
         return LATEST
-    return next(release for release in reversed(RELEASES) if number(release) <= rule.releases.last)
+    return next(release for release in reversed(RELEASES) if release_number(release) <= rule.releases.last)

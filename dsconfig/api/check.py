@@ -8,15 +8,15 @@ from dsconfig.check.build_job import (
     MappingSource,
     ModelSource,
     build_job,
+    explicit_model_and_hosts,
     job_from_arguments,
-    model_and_hosts,
 )
 from dsconfig.check.check import check as judge
 from dsconfig.check.report import Report, combine_jobs
-from dsconfig.core.releases import Target
-from dsconfig.fix.verify_fixes import with_verified_fixes
+from dsconfig.core.releases import ReleaseTarget
+from dsconfig.fix.verify_fixes import verify_fixes_of_reports
 from dsconfig.job.job import Job
-from dsconfig.launch.config_source import ConfigSource, read
+from dsconfig.launch.config_source import ConfigSource, read_config_source
 from dsconfig.launch.locate_jobs import locate_jobs
 from dsconfig.launch.located_config import LocatedConfig
 
@@ -24,7 +24,7 @@ from dsconfig.launch.located_config import LocatedConfig
 def check(
     source: ConfigSource,
     *,
-    target: str | Target | None = None,
+    target: str | ReleaseTarget | None = None,
     world_size: int | None = None,
     consumer: str | None = None,
     training_args: MappingSource = None,
@@ -61,14 +61,16 @@ def check(
         UnknownReleaseError: the target is not a known release.
         ValueError: the consumer, the world size or a hardware size is invalid, or the model is unknown.
     """
-    facts = model_and_hosts(model, host_memory, gpus_per_node)
+    facts = explicit_model_and_hosts(model, host_memory, gpus_per_node)
     arguments = job_from_arguments(target, world_size, consumer, facts, training_args, launch)
-    return combine_jobs([_check_job(located, arguments) for located in locate_jobs(read(source))])
+    return combine_jobs(
+        [_check_job(located, arguments) for located in locate_jobs(read_config_source(source))]
+    )
 
 
 def _check_job(located: LocatedConfig, arguments: Job) -> Report:
     job = build_job(located, arguments)
-    report = with_verified_fixes(judge(located, job))
+    report = verify_fixes_of_reports(judge(located, job))
     if located.job is None:
         return report
     from dsconfig.resolve.job_summary import with_summary

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from dsconfig.api.construct_config import Options, read_into
+from dsconfig.api.construct_config import CheckArguments, read_typed_config
 from dsconfig.model import Config as Keys
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dsconfig.check.build_job import MappingSource, ModelSource
     from dsconfig.check.report import Report
     from dsconfig.core.json_types import JsonObject
-    from dsconfig.core.releases import Target
+    from dsconfig.core.releases import ReleaseTarget
     from dsconfig.launch.config_source import ConfigSource
     from dsconfig.model._generated.dicts import ConfigDict
     from dsconfig.model.config_operations import Difference
@@ -50,7 +50,7 @@ class Config(Keys):
     def from_file(
         cls,
         path: str | os.PathLike[str],
-        target: str | Target | None = None,
+        target: str | ReleaseTarget | None = None,
         consumer: str | None = None,
     ) -> Self:
         """Read a config from a file: JSON with or without comments, Hjson or YAML.
@@ -69,9 +69,11 @@ class Config(Keys):
         """
         from pathlib import Path
 
-        from dsconfig.api.construct_config import Options, read_into
+        from dsconfig.api.construct_config import CheckArguments, read_typed_config
 
-        config, report = read_into(cls, Path(path), Options(target, None, consumer), fields_only=True)
+        config, report = read_typed_config(
+            cls, Path(path), CheckArguments(target, None, consumer), fields_only=True
+        )
         if report.document is not None and report.document.comments:
             warnings.warn(f"{report.name}: comments are dropped", CommentsDroppedWarning, stacklevel=2)
         return config
@@ -80,7 +82,7 @@ class Config(Keys):
     def from_dict(
         cls,
         data: ConfigDict | Mapping[str, Any],
-        target: str | Target | None = None,
+        target: str | ReleaseTarget | None = None,
         consumer: str | None = None,
     ) -> Self:
         """Read a config from a dict; values and unknown keys are kept as written.
@@ -94,10 +96,12 @@ class Config(Keys):
             ConfigError: the release rejects one of the fields.
             BuildError: JSON cannot represent a value.
         """
-        from dsconfig.api.construct_config import Options, read_into
-        from dsconfig.model.config_operations import json_object
+        from dsconfig.api.construct_config import CheckArguments, read_typed_config
+        from dsconfig.model.config_operations import config_as_json_object
 
-        config, _ = read_into(cls, json_object(data), Options(target, None, consumer), fields_only=True)
+        config, _ = read_typed_config(
+            cls, config_as_json_object(data), CheckArguments(target, None, consumer), fields_only=True
+        )
         return config
 
     def to_file(self, path: str | os.PathLike[str]) -> None:
@@ -109,12 +113,12 @@ class Config(Keys):
             OSError: the file cannot be written.
             ValueError: a value is NaN or infinite, which JSON cannot represent.
         """
-        from dsconfig.document.atomic_write import write
-        from dsconfig.document.pretty_print import in_yaml, pretty_config
+        from dsconfig.document.atomic_write import write_atomically
+        from dsconfig.document.pretty_print import format_config, format_yaml
 
         name = os.fspath(path)
-        text = (in_yaml if name.lower().endswith((".yaml", ".yml")) else pretty_config)(self.to_dict())
-        write(name, text.encode())
+        text = (format_yaml if name.lower().endswith((".yaml", ".yml")) else format_config)(self.to_dict())
+        write_atomically(name, text.encode())
 
     # -- composing -----------------------------------------------------------------------------------------
 
@@ -133,11 +137,14 @@ class Config(Keys):
         Raises:
             BuildError: the key does not exist, or does not accept the value.
         """
-        from dsconfig.model.config_operations import iter_paths, put
+        from dsconfig.model.config_operations import iter_values_with_paths, set_value_by_path
 
         copy = self.model_copy(deep=True)
-        for path, value in (*iter_paths({} if changes is None else changes, "."), *iter_paths(values, "__")):
-            put(copy, path, value)
+        for path, value in (
+            *iter_values_with_paths({} if changes is None else changes, "."),
+            *iter_values_with_paths(values, "__"),
+        ):
+            set_value_by_path(copy, path, value)
         return copy
 
     def merge(self, *others: Config | ConfigDict | Mapping[str, Any]) -> Self:
@@ -148,11 +155,11 @@ class Config(Keys):
         Raises:
             BuildError: a mapping has an unknown key, or a value that its key does not accept.
         """
-        from dsconfig.model.config_operations import merge_into
+        from dsconfig.model.config_operations import merge_into_section
 
         copy = self.model_copy(deep=True)
         for other in others:
-            merge_into(copy, other)
+            merge_into_section(copy, other)
         return copy
 
     def __or__(self, other: Config | ConfigDict | Mapping[str, Any]) -> Self:
@@ -163,15 +170,15 @@ class Config(Keys):
 
     def diff(self, other: Config | Mapping[str, Any]) -> tuple[Difference, ...]:
         """Differences to another config, each with `path`, `kind`, `before` and `after`."""
-        from dsconfig.model.config_operations import differences, json_object
+        from dsconfig.model.config_operations import config_as_json_object, list_differences
 
-        return tuple(differences(self.to_dict(), json_object(other)))
+        return tuple(list_differences(self.to_dict(), config_as_json_object(other)))
 
     # -- checking and converting ---------------------------------------------------------------------------
 
     def check(
         self,
-        target: str | Target | None = None,
+        target: str | ReleaseTarget | None = None,
         world_size: int | None = None,
         consumer: str | None = None,
     ) -> Report:
@@ -182,7 +189,7 @@ class Config(Keys):
 
     def validated(
         self,
-        target: str | Target | None = None,
+        target: str | ReleaseTarget | None = None,
         world_size: int | None = None,
         consumer: str | None = None,
     ) -> Self:
@@ -198,7 +205,9 @@ class Config(Keys):
             raise ConfigError(report, [diagnostic for diagnostic in report if diagnostic.severity == "error"])
         return self
 
-    def for_deepspeed(self, target: str | Target | None = None, world_size: int | None = None) -> JsonObject:
+    def for_deepspeed(
+        self, target: str | ReleaseTarget | None = None, world_size: int | None = None
+    ) -> JsonObject:
         """Validated dict for `deepspeed.initialize(config=…)`.
 
         Raises:
@@ -207,7 +216,7 @@ class Config(Keys):
         return self.validated(target, world_size, "deepspeed").to_dict()
 
     def for_transformers(
-        self, target: str | Target | None = None, world_size: int | None = None
+        self, target: str | ReleaseTarget | None = None, world_size: int | None = None
     ) -> JsonObject:
         """Validated dict for `TrainingArguments(deepspeed=…)` and `HfDeepSpeedConfig(…)` of Transformers.
 
@@ -216,7 +225,9 @@ class Config(Keys):
         """
         return self.validated(target, world_size, "transformers").to_dict()
 
-    def for_accelerate(self, target: str | Target | None = None, world_size: int | None = None) -> JsonObject:
+    def for_accelerate(
+        self, target: str | ReleaseTarget | None = None, world_size: int | None = None
+    ) -> JsonObject:
         """Validated dict for `DeepSpeedPlugin(hf_ds_config=…)` of Accelerate.
 
         Raises:
@@ -224,7 +235,9 @@ class Config(Keys):
         """
         return self.validated(target, world_size, "accelerate").to_dict()
 
-    def for_lightning(self, target: str | Target | None = None, world_size: int | None = None) -> JsonObject:
+    def for_lightning(
+        self, target: str | ReleaseTarget | None = None, world_size: int | None = None
+    ) -> JsonObject:
         """Validated dict for `DeepSpeedStrategy(config=…)` of Lightning.
 
         Raises:
@@ -239,7 +252,7 @@ class Config(Keys):
 def load(
     source: ConfigSource,
     *,
-    target: str | Target | None = None,
+    target: str | ReleaseTarget | None = None,
     world_size: int | None = None,
     consumer: str | None = None,
     training_args: MappingSource = None,
@@ -265,5 +278,5 @@ def load(
             diagnostic.
         OSError: the path cannot be read.
     """
-    options = Options(target, world_size, consumer, training_args, model, launch)
-    return read_into(Config, source, options)[0]
+    options = CheckArguments(target, world_size, consumer, training_args, model, launch)
+    return read_typed_config(Config, source, options)[0]

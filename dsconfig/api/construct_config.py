@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, get_args, get_origin
 
 from dsconfig import model
 from dsconfig.api.check import check
-from dsconfig.check.check import parsed_config
+from dsconfig.check.check import config_as_release_parses_it
 from dsconfig.check.report import Report
-from dsconfig.core.releases import NUMBERS, Target
+from dsconfig.core.releases import NUMBERS, ReleaseTarget
 from dsconfig.launch.detect_config import may_be_config
-from dsconfig.model.config_operations import json_object
-from dsconfig.model.iter_fields import Field, arms, fields
-from dsconfig.model.key_table import keys_of, type_named, types_of
-from dsconfig.model.section import Section, is_section, plain
+from dsconfig.model.config_operations import config_as_json_object
+from dsconfig.model.iter_fields import ModelField, iter_fields_of_section, union_arms
+from dsconfig.model.key_table import find_type, keys_of_section_or_base, types_of_section
+from dsconfig.model.section import Section, is_section, to_plain_value
 
 if TYPE_CHECKING:
     from dsconfig.check.build_job import MappingSource, ModelSource
@@ -34,10 +34,10 @@ _FIELD_RULES = ("DSC0", "DSC1")
 """Code prefixes of rules about the text, keys and types, which need no other keys."""
 
 
-class Options(NamedTuple):
+class CheckArguments(NamedTuple):
     """Arguments of `check` besides the source."""
 
-    target: str | Target | None = None
+    target: str | ReleaseTarget | None = None
     world_size: int | None = None
     consumer: str | None = None
     training_args: MappingSource = None
@@ -65,10 +65,10 @@ class ConfigError(ValueError):
         return type(self), (self.report, self._errors)
 
 
-def read_into(
+def read_typed_config(
     section: type[S],
     source: ConfigSource,
-    options: Options,
+    options: CheckArguments,
     *,
     fields_only: bool = False,
 ) -> tuple[S, Report]:
@@ -86,7 +86,7 @@ def read_into(
         OSError: the path cannot be read.
     """
     if isinstance(source, Mapping):
-        source = json_object(source)
+        source = config_as_json_object(source)
     report = source_report = check(source, **options._asdict())
     if (
         fields_only
@@ -101,21 +101,23 @@ def read_into(
         report = report.children[0]
     assert report.document is not None
     release = NUMBERS[report.target.releases[-1]]
-    root = parsed_config(report)
+    root = config_as_release_parses_it(report)
     errors = report.rejections()
     if fields_only:
         errors = [diagnostic for diagnostic in errors if diagnostic.code.startswith(_FIELD_RULES)]
     if errors or report.why_not_config or root is None:
         raise ConfigError(report, errors)
-    return construct(section, plain(root), release), source_report if source_report.why_not_config else report
+    return construct_section(
+        section, to_plain_value(root), release
+    ), source_report if source_report.why_not_config else report
 
 
 # Typed model of the written values, without validation.
 
 
-def construct(section: type[S], data: JsonObject, release: int) -> S:
+def construct_section(section: type[S], data: JsonObject, release: int) -> S:
     """Build a section from `data` without validation, with the defaults of the release for other keys."""
-    known_fields, names = _fields(section), _spellings(section, release)
+    known_fields, names = _model_fields(section), _aliases_read_by_release(section, release)
     values: JsonObject = {}
     spelled: dict[str, str] = {}
     extra: JsonObject = {}
@@ -127,46 +129,48 @@ def construct(section: type[S], data: JsonObject, release: int) -> S:
         if field is None or (word != field.name and field.name in data):
             extra[word] = value
             continue
-        values[field.attribute] = _typed(field, value, data, release)
+        values[field.attribute] = _to_field_type(field, value, data, release)
         if word != field.name:
             spelled[field.attribute] = word
-    instance = section.model_construct(_fields_set=set(values), **{**_defaults(section, release), **values})
+    instance = section.model_construct(
+        _fields_set=set(values), **{**_defaults_of_release(section, release), **values}
+    )
     instance.set_spelling(spelled, extra, tuple(data))
     return instance
 
 
 @cache
-def _fields(section: type[Section]) -> dict[str, Field]:
+def _model_fields(section: type[Section]) -> dict[str, ModelField]:
     """Fields of the model's class, from which a user may have derived this one."""
     base = next(cls for cls in section.__mro__ if cls.__module__.startswith("dsconfig."))
-    return {field.name: field for field in fields(base)}
+    return {field.name: field for field in iter_fields_of_section(base)}
 
 
 @cache
-def _spellings(section: type[Section], release: int) -> dict[str, str]:
+def _aliases_read_by_release(section: type[Section], release: int) -> dict[str, str]:
     """Aliases that the release reads."""
     return {
         alias: info.name
-        for info in keys_of(section).values()
+        for info in keys_of_section_or_base(section).values()
         for alias, releases in info.aliases
         if release in releases
     }
 
 
-def _defaults(section: type[Section], release: int) -> JsonObject:
+def _defaults_of_release(section: type[Section], release: int) -> JsonObject:
     """Defaults that differ in the release, also within sections that exist by default."""
     return {
-        attribute: construct(default, {}, release) if is_section(default) else default
-        for attribute, default in _differing(section, release)
+        attribute: construct_section(default, {}, release) if is_section(default) else default
+        for attribute, default in _differing_defaults(section, release)
     }
 
 
 @cache
-def _differing(section: type[Section], release: int) -> tuple[tuple[str, object], ...]:
+def _differing_defaults(section: type[Section], release: int) -> tuple[tuple[str, object], ...]:
     """Attributes whose defaults differ in a release, with the default or the class of the default section."""
     result: list[tuple[str, object]] = []
-    for info in keys_of(section).values():
-        attribute = _fields(section)[info.name].attribute
+    for info in keys_of_section_or_base(section).values():
+        attribute = _model_fields(section)[info.name].attribute
         default = section.model_fields[attribute].get_default(call_default_factory=True)
         if isinstance(default, Section):
             result.append((attribute, type(default)))
@@ -175,23 +179,23 @@ def _differing(section: type[Section], release: int) -> tuple[tuple[str, object]
     return tuple(result)
 
 
-def _typed(field: Field, value: Json, siblings: JsonObject, release: int) -> Json:
+def _to_field_type(field: ModelField, value: Json, siblings: JsonObject, release: int) -> Json:
     """Value with its objects turned into sections, by the type of the field."""
-    if field.name == "params" and types_of(field.owner.__name__):
-        params_type = type_named(field.owner.__name__, siblings.get("type"))
+    if field.name == "params" and types_of_section(field.owner.__name__):
+        params_type = find_type(field.owner.__name__, siblings.get("type"))
         if params_type is None or params_type.params is None or not isinstance(value, dict):
             return value  # the arguments of a class that is not DeepSpeed's are a free mapping
-        return construct(getattr(model, params_type.params), value, release)
-    return _with_sections(field.annotation, value, release)
+        return construct_section(getattr(model, params_type.params), value, release)
+    return _objects_to_sections(field.annotation, value, release)
 
 
-def _with_sections(annotation: object, value: Json, release: int) -> Json:
+def _objects_to_sections(annotation: object, value: Json, release: int) -> Json:
     """Value with its objects turned into the sections that the annotation names."""
-    for arm in arms(annotation):
+    for arm in union_arms(annotation):
         if isinstance(value, dict) and is_section(arm):
-            return construct(arm, value, release)
+            return construct_section(arm, value, release)
         if isinstance(value, list) and get_origin(arm) is list:
-            return [_with_sections(get_args(arm)[0], item, release) for item in value]
+            return [_objects_to_sections(get_args(arm)[0], item, release) for item in value]
         if isinstance(value, dict) and get_origin(arm) is dict:
-            return {key: _with_sections(get_args(arm)[1], item, release) for key, item in value.items()}
+            return {key: _objects_to_sections(get_args(arm)[1], item, release) for key, item in value.items()}
     return value

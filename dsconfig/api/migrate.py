@@ -8,25 +8,25 @@ from dsconfig.check.build_job import (
     MappingSource,
     ModelSource,
     build_job,
+    explicit_model_and_hosts,
     job_from_arguments,
-    model_and_hosts,
 )
-from dsconfig.core.releases import Target, resolve
+from dsconfig.core.releases import ReleaseTarget, resolve_target
 from dsconfig.document import Document
 from dsconfig.fix.fix import as_json_document
-from dsconfig.fix.migrate import Migration, in_launch_file
+from dsconfig.fix.migrate import Migration, map_migration_to_launch_file
 from dsconfig.fix.migrate import migrate as migrate_document
-from dsconfig.job.job import Fact, Job, job_of_reader, merge
-from dsconfig.launch.config_source import ConfigSource, read
-from dsconfig.launch.located_config import editable_config, locate
+from dsconfig.job.job import Job, JobFact, job_from_consumer, merge_jobs
+from dsconfig.launch.config_source import ConfigSource, read_config_source
+from dsconfig.launch.located_config import find_editable_config, locate_config
 from dsconfig.resolve.batch import elastic_batch_solver
 
 
 def migrate(
     source: ConfigSource,
     *,
-    to: str | Target | None = None,
-    origin: str | Target | None = None,
+    to: str | ReleaseTarget | None = None,
+    origin: str | ReleaseTarget | None = None,
     world_size: int | None = None,
     consumer: str | None = None,
     training_args: MappingSource = None,
@@ -56,24 +56,31 @@ def migrate(
         ValueError: `origin` is unknown or not earlier than `to`, an argument is invalid, or JSON cannot represent
             a value of a dict.
     """
-    document = as_json_document(read(source), source)
+    document = as_json_document(read_config_source(source), source)
     arguments = job_from_arguments(
-        origin, world_size, consumer, model_and_hosts(model), training_args, launch
+        origin, world_size, consumer, explicit_model_and_hosts(model), training_args, launch
     )
-    embedded = editable_config(document)
+    embedded = find_editable_config(document)
     if embedded is None or embedded.embedding is None:
-        return _migrate(document, to, arguments, keep=keep)
-    launched = job_of_reader(embedded.reader, "launch file")
-    size = None if embedded.world_size is None else Fact(embedded.world_size, "launch file", embedded.note)
-    merged = merge(arguments, launched._replace(world_size=launched.world_size or size))
-    return in_launch_file(_migrate(embedded.document, to, merged, keep=keep), embedded.embedding)
+        return _migrate_document(document, to, arguments, keep=keep)
+    launched = job_from_consumer(embedded.reader, "launch file")
+    size = None if embedded.world_size is None else JobFact(embedded.world_size, "launch file", embedded.note)
+    merged = merge_jobs(arguments, launched._replace(world_size=launched.world_size or size))
+    return map_migration_to_launch_file(
+        _migrate_document(embedded.document, to, merged, keep=keep), embedded.embedding
+    )
 
 
-def _migrate(document: Document, to: str | Target | None, arguments: Job, *, keep: bool) -> Migration:
-    job = build_job(locate(document), arguments)
+def _migrate_document(
+    document: Document, to: str | ReleaseTarget | None, arguments: Job, *, keep: bool
+) -> Migration:
+    job = build_job(locate_config(document), arguments)
     if arguments.target is None and job.releases.origin in ("installed", "latest"):
         raise ValueError("the release that the config was written for is unknown: pass `origin`")
-    origin, target = _single(job.releases), _single(to if isinstance(to, Target) else resolve(to))
+    origin, target = (
+        _single_release(job.releases),
+        _single_release(to if isinstance(to, ReleaseTarget) else resolve_target(to)),
+    )
     solve = None if job.ranks is None else elastic_batch_solver(origin, job.ranks)
     return migrate_document(
         document,
@@ -86,7 +93,7 @@ def _migrate(document: Document, to: str | Target | None, arguments: Job, *, kee
     )
 
 
-def _single(target: Target) -> str:
+def _single_release(target: ReleaseTarget) -> str:
     if len(target.releases) > 1:
         raise ValueError(f"`{target.text}` names {len(target.releases)} releases: pass a single one")
     return target.releases[0]

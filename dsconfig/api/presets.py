@@ -11,11 +11,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from dsconfig.schema.presets import PRESETS, Preset, PresetError, config, text
+from dsconfig.schema.presets import PRESETS, PresetError
+from dsconfig.schema.presets import ConfigPreset as Preset
+from dsconfig.schema.presets import preset_config as config
+from dsconfig.schema.presets import preset_text as text
 
 if TYPE_CHECKING:
     from dsconfig.api.config import Config
-    from dsconfig.core.releases import Target
+    from dsconfig.core.releases import ReleaseTarget
 
 __all__ = [
     "PRESETS",
@@ -36,70 +39,74 @@ __all__ = [
 ]
 
 
-def zero1(target: str | Target | None = None, consumer: str | None = None) -> Config:
+def zero1(target: str | ReleaseTarget | None = None, consumer: str | None = None) -> Config:
     """ZeRO stage 1: optimizer states are partitioned over the GPUs."""
-    return _build("zero1", target, consumer)
+    return _build_preset("zero1", target, consumer)
 
 
 def zero2(
-    offload: Literal["cpu"] | None = None, target: str | Target | None = None, consumer: str | None = None
+    offload: Literal["cpu"] | None = None,
+    target: str | ReleaseTarget | None = None,
+    consumer: str | None = None,
 ) -> Config:
     """ZeRO stage 2: gradients are partitioned too; `offload` keeps the optimizer in host memory."""
-    return _build(_offload_preset({None: "zero2", "cpu": "zero2-offload"}, offload), target, consumer)
+    return _build_preset(
+        _offload_preset_name({None: "zero2", "cpu": "zero2-offload"}, offload), target, consumer
+    )
 
 
 def zero3(
     offload: Literal["cpu", "nvme"] | None = None,
-    target: str | Target | None = None,
+    target: str | ReleaseTarget | None = None,
     consumer: str | None = None,
 ) -> Config:
     """ZeRO stage 3: parameters are partitioned too; `offload` keeps them and the optimizer off the GPU."""
     names = {None: "zero3", "cpu": "zero3-offload-cpu", "nvme": "zero3-offload-nvme"}
-    return _build(_offload_preset(names, offload), target, consumer)
+    return _build_preset(_offload_preset_name(names, offload), target, consumer)
 
 
-def zeropp(target: str | Target | None = None, consumer: str | None = None) -> Config:
+def zeropp(target: str | ReleaseTarget | None = None, consumer: str | None = None) -> Config:
     """ZeRO++: stage 3 with less communication between nodes."""
-    return _build("zeropp", target, consumer)
+    return _build_preset("zeropp", target, consumer)
 
 
-def fp16(target: str | Target | None = None, consumer: str | None = None) -> Config:
+def fp16(target: str | ReleaseTarget | None = None, consumer: str | None = None) -> Config:
     """ZeRO stage 2 in fp16, for GPUs without bfloat16."""
-    return _build("fp16", target, consumer)
+    return _build_preset("fp16", target, consumer)
 
 
-def muon(target: str | Target | None = None, consumer: str | None = None) -> Config:
+def muon(target: str | ReleaseTarget | None = None, consumer: str | None = None) -> Config:
     """Muon optimizer for matrices, Adam for other parameters."""
-    return _build("muon", target, consumer)
+    return _build_preset("muon", target, consumer)
 
 
-def tensor_parallel(target: str | Target | None = None, consumer: str | None = None) -> Config:
+def tensor_parallel(target: str | ReleaseTarget | None = None, consumer: str | None = None) -> Config:
     """Tensor parallelism within a node, with ZeRO stage 1."""
-    return _build("tensor-parallel", target, consumer)
+    return _build_preset("tensor-parallel", target, consumer)
 
 
-def elastic(target: str | Target | None = None, consumer: str | None = None) -> Config:
+def elastic(target: str | ReleaseTarget | None = None, consumer: str | None = None) -> Config:
     """Elastic training with a batch size that is independent of the number of GPUs."""
-    return _build("elastic", target, consumer)
+    return _build_preset("elastic", target, consumer)
 
 
-def transformers(target: str | Target | None = None) -> Config:
+def transformers(target: str | ReleaseTarget | None = None) -> Config:
     """Config for the Trainer of Transformers, with "auto" for the keys that it resolves."""
-    return _build("transformers", target, None)
+    return _build_preset("transformers", target, None)
 
 
-def accelerate(target: str | Target | None = None) -> Config:
+def accelerate(target: str | ReleaseTarget | None = None) -> Config:
     """Config for scripts that use Accelerate."""
-    return _build("accelerate", target, None)
+    return _build_preset("accelerate", target, None)
 
 
-def _build(name: str, target: str | Target | None, consumer: str | None) -> Config:
+def _build_preset(name: str, target: str | ReleaseTarget | None, consumer: str | None) -> Config:
     from dsconfig.api.config import Config
 
     return Config(**config(name, target, consumer))
 
 
-def _offload_preset(names: dict[str | None, str], offload: str | None) -> str:
+def _offload_preset_name(names: dict[str | None, str], offload: str | None) -> str:
     if offload not in names:
         choices = " or ".join(f'"{name}"' for name in names if name)
         raise PresetError(f"unknown offload {offload!r}: expected {choices}, or None")

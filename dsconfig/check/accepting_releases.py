@@ -10,16 +10,16 @@ from dsconfig.check.build_job import (
     MappingSource,
     ModelSource,
     build_job,
+    explicit_model_and_hosts,
     job_from_arguments,
-    model_and_hosts,
 )
 from dsconfig.check.check import check
 from dsconfig.core.diagnostic import Diagnostic, Effect
-from dsconfig.core.releases import LATEST, RELEASES, Target, resolve
+from dsconfig.core.releases import LATEST, RELEASES, ReleaseTarget, resolve_target
 from dsconfig.document import Document
-from dsconfig.job.detect_consumer import Reader
-from dsconfig.launch.config_source import ConfigSource, read
-from dsconfig.launch.located_config import locate, why_no_config
+from dsconfig.job.detect_consumer import ConsumerEvidence
+from dsconfig.launch.config_source import ConfigSource, read_config_source
+from dsconfig.launch.located_config import locate_config, why_host_has_no_config
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 Verdict: TypeAlias = Literal["ok", "crashes", "rejected"]
-ALL_RELEASES = Target(RELEASES, f">={RELEASES[0]},<={LATEST}", "argument")
+ALL_RELEASES = ReleaseTarget(RELEASES, f">={RELEASES[0]},<={LATEST}", "argument")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,9 @@ class Stretch:
 def compat(
     source: ConfigSource | Document,
     *,
-    target: str | Target | None = None,
+    target: str | ReleaseTarget | None = None,
     world_size: int | None = None,
-    consumer: str | Reader | None = None,
+    consumer: str | ConsumerEvidence | None = None,
     training_args: MappingSource = None,
     model: ModelSource | None = None,
     launch: str | os.PathLike[str] | None = None,
@@ -66,13 +66,13 @@ def compat(
         UnknownReleaseError: the target matches no release.
         ValueError: the consumer or the world size is invalid.
     """
-    document = source if isinstance(source, Document) else read(source)
-    if problem := why_no_config(document):
+    document = source if isinstance(source, Document) else read_config_source(source)
+    if problem := why_host_has_no_config(document):
         raise FileNotFoundError(problem)
-    target = resolve(target, "argument") if isinstance(target, str) else target or ALL_RELEASES
-    located = locate(document)
+    target = resolve_target(target, "argument") if isinstance(target, str) else target or ALL_RELEASES
+    located = locate_config(document)
     arguments = job_from_arguments(
-        target, world_size, consumer, model_and_hosts(model), training_args, launch
+        target, world_size, consumer, explicit_model_and_hosts(model), training_args, launch
     )
     report = check(located, build_job(located, arguments))
     # A rejected config never gets to crash.
@@ -92,11 +92,11 @@ def compat(
             previous = ranges.pop()
             ranges.append(Stretch((*previous.releases, release), previous.word, reason))
         else:
-            ranges.append(Stretch((release,), _verdict(reason), reason))
+            ranges.append(Stretch((release,), _verdict_for_reason(reason), reason))
     return tuple(ranges)
 
 
-def _verdict(reason: Diagnostic | None) -> Verdict:
+def _verdict_for_reason(reason: Diagnostic | None) -> Verdict:
     if reason is None:
         return "ok"
     return "rejected" if reason.effect is Effect.REJECTED else "crashes"
@@ -107,11 +107,11 @@ def _verdict(reason: Diagnostic | None) -> Verdict:
 _TONES = {"ok": "good", "crashes": "error", "rejected": "error"}
 
 
-def table(ranges: Sequence[Stretch], style: TerminalStyle) -> str:
+def compat_table(ranges: Sequence[Stretch], style: TerminalStyle) -> str:
     """Return a line for each range: the releases, the result and the reason."""
     from dsconfig.render.terminal_style import printable, wrapped
 
-    names = [_span(span.releases) for span in ranges]
+    names = [_format_release_range(span.releases) for span in ranges]
     width = max(map(len, names))
     lines = []
     for name, span in zip(names, ranges, strict=True):
@@ -123,5 +123,5 @@ def table(ranges: Sequence[Stretch], style: TerminalStyle) -> str:
     return "".join(lines)
 
 
-def _span(releases: tuple[str, ...]) -> str:
+def _format_release_range(releases: tuple[str, ...]) -> str:
     return releases[0] if len(releases) == 1 else f"{releases[0]} to {releases[-1]}"

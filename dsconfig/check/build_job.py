@@ -7,19 +7,43 @@ from collections.abc import Mapping
 
 from dsconfig.core import releases
 from dsconfig.core.json_types import Json
-from dsconfig.core.releases import NUMBERS, Target, UnknownReleaseError
+from dsconfig.core.releases import NUMBERS, ReleaseTarget, UnknownReleaseError
 from dsconfig.document import Document
 from dsconfig.document.reader import read_mapping_file
 from dsconfig.job.consumers import ELASTIC, accelerate_launch_file
-from dsconfig.job.consumers.consumer_versions import EXPECTED_CONSUMER, is_consumer_spec, least_deepspeed
-from dsconfig.job.detect_consumer import LaunchArguments, Reader, consumer_of_content, named_consumer
-from dsconfig.job.job import EMPTY_JOB, DetectedConsumer, Fact, Job, job_of_reader, layer, merge
-from dsconfig.job.job_facts import DSCONFIG_KEY, DeclaredFacts, Model, RunFacts, has_elasticity, read_block
+from dsconfig.job.consumers.consumer_versions import (
+    EXPECTED_CONSUMER,
+    is_consumer_spec,
+    minimum_deepspeed_release,
+)
+from dsconfig.job.detect_consumer import (
+    ConsumerEvidence,
+    LaunchArguments,
+    consumer_named_by_user,
+    consumer_suggested_by_content,
+)
+from dsconfig.job.job import (
+    EMPTY_JOB,
+    DetectedConsumer,
+    Job,
+    JobFact,
+    job_from_consumer,
+    job_from_facts,
+    merge_jobs,
+)
+from dsconfig.job.job_facts import (
+    DSCONFIG_KEY,
+    DsconfigBlock,
+    NamedModel,
+    RunFacts,
+    has_elasticity_block,
+    read_dsconfig_block,
+)
 from dsconfig.job.job_facts import NO_FACTS as NOTHING_KNOWN
-from dsconfig.job.job_facts import facts_of_block as known_of_block
+from dsconfig.job.job_facts import facts_of_dsconfig_block as known_of_block
 from dsconfig.launch import config_references, detect_config
-from dsconfig.launch.find_jobs import with_arguments, with_trainer_fact, with_version
-from dsconfig.launch.located_config import LocatedConfig, locate
+from dsconfig.launch.find_jobs import add_consumer_version, add_launch_arguments, add_trainer_fact
+from dsconfig.launch.located_config import LocatedConfig, locate_config
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -42,9 +66,9 @@ MappingSource: TypeAlias = "Mapping[str, Json] | str | os.PathLike[str] | HasDic
 
 
 def job_from_arguments(
-    target: str | Target | None = None,
+    target: str | ReleaseTarget | None = None,
     world_size: int | None = None,
-    consumer: str | Reader | None = None,
+    consumer: str | ConsumerEvidence | None = None,
     facts: RunFacts = NOTHING_KNOWN,
     training_args: MappingSource = None,
     launch: str | os.PathLike[str] | None = None,
@@ -56,27 +80,29 @@ def job_from_arguments(
         UnknownReleaseError: the target matches no release.
         ValueError: the consumer is unknown, or the world size or the training arguments are invalid.
     """
-    reader = named_consumer(consumer) if isinstance(consumer, str) else consumer
-    spec = consumer if isinstance(consumer, str) else reader and reader.spec
+    reader = consumer_named_by_user(consumer) if isinstance(consumer, str) else consumer
+    spec = consumer if isinstance(consumer, str) else reader and reader.consumer_spec
     if spec is not None and not is_consumer_spec(spec):
         raise ValueError(f"unknown consumer {spec!r}: expected {EXPECTED_CONSUMER}")
     if world_size is not None and (type(world_size) is not int or world_size < 1):
         raise ValueError(f"world size {world_size!r}: expected an integer of at least 1")
-    release = target if target is None or isinstance(target, Target) else releases.resolve(target)
-    job = layer(facts, "argument", "set by the caller")
-    job = job if reader is None else merge(job, job_of_reader(reader, "argument"))
+    release = (
+        target if target is None or isinstance(target, ReleaseTarget) else releases.resolve_target(target)
+    )
+    job = job_from_facts(facts, "argument", "set by the caller")
+    job = job if reader is None else merge_jobs(job, job_from_consumer(reader, "argument"))
     return job._replace(
-        target=release and Fact(release, release.origin, release.text),
-        world_size=None if world_size is None else Fact(world_size, "argument", "--world-size"),
-        arguments=training_arguments(training_args) or job.arguments,
-        launch=None if launch is None else Fact(os.fspath(launch), "argument", "--launch"),
+        target=release and JobFact(release, release.origin, release.text),
+        world_size=None if world_size is None else JobFact(world_size, "argument", "--world-size"),
+        arguments=training_arguments_fact(training_args) or job.arguments,
+        launch=None if launch is None else JobFact(os.fspath(launch), "argument", "--launch"),
     )
 
 
-def training_arguments(source: MappingSource) -> Fact[LaunchArguments] | None:
+def training_arguments_fact(source: MappingSource) -> JobFact[LaunchArguments] | None:
     """Return explicit training arguments as a fact; see `read_training_arguments` for what it raises."""
     values = read_training_arguments(source)
-    return None if values is None else Fact(LaunchArguments(values), "argument", "training_args")
+    return None if values is None else JobFact(LaunchArguments(values), "argument", "training_args")
 
 
 def read_training_arguments(source: MappingSource) -> Mapping[str, Json] | None:
@@ -94,7 +120,7 @@ def read_training_arguments(source: MappingSource) -> Mapping[str, Json] | None:
     return {str(key): value for key, value in values.items()}
 
 
-def model_and_hosts(
+def explicit_model_and_hosts(
     model: ModelSource | None = None, host_memory: int | None = None, gpus_per_node: int | None = None
 ) -> RunFacts:
     """Return the explicit model and host sizes.
@@ -121,35 +147,39 @@ def build_job(located: LocatedConfig, arguments: Job = EMPTY_JOB, settings: Job 
         arguments: facts from a caller or the command line.
         settings: facts from a settings file.
     """
-    final = located.next(arguments) if located.relation == "launch" else located
+    final = located.follow_accelerate_link(arguments) if located.relation == "launch" else located
     documents = [each for each in (final.config, final.host, located.host) if each is not None]
-    block_facts = merge(*(_block_facts(each) for each in documents))
+    block_facts = merge_jobs(*(_facts_of_dsconfig_block(each) for each in documents))
     elastic = settings.consumer is not None and settings.consumer.value.name == ELASTIC
-    if elastic and not any(has_elasticity(each.value()) for each in documents):
+    if elastic and not any(has_elasticity_block(each.value()) for each in documents):
         # Settings apply to a whole folder. A config without an `elasticity` block cannot be started by
         # `dsconfig elastic run`, so their `consumer = "elastic"` does not apply to it.
         settings = settings._replace(consumer=None)
-    explicit = merge(arguments, block_facts, settings)
+    explicit = merge_jobs(arguments, block_facts, settings)
     launch = explicit.launch.value if explicit.launch else None
-    reader = with_launch_arguments(
-        located, explicit.reader if explicit.consumer else _detected_reader(located), launch
+    reader = add_version_and_launch_arguments(
+        located, explicit.reader if explicit.consumer else _detect_consumer(located), launch
     )
-    merged = merge(explicit, job_of_reader(reader), _launch_file_facts(located, final))
+    merged = merge_jobs(explicit, job_from_consumer(reader), _launch_file_facts(located, final))
     # The machine that checks often has another DeepSpeed than the one that trains, or none: a pin in the
     # repository is the better evidence.
     target = (
         merged.target
-        or _pinned(final.config or located.host, reader)
+        or _pinned_releases(final.config or located.host, reader)
         or _base_of_fork(located)
-        or _installed(_note_on_requirements(final.config or located.host))
+        or _installed_release(_note_on_requirements(final.config or located.host))
     )
-    training_args = _merge_arguments(explicit.arguments, job_of_reader(reader).arguments, merged.arguments)
-    return merged._replace(target=target, arguments=training_args, consumer=job_of_reader(reader).consumer)
+    training_args = _merge_arguments(
+        explicit.arguments, job_from_consumer(reader).arguments, merged.arguments
+    )
+    return merged._replace(
+        target=target, arguments=training_args, consumer=job_from_consumer(reader).consumer
+    )
 
 
 def _merge_arguments(
-    explicit: Fact[LaunchArguments] | None, *others: Fact[LaunchArguments] | None
-) -> Fact[LaunchArguments] | None:
+    explicit: JobFact[LaunchArguments] | None, *others: JobFact[LaunchArguments] | None
+) -> JobFact[LaunchArguments] | None:
     """Merge explicit training arguments over those of the script or launch file that starts the job."""
     launched = next((each for each in others if each is not None and each is not explicit), None)
     if explicit is None or launched is None or explicit.source != "training_args":
@@ -159,179 +189,184 @@ def _merge_arguments(
     merged = launched.value._replace(
         arguments=arguments, unknown=launched.value.unknown - explicit.value.arguments.keys()
     )
-    return Fact(merged, launched.origin, launched.source)
+    return JobFact(merged, launched.origin, launched.source)
 
 
-def job_of(document: Document, arguments: Job = EMPTY_JOB) -> Job:
+def job_of_document(document: Document, arguments: Job = EMPTY_JOB) -> Job:
     """Return the job of the config that a document is, embeds or refers to; see `build_job`."""
-    return build_job(locate(document), arguments)
+    return build_job(locate_config(document), arguments)
 
 
 def job_without_repository(located: LocatedConfig, arguments: Job) -> Job:
     """Return the job without repository evidence: explicit facts, and those of the launch file."""
-    final = located.next(arguments) if located.relation == "launch" else located
-    return merge(arguments, _launch_file_facts(located, final), Job(target=_installed()))
+    final = located.follow_accelerate_link(arguments) if located.relation == "launch" else located
+    return merge_jobs(arguments, _launch_file_facts(located, final), Job(target=_installed_release()))
 
 
-def with_launch_arguments(located: LocatedConfig, reader: Reader, launch: str | None = None) -> Reader:
+def add_version_and_launch_arguments(
+    located: LocatedConfig, reader: ConsumerEvidence, launch: str | None = None
+) -> ConsumerEvidence:
     """Add the reader's version, and the arguments of the scripts that use the config (or of `launch` alone)."""
     if located.relation == "file" and not located.host.is_in_program:
-        reader = with_arguments(reader, located.host.name, launch)
+        reader = add_launch_arguments(reader, located.host.name, launch)
     elif located.relation != "file" and located.job is None:
-        reader = with_trainer_fact(reader, located.host.name)
+        reader = add_trainer_fact(reader, located.host.name)
     if located.relation == "file" and not reader.facts.program_files:
-        reader = _with_programs(reader, located.host)
+        reader = _add_programs_with_config(reader, located.host)
         programs = reader.facts.program_files
         is_started = reader.launch or reader.processes or reader.training_arguments is not None
         if launch is None and len(programs) == 1 and not is_started:
-            from dsconfig.launch.scripts_of_program import with_program_launch
+            from dsconfig.launch.scripts_of_program import add_program_launch_facts
 
-            reader = with_program_launch(reader, programs[0], located.host.name)
+            reader = add_program_launch_facts(reader, programs[0], located.host.name)
     document = located.config if located.job is None and located.config is not None else located.host
-    return with_version(reader, document.name)
+    return add_consumer_version(reader, document.name)
 
 
-def _with_programs(reader: Reader, config: Document) -> Reader:
+def _add_programs_with_config(reader: ConsumerEvidence, config: Document) -> ConsumerEvidence:
     """Add the Python programs that contain or name the config, if no launch file starts one with it."""
     if not config.name or config.name.startswith("<"):
         return reader
     is_program = config.is_in_program
-    programs = (config.name,) if is_program else config_references.programs_naming(config.name)
-    return reader._replace(facts=reader.facts.over(RunFacts(program_files=programs)))
+    programs = (config.name,) if is_program else config_references.programs_naming_config(config.name)
+    return reader._replace(facts=reader.facts.complete_from(RunFacts(program_files=programs)))
 
 
-def _detected_reader(located: LocatedConfig) -> Reader:
+def _detect_consumer(located: LocatedConfig) -> ConsumerEvidence:
     """Return the consumer that the location or content of the config suggests."""
     if located.reader is not None:
         return located.reader
     host = located.host
     if located.relation != "file":
-        return Reader("accelerate", "it is an Accelerate launch file", "content")
+        return ConsumerEvidence("accelerate", "it is an Accelerate launch file", "content")
     if host.is_in_program:
-        from dsconfig.launch.notebook_jobs import reader_of_written_file
-        from dsconfig.launch.python.config_dicts import reader_of
+        from dsconfig.launch.notebook_jobs import consumer_of_written_file
+        from dsconfig.launch.python.config_dicts import consumer_of_document
 
-        return reader_of_written_file(host) or reader_of(host)
-    content = consumer_of_content(host.value())
-    return config_references.find_consumer(host.name, content) or content
+        return consumer_of_written_file(host) or consumer_of_document(host)
+    content = consumer_suggested_by_content(host.value())
+    return config_references.find_consumer_in_repository(host.name, content) or content
 
 
 def _launch_file_facts(located: LocatedConfig, final: LocatedConfig) -> Job:
     """Return the facts of a launch file, and of the Accelerate launch file that it refers to."""
     job, host = located.job, final.host
-    facts = EMPTY_JOB if job is None else launch_job_facts(job)
+    facts = EMPTY_JOB if job is None else facts_of_launched_job(job)
     if final.job is None and final.relation != "file":
-        ranks = accelerate_launch_file.num_processes(host.value())
-        from dsconfig.launch.training_arguments import accelerate_parallelism
+        ranks = accelerate_launch_file.world_size_in_launch_file(host.value())
+        from dsconfig.launch.training_arguments import accelerate_file_parallelism
 
         degrees = RunFacts(
-            parallelism=accelerate_parallelism(host.value(), host.name),
-            loads_whole=accelerate_launch_file.loads_whole(host.value()),
+            parallelism=accelerate_file_parallelism(host.value(), host.name),
+            loads_whole=accelerate_launch_file.disables_partitioned_loading(host.value()),
         )
-        accelerate_facts = layer(degrees, "launch file", host.name)._replace(
-            world_size=None if ranks is None else Fact(ranks, "launch file", host.name)
+        accelerate_facts = job_from_facts(degrees, "launch file", host.name)._replace(
+            world_size=None if ranks is None else JobFact(ranks, "launch file", host.name)
         )
-        facts = merge(facts, accelerate_facts)
+        facts = merge_jobs(facts, accelerate_facts)
     return facts
 
 
-def launch_job_facts(job: LaunchJob) -> Job:
+def facts_of_launched_job(job: LaunchJob) -> Job:
     """Return the facts that a launch file or script states about the job that it starts."""
     name = job.launch.name
-    return layer(job.facts, "launch file", name)._replace(
-        world_size=None if job.world_size is None else Fact(job.world_size, "launch file", name),
+    return job_from_facts(job.job_facts, "launch file", name)._replace(
+        world_size=None if job.world_size is None else JobFact(job.world_size, "launch file", name),
         arguments=None
         if job.training_arguments is None
-        else Fact(job.training_arguments, "launch file", name),
+        else JobFact(job.training_arguments, "launch file", name),
     )
 
 
-def host_reader(located: LocatedConfig, job: Job) -> Reader:
+def consumer_of_host_file(located: LocatedConfig, job: Job) -> ConsumerEvidence:
     """Return the consumer of the host file; Accelerate reads its own launch files."""
     consumer = job.reader
     if located.job is None:
         name, version = ("accelerate", consumer.version if consumer.name == "accelerate" else None)
     else:
         name, version = consumer.name, consumer.version
-    is_explicit = consumer.explicit_spec is not None
-    why, origin = (consumer.why, consumer.origin) if is_explicit else (located.kind, "content")
-    return with_version(Reader(name, why, origin, version=version, facts=consumer.facts), located.host.name)
+    is_explicit = consumer.explicit_consumer_spec is not None
+    why, origin = (consumer.why, consumer.origin) if is_explicit else (located.host_kind, "content")
+    return add_consumer_version(
+        ConsumerEvidence(name, why, origin, version=version, facts=consumer.facts), located.host.name
+    )
 
 
-def _pinned(config: Document, reader: Reader) -> Fact[Target] | None:
+def _pinned_releases(config: Document, reader: ConsumerEvidence) -> JobFact[ReleaseTarget] | None:
     """Return the releases that the nearest requirements allow; None without a known release among them.
 
     Releases with which the consumer does not start are left out. A cap without a lower bound (`<0.15`) says nothing
     about older releases: pip installs the newest release that it allows.
     """
-    from dsconfig.launch.requirements import requirements_of
+    from dsconfig.launch.requirements import find_requirements
 
-    requirement = requirements_of("deepspeed", config.name)
-    pin = requirement and requirement.agreed
+    requirement = find_requirements("deepspeed", config.name)
+    pin = requirement and requirement.agreed_requirement
     if not pin:
         return None
     try:
-        target = releases.resolve(pin.exact or pin.specifier, "pin")
+        target = releases.resolve_target(pin.exact_version or pin.specifier, "pin")
     except UnknownReleaseError:
         # a fork, or a release newer than this package: it tells nothing about the config
         return None
-    least = least_deepspeed(reader.name, reader.version)
+    least = minimum_deepspeed_release(reader.name, reader.version)
     kept = tuple(each for each in target.releases if least is None or NUMBERS[each] >= NUMBERS[least])
     kept = kept or target.releases
     target = target._replace(releases=kept if pin.has_lower_bound else kept[-1:])
     file = pin.source.rpartition(":")[0] or pin.source
-    return Fact(target._replace(source=file), "pin", f"{pin.source}: deepspeed{pin.specifier}")
+    return JobFact(target._replace(source=file), "pin", f"{pin.source}: deepspeed{pin.specifier}")
 
 
-def _base_of_fork(located: LocatedConfig) -> Fact[Target] | None:
+def _base_of_fork(located: LocatedConfig) -> JobFact[ReleaseTarget] | None:
     """Return the release on which the fork of DeepSpeed is based that the program of a launch file installs."""
     if located.job is None or (fork := located.job.format.fork) is None:
         return None
     name, release = fork
-    source = f"{name}, the fork that {located.program} installs"
-    return Fact(releases.resolve(release, "pin")._replace(source=source), "pin", source)
+    source = f"{name}, the fork that {located.program_name} installs"
+    return JobFact(releases.resolve_target(release, "pin")._replace(source=source), "pin", source)
 
 
 def _note_on_requirements(config: Document) -> str | None:
     """Say why the nearest requirements do not decide the target; None without requirements."""
-    from dsconfig.launch.requirements import requirements_of
+    from dsconfig.launch.requirements import find_requirements
 
-    nearest = requirements_of("deepspeed", config.name)
+    nearest = find_requirements("deepspeed", config.name)
     if nearest is None:
         return None
     texts = dict.fromkeys(f"deepspeed{each.specifier} ({each.source})" for each in nearest.requirements)
-    why = "of which no release is known" if nearest.agreed else "so none of them is used"
+    why = "of which no release is known" if nearest.agreed_requirement else "so none of them is used"
     return f"the repository requires {' and '.join(texts)}, {why}: set the target"
 
 
-def _installed(note: str | None = None) -> Fact[Target]:
-    target = releases.resolve(None)
-    return Fact(target._replace(note=note) if note else target, target.origin, target.text)
+def _installed_release(note: str | None = None) -> JobFact[ReleaseTarget]:
+    target = releases.resolve_target(None)
+    return JobFact(target._replace(note=note) if note else target, target.origin, target.text)
 
 
-def _block_facts(document: Document) -> Job:
+def _facts_of_dsconfig_block(document: Document) -> Job:
     """Return the facts that a config states in its `"$dsconfig"` block."""
-    block, source = read_block(document.value()), f'`"{DSCONFIG_KEY}"` in {document.name}'
-    if block == DeclaredFacts():
+    block, source = read_dsconfig_block(document.value()), f'`"{DSCONFIG_KEY}"` in {document.name}'
+    if block == DsconfigBlock():
         return EMPTY_JOB
     consumer = (
         None
         if block.consumer is None
-        else named_consumer(block.consumer, 'set in its own `"$dsconfig"`', "file")
+        else consumer_named_by_user(block.consumer, 'set in its own `"$dsconfig"`', "file")
     )
-    target = target_of_block(document)
-    return layer(known_of_block(document.value(), document.name), "file", source)._replace(
-        target=target and Fact(target, "file", source),
-        consumer=consumer and Fact(DetectedConsumer(consumer.name, consumer.version), "file", consumer.why),
-        world_size=None if block.world_size is None else Fact(block.world_size, "file", source),
+    target = releases_of_dsconfig_block(document)
+    return job_from_facts(known_of_block(document.value(), document.name), "file", source)._replace(
+        target=target and JobFact(target, "file", source),
+        consumer=consumer
+        and JobFact(DetectedConsumer(consumer.name, consumer.version), "file", consumer.why),
+        world_size=None if block.world_size is None else JobFact(block.world_size, "file", source),
     )
 
 
-def target_of_block(document: Document) -> Target | None:
+def releases_of_dsconfig_block(document: Document) -> ReleaseTarget | None:
     """Return the releases that the config's block names; None without a known release."""
-    text = read_block(document.value()).target
+    text = read_dsconfig_block(document.value()).target
     try:
-        return None if text is None else releases.resolve(text, "file")
+        return None if text is None else releases.resolve_target(text, "file")
     except UnknownReleaseError:
         return None
 
@@ -342,7 +377,7 @@ def why_not_config(document: Document) -> str | None:
     return None if why is None else f"not a DeepSpeed config: {why}"
 
 
-def require_model(model: str | Mapping[str, Json]) -> Model:
+def require_model(model: str | Mapping[str, Json]) -> NamedModel:
     """Return the model that the user names explicitly; it must exist.
 
     Raises:

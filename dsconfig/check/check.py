@@ -6,26 +6,40 @@ from collections.abc import Callable
 from functools import partial
 
 from dsconfig.check import suppressions
-from dsconfig.check.build_job import host_reader, job_from_arguments, job_without_repository, why_not_config
-from dsconfig.check.effective_settings import Options
+from dsconfig.check.build_job import (
+    consumer_of_host_file,
+    job_from_arguments,
+    job_without_repository,
+    why_not_config,
+)
+from dsconfig.check.effective_settings import EffectiveOptions
 from dsconfig.check.report import Report, location_order
-from dsconfig.core.diagnostic import SEVERITIES, Diagnostic, Fix, Location, Move, Related, Remove, Rename
+from dsconfig.core.diagnostic import (
+    SEVERITIES,
+    Diagnostic,
+    Fix,
+    Location,
+    MoveKey,
+    Related,
+    RemoveKey,
+    RenameKey,
+)
 from dsconfig.core.json_types import JsonObject, NamedTuple
-from dsconfig.core.releases import NUMBERS, Interval, Target
-from dsconfig.core.wording import in_yaml
+from dsconfig.core.releases import NUMBERS, ReleaseInterval, ReleaseTarget
+from dsconfig.core.wording import numbers_for_yaml
 from dsconfig.document import Document
-from dsconfig.document.document import location, location_of
+from dsconfig.document.document import location_of_path, location_of_span
 from dsconfig.document.tree import unknown_paths
 from dsconfig.evaluation.evaluate import EvaluationOutcome, TextFindings, evaluate
 from dsconfig.evaluation.rule_context import Context, EvaluatedDocument
-from dsconfig.job.consumers.consumer_versions import unknown_version
-from dsconfig.job.detect_consumer import Overwrite, Reader
+from dsconfig.job.consumers.consumer_versions import unknown_version_note
+from dsconfig.job.detect_consumer import ConfigOverwrite, ConsumerEvidence
 from dsconfig.job.job import Job
 from dsconfig.launch import detect_config
-from dsconfig.launch.config_overwrites import overwrite_of, overwrites
-from dsconfig.launch.launch_file_formats import format_of, is_script
+from dsconfig.launch.config_overwrites import config_overwrites_by_programs, overwrite_of_key
+from dsconfig.launch.launch_file_formats import detect_launch_format, is_shell_script_name
 from dsconfig.launch.locate_jobs import locate_again, locate_jobs
-from dsconfig.launch.located_config import LocatedConfig, locate
+from dsconfig.launch.located_config import LocatedConfig, locate_config
 from dsconfig.rules import Rule
 from dsconfig.rules._batch_triplet import supported_world_sizes
 
@@ -38,54 +52,58 @@ if TYPE_CHECKING:
 
 
 def check(located: LocatedConfig, job: Job) -> Report:
-    """Check an embedded, linked or plain config as its job reads it. Fixes are not verified yet; see `fix.verify`."""
+    """Check an embedded, linked or plain config as its job reads it. Fixes are not verified yet."""
     host = located.host
     if located.job is None and (reason := why_not_config(host)):
-        return _empty_report(host, job, job.reader, f"{host.name}: {reason}", reason=reason)
+        return _report_on_unchecked_file(host, job, job.reader, f"{host.name}: {reason}", reason=reason)
     if located.relation == "file":
-        return _report(host, job, job.reader)
+        return _build_report(host, job, job.reader)
     # A shell script has no keys to check; its diagnostics are arguments that its program rejects.
     # Nor has a file of OmegaConf, which has the keys of a program of its own.
-    has_own_keys = is_script(host.name) or (located.job is not None and format_of(host.value()) is None)
-    is_checked = not has_own_keys or _is_rejected(located, job)
+    has_own_keys = is_shell_script_name(host.name) or (
+        located.job is not None and detect_launch_format(host.value()) is None
+    )
+    is_checked = not has_own_keys or _is_rejected_by_launcher(located, job)
     if located.relation == "embedded" and located.config is not None:
-        config = _report(located.config, job, job.reader)
-        return _embedded_report(located, job, config, is_checked=is_checked)
-    reader = host_reader(located, job)
+        config = _build_report(located.config, job, job.reader)
+        return _report_on_launch_file(located, job, config, is_checked=is_checked)
+    reader = consumer_of_host_file(located, job)
     # Their values belong to the config, which is compared with them: a linked one, or Accelerate's own block.
     launch = job if located.config is None else job._replace(arguments=None)
-    report = _report(host, launch, reader) if is_checked else _empty_report(host, launch, reader)
+    report = (
+        _build_report(host, launch, reader) if is_checked else _report_on_unchecked_file(host, launch, reader)
+    )
     notes = [located.note] if located.note else []
     if located.why_not_checked and located.job:
         notes.append(f"{host.name}: {located.why_not_checked}")
     if located.config is None:
         return report.copy_with(notes=tuple(notes) or report.notes)
     child = (
-        check(located.next(job), job)
+        check(located.follow_accelerate_link(job), job)
         if located.relation == "launch"
-        else _report(located.config, job, job.reader)
+        else _build_report(located.config, job, job.reader)
     )
-    notes += located.job.unknown_sizes(child.world_size) if located.job else ()
+    notes += located.job.describe_unknown_batch_sizes(child.world_size) if located.job else ()
     return report.copy_with(notes=tuple(notes), children=(child,))
 
 
 def check_document(
     document: Document,
-    target: Target,
+    target: ReleaseTarget,
     *,
     world_size: int | None = None,
-    consumer: str | Reader = "deepspeed",
+    consumer: str | ConsumerEvidence = "deepspeed",
 ) -> Report:
     """Check a document without looking at its repository. Fixes are not verified yet.
 
     Raises:
         ValueError: the consumer is unknown, or the world size is invalid.
     """
-    located = locate(document)
+    located = locate_config(document)
     return check(located, job_without_repository(located, job_from_arguments(target, world_size, consumer)))
 
 
-def recheck(report: Report, document: Document, *, is_located: bool = True) -> Report:
+def recheck_text(report: Report, document: Document, *, is_located: bool = True) -> Report:
     """Check another text of the reported file in the same job.
 
     The job is kept because a fix may remove the very key from which the consumer was detected.
@@ -99,32 +117,36 @@ def recheck(report: Report, document: Document, *, is_located: bool = True) -> R
     if report.is_embedded:  # the launch file embeds the config, so its arguments may have changed too
         located = locate_again(document, report.job_number)
         return check(located, job_without_repository(located, report.job))
-    return _report(document, report.job, report.reader, is_located=is_located)
+    return _build_report(document, report.job, report.reader, is_located=is_located)
 
 
-def parsed_config(report: Report) -> JsonObject | None:
+def config_as_release_parses_it(report: Report) -> JsonObject | None:
     """Return the config as the newest release of the report parses it; None if the text is not a config."""
     assert report.document is not None
     release = NUMBERS[report.target.releases[-1]]
-    context = Context(EvaluatedDocument(report.document, report.reader.spec, report.world_size), release)
+    context = Context(
+        EvaluatedDocument(report.document, report.reader.consumer_spec, report.world_size), release
+    )
     root = report.document.value(context.parser)
     return root if context.is_config and isinstance(root, dict) else None
 
 
-def _is_rejected(located: LocatedConfig, job: Job) -> bool:
+def _is_rejected_by_launcher(located: LocatedConfig, job: Job) -> bool:
     """Whether the program of a launch script rejects its own arguments, or a launcher its flags."""
-    from dsconfig.launch.framework_checks import failed_checks
-    from dsconfig.launch.launcher_checks import launcher_problems
+    from dsconfig.launch.framework_checks import failed_framework_checks
+    from dsconfig.launch.launcher_checks import find_launcher_problems
 
     if located.job is None:
         return False
-    return any(failed_checks(located.job, job.reader.version)) or any(launcher_problems(located.job))
+    return any(failed_framework_checks(located.job, job.reader.version)) or any(
+        find_launcher_problems(located.job)
+    )
 
 
-def _report(
+def _build_report(
     document: Document,
     job: Job,
-    reader: Reader,
+    reader: ConsumerEvidence,
     embedded: tuple[Diagnostic, ...] = (),
     *,
     is_truncated: bool = False,
@@ -141,31 +163,45 @@ def _report(
         is_located: whether the diagnostics get locations.
     """
     target, size = job.releases, job.ranks
-    span = Interval(NUMBERS[target.releases[0]], NUMBERS[target.releases[-1]])
-    kind = detect_config.kind_of(document)
-    overwrite: Callable[[str, Json], Overwrite | None] | None = None
-    if not document.is_in_program and overwrites(document.name):
-        overwrite = partial(overwrite_of, document.name)
+    span = ReleaseInterval(NUMBERS[target.releases[0]], NUMBERS[target.releases[-1]])
+    kind = detect_config.document_kind(document)
+    overwrite: Callable[[str, Json], ConfigOverwrite | None] | None = None
+    if not document.is_in_program and config_overwrites_by_programs(document.name):
+        overwrite = partial(overwrite_of_key, document.name)
     unknown: frozenset[KeyPath] = frozenset()
     program_notes: tuple[str, ...] = ()
     if document.is_in_program:
-        from dsconfig.launch.python.config_dicts import notes_of, unknown_in, with_unknown
+        from dsconfig.launch.python.config_dicts import (
+            add_unknown_overwrites,
+            notes_on_document,
+            paths_unknown_before_run,
+        )
 
-        unknown, overwrite = unknown_in(document), with_unknown(document, overwrite)
-        program_notes = notes_of(document)
+        unknown, overwrite = paths_unknown_before_run(document), add_unknown_overwrites(document, overwrite)
+        program_notes = notes_on_document(document)
     elif document.has_unknown_values:
         unknown = frozenset(unknown_paths(document.value()))
     source = EvaluatedDocument(
-        document, reader.spec, size, span, job.training_arguments, reader.facts, kind, unknown, overwrite
+        document,
+        reader.consumer_spec,
+        size,
+        span,
+        job.training_arguments,
+        reader.facts,
+        kind,
+        unknown,
+        overwrite,
     )
     findings, newest, has_more = merge_releases(source, target.releases)
     # A comment ignores the rules of its line.
     is_located = is_located or bool(document.comments)
-    listed, assumption = common_to_all_consumers(
-        diagnostics(document, findings, is_located=is_located), source, reader, target.releases
+    listed, assumption = keep_diagnostics_of_all_consumers(
+        findings_to_diagnostics(document, findings, is_located=is_located), source, reader, target.releases
     )
     # Suppressions apply to the merged diagnostics of all releases: an ignored rule stays ignored in each.
-    result = suppressions.apply(document, (*listed, *embedded), is_truncated=has_more or is_truncated)
+    result = suppressions.apply_suppressions(
+        document, (*listed, *embedded), is_truncated=has_more or is_truncated
+    )
     return Report(
         document.name,
         target,
@@ -173,19 +209,21 @@ def _report(
         size,
         tuple(sorted((*result.kept, *result.unused), key=location_order)),
         suppressed=result.suppressed,
-        sizes=world_sizes(newest.context),
+        sizes=working_world_sizes(newest.context),
         document=document,
         notes=(
             *program_notes,
             *assumption,
-            *notes(document, newest, reader, is_truncated=result.is_truncated),
+            *file_notes(document, newest, reader, is_truncated=result.is_truncated),
         ),
         is_truncated=result.is_truncated,
         job=job,
     )
 
 
-def _empty_report(host: Document, job: Job, reader: Reader, *notes: str, reason: str | None = None) -> Report:
+def _report_on_unchecked_file(
+    host: Document, job: Job, reader: ConsumerEvidence, *notes: str, reason: str | None = None
+) -> Report:
     """Build an empty report for a file that is not checked."""
     document = host if reason else None
     return Report(
@@ -201,16 +239,18 @@ def _empty_report(host: Document, job: Job, reader: Reader, *notes: str, reason:
     )
 
 
-def _embedded_report(located: LocatedConfig, job: Job, config: Report, *, is_checked: bool) -> Report:
+def _report_on_launch_file(located: LocatedConfig, job: Job, config: Report, *, is_checked: bool) -> Report:
     """Build the report of a launch file: its own diagnostics, and those of its embedded config."""
     host = located.host
     assert located.job is not None
     diagnostics, suppressed = (
-        tuple(diagnostic for each in group if (diagnostic := located.lift(each)) is not None)
+        tuple(
+            diagnostic for each in group if (diagnostic := located.map_diagnostic_to_host(each)) is not None
+        )
         for group in (config.diagnostics, config.suppressed)
     )
     if is_checked:
-        host_report = _report(
+        host_report = _build_report(
             host,
             job._replace(arguments=None),
             config.reader,
@@ -227,7 +267,7 @@ def _embedded_report(located: LocatedConfig, job: Job, config: Report, *, is_che
         suppressed=suppressed,
         sizes=config.sizes,
         document=host,
-        notes=(located.note, *located.job.unknown_sizes(config.world_size), *config.notes),
+        notes=(located.note, *located.job.describe_unknown_batch_sizes(config.world_size), *config.notes),
         is_truncated=config.is_truncated,
         job=job,
         base_path=located.job.embedded_path or (),
@@ -238,22 +278,25 @@ def _embedded_report(located: LocatedConfig, job: Job, config: Report, *, is_che
 # Options and settings: which rules and files count.
 
 
-def job_of(document: Document, options: Options) -> Job:
+def job_with_options(document: Document, options: EffectiveOptions) -> Job:
     """Return the job of one document."""
-    return options.of(document.name).job(locate(document))
+    return options.options_of_file(document.name).job_with_options(locate_config(document))
 
 
-def check_with_options(document: Document, options: Options) -> Report:
+def check_with_options(document: Document, options: EffectiveOptions) -> Report:
     """Check one document and the files that it refers to, as the options say."""
-    located = locate(document)
-    return apply_options(check(located, options.of(document.name).job(located)), options)
+    located = locate_config(document)
+    return apply_options_to_report(
+        check(located, options.options_of_file(document.name).job_with_options(located)), options
+    )
 
 
-def check_jobs(document: Document, options: Options) -> list[Report]:
+def check_jobs(document: Document, options: EffectiveOptions) -> list[Report]:
     """Check one document for each job that it starts, and the files that it refers to, as the options say."""
-    settings = options.of(document.name)
+    settings = options.options_of_file(document.name)
     return [
-        apply_options(check(located, settings.job(located)), options) for located in locate_jobs(document)
+        apply_options_to_report(check(located, settings.job_with_options(located)), options)
+        for located in locate_jobs(document)
     ]
 
 
@@ -267,46 +310,50 @@ def job_checker(located: LocatedConfig, job: Job) -> Callable[[Document], Report
     return checker
 
 
-def apply_options(report: Report, options: Options) -> Report:
+def apply_options_to_report(report: Report, options: EffectiveOptions) -> Report:
     """Apply rule selection and file exclusion to a report."""
-    return _without_excluded(_select_rules(report, options), options)
+    return _drop_excluded_reports(_apply_rule_selection(report, options), options)
 
 
-def rechecker(report: Report, options: Options) -> Callable[[Document], Report]:
+def recheck_function(report: Report, options: EffectiveOptions) -> Callable[[Document], Report]:
     """Return a function that checks another text of the reported file in the same job."""
-    return lambda document: _select_rules(recheck(report, document), options)
+    return lambda document: _apply_rule_selection(recheck_text(report, document), options)
 
 
-def _without_excluded(report: Report, options: Options) -> Report:
+def _drop_excluded_reports(report: Report, options: EffectiveOptions) -> Report:
     """Drop the reports of linked files that the settings exclude, and name them in a note."""
     kept, notes = [], []
     for child in report.children:
-        child_options = options.of(child.name)
-        if child_options.excludes(child.name):
+        child_options = options.options_of_file(child.name)
+        if child_options.is_path_excluded(child.name):
             notes.append(
-                f"{child.name}, used by {report.name}, is excluded by {child_options.settings.where}"
+                f"{child.name}, used by {report.name}, is excluded by {child_options.settings.shown_path}"
             )
         else:
-            kept.append(_without_excluded(_select_rules(child, options), options))
+            kept.append(_drop_excluded_reports(_apply_rule_selection(child, options), options))
     return (
         report.copy_with(children=tuple(kept), notes=(*report.notes, *notes)) if report.children else report
     )
 
 
-def _select_rules(report: Report, options: Options) -> Report:
+def _apply_rule_selection(report: Report, options: EffectiveOptions) -> Report:
     """Move diagnostics of disabled rules to `suppressed`, and drop the fixes of unfixable rules."""
-    file_options, diagnostics, suppressed = options.of(report.name), report.diagnostics, report.suppressed
+    file_options, diagnostics, suppressed = (
+        options.options_of_file(report.name),
+        report.diagnostics,
+        report.suppressed,
+    )
     if options.overrides.no_ignores:
         diagnostics, suppressed = tuple(sorted((*diagnostics, *suppressed), key=location_order)), ()
-    disabled, unfixable = file_options.rules.disabled_in(report.name), file_options.rules.unfixable
+    disabled, unfixable = file_options.rules.rules_disabled_in_file(report.name), file_options.rules.unfixable
     severities = SEVERITIES[: SEVERITIES.index(file_options.min_severity) + 1]
 
-    def is_kept(each: Diagnostic) -> bool:
+    def is_rule_enabled(each: Diagnostic) -> bool:
         return each.code not in disabled and each.severity in severities
 
-    kept = tuple(filter(is_kept, diagnostics))
+    kept = tuple(filter(is_rule_enabled, diagnostics))
     if len(kept) < len(diagnostics):
-        suppressed = (*suppressed, *(each for each in diagnostics if not is_kept(each)))
+        suppressed = (*suppressed, *(each for each in diagnostics if not is_rule_enabled(each)))
     if unfixable:
         kept = tuple(each._replace(fix=None) if each.code in unfixable else each for each in kept)
     return report if kept == report.diagnostics else report.copy_with(diagnostics=kept, suppressed=suppressed)
@@ -315,13 +362,13 @@ def _select_rules(report: Report, options: Options) -> Report:
 # Notes: assumptions behind a report, which are not diagnostics.
 
 
-def world_sizes(context: Context) -> tuple[int, ...] | None:
+def working_world_sizes(context: Context) -> tuple[int, ...] | None:
     """Return the world sizes at which the batch works; None for any, or where the world size is known."""
     return supported_world_sizes(context) if context.is_config and context.world_size is None else None
 
 
-def notes(
-    document: Document, newest: EvaluationOutcome, reader: Reader, *, is_truncated: bool
+def file_notes(
+    document: Document, newest: EvaluationOutcome, reader: ConsumerEvidence, *, is_truncated: bool
 ) -> tuple[str, ...]:
     """Return the notes on the file as a whole."""
     limit = f"{newest.context.max_findings:,}"
@@ -329,12 +376,18 @@ def notes(
         f"{document.name}: only the first {limit} diagnostics of each rule are listed; there are more"
     )
     remarks = tuple(f"{document.name}: {remark}" for remark in newest.context.notes)
-    unknown = unknown_version(reader.name, reader.version)
+    unknown = unknown_version_note(reader.name, reader.version)
     remarks = (*remarks, *([f"{document.name}: {unknown}"] if unknown else []))
-    return (*_unresolved_note(document, newest, reader), *remarks, *([truncation] if is_truncated else []))
+    return (
+        *_unresolved_auto_note(document, newest, reader),
+        *remarks,
+        *([truncation] if is_truncated else []),
+    )
 
 
-def _unresolved_note(document: Document, newest: EvaluationOutcome, reader: Reader) -> tuple[str, ...]:
+def _unresolved_auto_note(
+    document: Document, newest: EvaluationOutcome, reader: ConsumerEvidence
+) -> tuple[str, ...]:
     """Say how many values stay "auto" because plain DeepSpeed does not resolve them."""
     if reader.name != "deepspeed" or not newest.unresolved_autos:
         return ()
@@ -346,8 +399,11 @@ def _unresolved_note(document: Document, newest: EvaluationOutcome, reader: Read
 # Diagnostics that hold for every possible consumer, for programs that may load a config in several ways.
 
 
-def common_to_all_consumers(
-    candidates: list[Diagnostic], source: EvaluatedDocument, reader: Reader, releases: tuple[str, ...]
+def keep_diagnostics_of_all_consumers(
+    candidates: list[Diagnostic],
+    source: EvaluatedDocument,
+    reader: ConsumerEvidence,
+    releases: tuple[str, ...],
 ) -> tuple[list[Diagnostic], tuple[str, ...]]:
     """Keep the diagnostics of the assumed consumer that hold for every other candidate too, and note the assumption.
 
@@ -359,7 +415,7 @@ def common_to_all_consumers(
     kept = candidates
     for other in reader.others:
         # The training arguments come from the launch command of the assumed consumer.
-        others_diagnostics = diagnostics(
+        others_diagnostics = findings_to_diagnostics(
             source.document,
             merge_releases(source._replace(consumer=other, arguments=None), releases)[0],
             is_located=False,
@@ -413,35 +469,39 @@ def merge_releases(
         newest = newest or outcome
         is_truncated = is_truncated or outcome.context.is_truncated
         for rule, finding in outcome.findings:
-            _add(merged_findings, rule, finding, alike)
+            _add_merged_finding(merged_findings, rule, finding, alike)
     assert newest is not None
     return list(merged_findings.values()), newest, is_truncated
 
 
-def _add(
+def _add_merged_finding(
     merged_findings: dict[Hashable, MergedFinding], rule: Rule, finding: Finding, releases: list[str]
 ) -> None:
     # The effect is part of the key: a release may reject a key that the next one only ignores.
     key = (rule.code, finding.path, finding.effect, finding.span, finding.part, finding.advisory)
     entry = merged_findings.setdefault(key, MergedFinding(rule, finding, []))
     if entry.finding.fix != finding.fix:  # a fix that suits one release may be wrong for another
-        entry = merged_findings[key] = entry._replace(finding=_with_unsafe_fix(entry.finding, finding.fix))
+        entry = merged_findings[key] = entry._replace(
+            finding=_merge_differing_fixes(entry.finding, finding.fix)
+        )
     if not entry.releases or entry.releases[-1] != releases[-1]:
         entry.releases.extend(releases)
 
 
-def _with_unsafe_fix(finding: Finding, other: Fix | None) -> Finding:
+def _merge_differing_fixes(finding: Finding, other: Fix | None) -> Finding:
     """Return the finding for releases that disagree on its fix.
 
     A rename is dropped when another release has no fix at all: the new name may not exist there.
     """
     fix = finding.fix
-    if fix is None or (other is None and any(isinstance(step, Rename | Move) for step in fix.operations)):
+    if fix is None or (
+        other is None and any(isinstance(step, RenameKey | MoveKey) for step in fix.operations)
+    ):
         return finding._replace(fix=None)
     return finding._replace(fix=fix._replace(safe=False))
 
 
-def diagnostics(
+def findings_to_diagnostics(
     document: Document, findings: Iterable[MergedFinding], *, is_located: bool = True
 ) -> list[Diagnostic]:
     """Turn findings into diagnostics, each with its location in the document unless `is_located` is false."""
@@ -452,46 +512,48 @@ def diagnostics(
             effect=item.finding.effect or item.rule.effect,
             message=item.finding.message,
             path=item.finding.path,
-            help=_advice(document, item.finding.help),
-            location=_locate(document, item.finding) if is_located else None,
+            help=_help_for_document(document, item.finding.help),
+            location=_locate_finding(document, item.finding) if is_located else None,
             releases=tuple(reversed(item.releases)),
-            related=_related(document, item.finding) if is_located else (),
-            fix=_titled(document, _without_claim(document, item.finding.fix)),
+            related=_related_locations(document, item.finding) if is_located else (),
+            fix=_add_fix_title(document, _drop_safe_claim(document, item.finding.fix)),
         )
         for item in findings
     ]
 
 
-def _without_claim(document: Document, fix: Fix | None) -> Fix | None:
+def _drop_safe_claim(document: Document, fix: Fix | None) -> Fix | None:
     """Return the fix, not claimed to be safe if the program around the config looks up a key that it takes away."""
     if fix is None or not fix.safe or not document.is_in_program:
         return fix
-    from dsconfig.launch.python.config_dicts import is_read_by_program
+    from dsconfig.launch.python.config_dicts import is_key_read_by_program
 
-    removed = [each.path for each in fix.operations if isinstance(each, Rename | Move | Remove)]
-    return fix._replace(safe=not any(is_read_by_program(document, path) for path in removed))
-
-
-def _advice(document: Document, help: str | None) -> str | None:
-    return in_yaml(help) if help and document.format == "yaml" else help
+    removed = [each.path for each in fix.operations if isinstance(each, RenameKey | MoveKey | RemoveKey)]
+    return fix._replace(safe=not any(is_key_read_by_program(document, path) for path in removed))
 
 
-def _titled(document: Document, fix: Fix | None) -> Fix | None:
-    return fix._replace(title=in_yaml(fix.title)) if fix and document.format == "yaml" else fix
+def _help_for_document(document: Document, help: str | None) -> str | None:
+    return numbers_for_yaml(help) if help and document.format == "yaml" else help
 
 
-def _related(document: Document, finding: Finding) -> tuple[Related, ...]:
+def _add_fix_title(document: Document, fix: Fix | None) -> Fix | None:
+    return fix._replace(title=numbers_for_yaml(fix.title)) if fix and document.format == "yaml" else fix
+
+
+def _related_locations(document: Document, finding: Finding) -> tuple[Related, ...]:
     """Return the related locations of a finding. Keys that the file does not write have none to show."""
     by_path = (
-        Related(text, path, location_of(document, path))
+        Related(text, path, location_of_path(document, path))
         for text, path in finding.related
-        if _exists(document, path)
+        if _path_exists(document, path)
     )
-    in_text = (Related(text, finding.path, location(document, span)) for text, span in finding.related_spans)
+    in_text = (
+        Related(text, finding.path, location_of_span(document, span)) for text, span in finding.related_spans
+    )
     return (*by_path, *in_text)
 
 
-def _exists(document: Document, path: KeyPath) -> bool:
+def _path_exists(document: Document, path: KeyPath) -> bool:
     if not document.is_data:
         return document.has_path(path)
     value: Json = document.value()
@@ -503,7 +565,7 @@ def _exists(document: Document, path: KeyPath) -> bool:
     return True
 
 
-def _locate(document: Document, finding: Finding) -> Location | None:
+def _locate_finding(document: Document, finding: Finding) -> Location | None:
     if finding.span is not None:
-        return location(document, finding.span)
-    return location_of(document, finding.path, finding.part)
+        return location_of_span(document, finding.span)
+    return location_of_path(document, finding.path, finding.part)

@@ -9,11 +9,24 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 
-from dsconfig.core.file_access import MAX_NOTEBOOK_SIZE, OUTSIDE, contents, is_own, may_read, repository_root
+from dsconfig.core.file_access import (
+    MAX_NOTEBOOK_SIZE,
+    OUTSIDE,
+    may_read_discovered_file,
+    may_read_file,
+    read_contents,
+    repository_root,
+)
 from dsconfig.document import keep_document, kept_document
-from dsconfig.document.config_file_names import SUFFIXES, is_named_config, is_notebook, is_python, is_yaml
-from dsconfig.launch.launch_file_formats import is_script
-from dsconfig.launch.repository import calls_launch_script, may_start_job
+from dsconfig.document.config_file_names import (
+    SUFFIXES,
+    is_config_name,
+    is_notebook_name,
+    is_python_name,
+    is_yaml_name,
+)
+from dsconfig.launch.launch_file_formats import is_shell_script_name
+from dsconfig.launch.repository import calls_launch_script, may_start_deepspeed_job
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -51,90 +64,90 @@ def find_configs(
         hidden: is called with each hidden folder that is skipped.
         launches: also find the scripts and manifests that start a job with DeepSpeed.
     """
-    git_client = Git(note)
-    folders: list[tuple[str, Listing | None]] = [(folder, git_client.listing(folder))]
+    git_client = GitFileLister(note)
+    folders: list[tuple[str, GitListing | None]] = [(folder, git_client.list_folder(folder))]
     while folders:  # a stack and not recursion: no depth of folders can exhaust it
         folder, listing = folders.pop()
         try:
             with os.scandir(folder) as scan:
                 entries = sorted(scan, key=lambda entry: entry.name)
         except OSError:
-            note(_unreadable(folder))
+            note(_unreadable_message(folder))
             continue
         if any(entry.name == "pyvenv.cfg" for entry in entries):
             continue  # a virtual environment (PEP 405): installed packages are not the user's configs
-        subfolders: list[tuple[str, Listing | None]] = []
+        subfolders: list[tuple[str, GitListing | None]] = []
         for entry in entries:
             is_folder = entry.is_dir(follow_symlinks=False)
-            is_start = launches and is_script(entry.name)
+            is_start = launches and is_shell_script_name(entry.name)
             if entry.name in SKIPPED or not (is_folder or is_start or may_be_config(entry.name)):
                 continue
-            if (listing and not listing.has(entry.path)) or excludes(entry.path):
+            if (listing and not listing.lists_path(entry.path)) or excludes(entry.path):
                 continue
             if entry.name.startswith(".") and not (launches and entry.name == ".github"):
                 if is_folder and entry.name != ".git":
-                    hidden(_short(entry.path))
+                    hidden(_shorten_path(entry.path))
             elif is_folder:
                 # `git ls-files` does not descend into a nested repository or submodule, so ask in there.
                 inner_listing = (
-                    git_client.listing(entry.path)
+                    git_client.list_folder(entry.path)
                     if listing and listing.is_nested_repository(entry.path)
                     else listing
                 )
                 subfolders.append((entry.path, inner_listing))
-            elif starts_job(entry) if is_start else _is_wanted(entry, note):
-                yield _short(entry.path)
+            elif entry_starts_job(entry) if is_start else _is_config_entry(entry, note):
+                yield _shorten_path(entry.path)
         folders += reversed(subfolders)
 
 
-def starts_job(entry: os.DirEntry[str]) -> bool:
+def entry_starts_job(entry: os.DirEntry[str]) -> bool:
     """Whether a script starts a job with DeepSpeed."""
-    if not entry.is_file() or not is_own(entry.path):
+    if not entry.is_file() or not may_read_discovered_file(entry.path):
         return False
     data = read_small_file(entry.path)
-    if not (may_start_job(data) or calls_launch_script(data, entry.path)):
+    if not (may_start_deepspeed_job(data) or calls_launch_script(data, entry.path)):
         return False
     from dsconfig.document import read_bytes
-    from dsconfig.launch.find_jobs import job_of
-    from dsconfig.launch.script_jobs import starts_job as has_job
+    from dsconfig.launch.find_jobs import job_of_launch_file
+    from dsconfig.launch.script_jobs import script_starts_job as has_job
 
     try:
-        return has_job(read_bytes(data, _short(entry.path)), job_of)
+        return has_job(read_bytes(data, _shorten_path(entry.path)), job_of_launch_file)
     except OSError:
         return False
 
 
-def _is_wanted(entry: os.DirEntry[str], note: Callable[[str], object]) -> bool:
+def _is_config_entry(entry: os.DirEntry[str], note: Callable[[str], object]) -> bool:
     """Whether an entry is a config, or has a config's name and is no regular file, so that reading it reports why."""
-    if entry.is_symlink() and not is_own(entry.path):
-        note(f"{_short(entry.path)} is a link to a file that {OUTSIDE}; skipped")
+    if entry.is_symlink() and not may_read_discovered_file(entry.path):
+        note(f"{_shorten_path(entry.path)} is a link to a file that {OUTSIDE}; skipped")
         return False
     try:
         is_file = entry.is_file()
     except OSError:  # a link to itself: reading it will report the loop
         return True
     if not is_file:
-        return is_named_config(entry.path)
-    if is_config(entry.path):
+        return is_config_name(entry.path)
+    if is_config_file(entry.path):
         return True
-    if is_python(entry.path) and (why := _why_program_unread(entry.path)):
-        note(f"{_short(entry.path)} is not searched for configs: {why}")
+    if is_python_name(entry.path) and (why := _why_python_source_unread(entry.path)):
+        note(f"{_shorten_path(entry.path)} is not searched for configs: {why}")
     if not os.access(entry.path, os.R_OK):
-        note(_unreadable(entry.path))
+        note(_unreadable_message(entry.path))
     return False
 
 
-def _unreadable(path: str) -> str:
-    return f"{_short(path)} cannot be read (permission denied); skipped"
+def _unreadable_message(path: str) -> str:
+    return f"{_shorten_path(path)} cannot be read (permission denied); skipped"
 
 
-def _short(path: str) -> str:
+def _shorten_path(path: str) -> str:
     return path[2:] if path.startswith("./") else path
 
 
-def is_skipped(path: str) -> bool:
+def is_skipped_by_discovery(path: str) -> bool:
     """Whether discovery would skip this file: it is hidden, installed, or a link out of the repository."""
-    if os.path.realpath(path) != os.path.abspath(path) and not may_read(path, "<here>"):
+    if os.path.realpath(path) != os.path.abspath(path) and not may_read_file(path, "<here>"):
         return True  # the target is not part of this repository
     folder, name = os.path.split(os.path.relpath(path) if os.path.isabs(path) else os.path.normpath(path))
     return name.startswith(".") or _is_in_skipped_folder(folder, os.getcwd())
@@ -169,17 +182,17 @@ def is_excluded(path: str, root: str, patterns: Sequence[str]) -> bool:
 def host_kind(path: str) -> str:
     """Return the kind of a launch file or program, as the setting `skip` names it; empty for any other file."""
     name = os.path.basename(path)
-    if is_script(name):
+    if is_shell_script_name(name):
         return "containers" if "file" in name.lower() and "makefile" not in name.lower() else "scripts"
-    if is_python(name):
-        return "notebooks" if is_notebook(name) else "python"
+    if is_python_name(name):
+        return "notebooks" if is_notebook_name(name) else "python"
     if name == ".github" or f"{os.sep}.github{os.sep}" in os.path.abspath(path):
         return "workflows"
-    if not is_yaml(name):
+    if not is_yaml_name(name):
         return ""
-    from dsconfig.launch.launch_file_formats import format_of
+    from dsconfig.launch.launch_file_formats import detect_launch_format
 
-    launch_format = format_of(_document(path, read_small_file(path), yaml=True).value())
+    launch_format = detect_launch_format(_read_document(path, read_small_file(path), yaml=True).value())
     if launch_format is None or not launch_format.commands:
         return ""
     return {"Docker Compose": "containers", "GitHub Actions": "workflows"}.get(
@@ -187,26 +200,26 @@ def host_kind(path: str) -> str:
     )
 
 
-def is_config(path: str) -> bool:
+def is_config_file(path: str) -> bool:
     """Whether the file at `path` is a DeepSpeed config, or a launch file that refers to one."""
-    return reads_as_config(path, read_small_file(path), yaml=is_yaml(path))
+    return is_config_text(path, read_small_file(path), yaml=is_yaml_name(path))
 
 
-def reads_as_config(path: str, data: bytes, *, yaml: bool) -> bool:
+def is_config_text(path: str, data: bytes, *, yaml: bool) -> bool:
     """Whether this text, at `path`, is a DeepSpeed config or a launch file that refers to one."""
     from dsconfig.launch import detect_config
     from dsconfig.launch.detect_config import describe_other_file, describe_other_object
 
     if re.search(_AUTOTUNER_FOLDERS, path.replace(os.sep, "/")):
         return False  # generated in bulk, and not edited by users
-    if is_python(path):
-        return _holds_python_config(path, data)
-    data = _in_utf8(data)
-    if yaml and is_launch(data):
+    if is_python_name(path):
+        return _contains_python_config(path, data)
+    data = _convert_to_utf8(data)
+    if yaml and resembles_accelerate_file(data):
         return True
     if detect_config.may_contain_config(data) or detect_config.mentions_deepspeed(data):
-        document = _document(path, data, yaml=yaml)
-        root = _root(document)
+        document = _read_document(path, data, yaml=yaml)
+        root = _root_object(document)
         is_other = describe_other_file(document) or describe_other_object(root)
         if not is_other and (
             detect_config.contains_config(root)
@@ -216,18 +229,18 @@ def reads_as_config(path: str, data: bytes, *, yaml: bool) -> bool:
             keep_document(document, data)
             return True
     # `ds_config.json` can be nothing else: report it even if its content is broken or all keys are typos.
-    named = not yaml and is_named_config(path)
+    named = not yaml and is_config_name(path)
     if not named:
         return False
-    root = _root(_document(path, data, yaml=False))
-    return not (detect_config.is_mostly_unknown(root) or describe_other_object(root))
+    root = _root_object(_read_document(path, data, yaml=False))
+    return not (detect_config.has_mostly_unknown_keys(root) or describe_other_object(root))
 
 
-def stands_for_config(document: Document | None) -> bool:
+def has_config_name(document: Document | None) -> bool:
     """Whether a text that no parser accepts has the name of a config, so that the job that opens it fails."""
-    from dsconfig.launch.detect_config import is_broken
+    from dsconfig.launch.detect_config import is_unparsable
 
-    return document is not None and is_named_config(document.name) and is_broken(document)
+    return document is not None and is_config_name(document.name) and is_unparsable(document)
 
 
 _WORDS = rb"zero_optimization|train_micro_batch_size_per_gpu|train_batch_size"
@@ -236,23 +249,23 @@ _IS_TEST = r"(?:^|/)(?:tests?/(?:.*/)?[^/]*|test_[^/]*|[^/]*_test|conftest)\.py$
 """Tests contain configs that are wrong on purpose: they are checked when named, not as part of a folder."""
 
 
-def _holds_python_config(path: str, data: bytes) -> bool:
+def _contains_python_config(path: str, data: bytes) -> bool:
     """Whether a Python source contains a config dict that is no test data."""
     if not re.search(_WORDS, data) or re.search(_IS_TEST, path.replace(os.sep, "/")):
         return False
-    from dsconfig.launch.python.config_dicts import documents_in
+    from dsconfig.launch.python.config_dicts import config_documents_in_source
 
-    return bool(documents_in(data, path))
+    return bool(config_documents_in_source(data, path))
 
 
-def _why_program_unread(path: str) -> str | None:
+def _why_python_source_unread(path: str) -> str | None:
     """Return why a Python source that mentions keys of DeepSpeed alone cannot be searched; None for any other."""
     data = read_small_file(path)
     if not re.search(_UNIQUE_WORDS, data) or re.search(_IS_TEST, path.replace(os.sep, "/")):
         return None
-    from dsconfig.launch.python.config_dicts import why_unread
+    from dsconfig.launch.python.config_dicts import why_source_unread
 
-    return why_unread(data, path)
+    return why_source_unread(data, path)
 
 
 _UNIQUE_WORDS = rb"zero_optimization|train_micro_batch_size_per_gpu"
@@ -262,41 +275,43 @@ _AUTOTUNER_FOLDERS = r"(?:^|/)(?:autotuning/config_templates|autotuning_(?:exps|
 
 def may_be_config(name: str) -> bool:
     """Whether a file with this name can be a config, or a launch file that is not a script."""
-    return name.lower().endswith(SUFFIXES) or is_python(name)
+    return name.lower().endswith(SUFFIXES) or is_python_name(name)
 
 
-def is_launch(data: bytes) -> bool:
+def resembles_accelerate_file(data: bytes) -> bool:
     """Whether a YAML text looks like an Accelerate launch file for DeepSpeed."""
     return bool(re.search(_LAUNCHES, data) and re.search(_BLOCK, data))
 
 
-def linked_configs(names: Iterable[str]) -> dict[str, list[str]]:
+def linked_configs_by_path(names: Iterable[str]) -> dict[str, list[str]]:
     """Return the real path of each config that a launch file among `names` refers to, with those launch files."""
     from dsconfig.launch import detect_config
 
     launches_by_config: dict[str, list[str]] = {}
     for name in names:
-        data = read_small_file(name) if name.lower().endswith(SUFFIXES) or is_script(name) else b""
-        is_launch = is_script(name) and (may_start_job(data) or calls_launch_script(data, name))
-        if not (is_launch if is_script(name) else detect_config.mentions_deepspeed(data)):
+        data = read_small_file(name) if name.lower().endswith(SUFFIXES) or is_shell_script_name(name) else b""
+        is_launch = is_shell_script_name(name) and (
+            may_start_deepspeed_job(data) or calls_launch_script(data, name)
+        )
+        if not (is_launch if is_shell_script_name(name) else detect_config.mentions_deepspeed(data)):
             continue
         from dsconfig.document import read_bytes
-        from dsconfig.launch.find_jobs import jobs_of
-        from dsconfig.launch.located_config import find_link
+        from dsconfig.launch.find_jobs import jobs_of_launch_file
+        from dsconfig.launch.located_config import find_config_link
 
-        syntax: Format = "yaml" if is_yaml(name) else "json"
+        syntax: Format = "yaml" if is_yaml_name(name) else "json"
         document = kept_document(data, name, syntax) or read_bytes(data, name, syntax)
-        jobs = list(jobs_of(document))
+        jobs = list(jobs_of_launch_file(document))
         paths = [job.lookup.path for job in jobs if job.lookup is not None and job.lookup.path]
         paths += [job.launch.name for job in jobs if job.started_by]
-        if not jobs and (link := find_link(document)) and link[1].path:
+        if not jobs and (link := find_config_link(document)) and link[1].path:
             paths = [link[1].path]
         for path in dict.fromkeys(map(os.path.realpath, paths)):
             launches_by_config.setdefault(path, []).append(name)
-    return _without_cycles(launches_by_config)
+    return _drop_cyclic_references(launches_by_config)
 
 
-def _without_cycles(launches_by_config: dict[str, list[str]]) -> dict[str, list[str]]:
+def _drop_cyclic_references(launches_by_config: dict[str, list[str]]) -> dict[str, list[str]]:
     """Drop files that are reachable only through each other, so that every config keeps a launch file outside of it."""
     grounded: dict[str, list[str]] = {}
     while True:
@@ -316,14 +331,14 @@ def _without_cycles(launches_by_config: dict[str, list[str]]) -> dict[str, list[
 def read_small_file(path: str) -> bytes:
     """Return the file's bytes; empty if the file is too large or cannot be read."""
     try:
-        limit = MAX_NOTEBOOK_SIZE if is_notebook(path) else _MAX_CONFIG_SIZE
-        data = contents(path, limit) if os.path.getsize(path) <= limit else b""
+        limit = MAX_NOTEBOOK_SIZE if is_notebook_name(path) else _MAX_CONFIG_SIZE
+        data = read_contents(path, limit) if os.path.getsize(path) <= limit else b""
     except OSError:
         return b""
     return data if len(data) <= limit else b""
 
 
-def _in_utf8(data: bytes) -> bytes:
+def _convert_to_utf8(data: bytes) -> bytes:
     """Convert UTF-16 or UTF-32 (Windows PowerShell's default) to UTF-8; DeepSpeed rejects such a file."""
     if b"\0" not in data[:4]:
         return data
@@ -333,13 +348,13 @@ def _in_utf8(data: bytes) -> bytes:
     return data.decode(encoding, "replace").encode("utf-8", "replace") if encoding else data
 
 
-def _document(path: str, data: bytes, *, yaml: bool) -> Document:
+def _read_document(path: str, data: bytes, *, yaml: bool) -> Document:
     from dsconfig.document import read_bytes
 
-    return read_bytes(data, _short(path), "yaml" if yaml else "json")
+    return read_bytes(data, _shorten_path(path), "yaml" if yaml else "json")
 
 
-def _root(document: Document) -> JsonObject:
+def _root_object(document: Document) -> JsonObject:
     """Return the root object of a document; empty for any other root."""
     value = document.value()
     return (
@@ -375,7 +390,7 @@ GIT_TIMEOUT = 30.0
 _MAX_LINK_LENGTH = 4096
 
 
-class Listing:
+class GitListing:
     """The files below a folder that git tracks, or would track."""
 
     def __init__(self, folder: str, names: list[str]) -> None:
@@ -386,7 +401,7 @@ class Listing:
             while (name := name.rpartition("/")[0]) and base + name not in self._paths:
                 self._paths.add(base + name)
 
-    def has(self, path: str) -> bool:
+    def lists_path(self, path: str) -> bool:
         """Whether git lists the file, or a file in the folder."""
         return path in self._paths or path in self._nested
 
@@ -395,18 +410,18 @@ class Listing:
         return path in self._nested or os.path.lexists(os.path.join(path, ".git"))
 
 
-class Git:
+class GitFileLister:
     """Lists folders until git times out once. `note` is called with the reason."""
 
     def __init__(self, note: Callable[[str], object] = str) -> None:
         self._note = note
         self._answers = True
 
-    def listing(self, folder: str) -> Listing | None:
+    def list_folder(self, folder: str) -> GitListing | None:
         """Return the files that git lists below a folder; None outside of a repository or in an ignored folder."""
         top = repository_root(os.path.abspath(folder))
         store = None if top is None else _git_directory(top)
-        program = _program(top) if top is not None and store is not None and self._answers else None
+        program = _git_executable(top) if top is not None and store is not None and self._answers else None
         if top is None or store is None or program is None:
             return None
         import subprocess
@@ -420,7 +435,7 @@ class Git:
                         [program, *_COMMAND, "ls-files", "-z", "-c", "-o", "--exclude-standard", "--", "."],
                         cwd=folder,
                         env={
-                            **_environment(),
+                            **_environment_without_git(),
                             **_SAFE_ENVIRONMENT,
                             "GIT_DIR": git_dir,
                             "GIT_WORK_TREE": top,
@@ -440,30 +455,30 @@ class Git:
         except OSError:
             return None
         names = os.fsdecode(git.stdout).split("\0")[:-1]
-        return Listing(folder, names) if git.returncode == 0 and names else None
+        return GitListing(folder, names) if git.returncode == 0 and names else None
 
 
-def _program(top: str) -> str | None:
+def _git_executable(top: str) -> str | None:
     """Return the path of git from PATH; never a program inside the repository that is being checked."""
     name = "git.exe" if os.name == "nt" else "git"
-    untrusted = {_path_prefix(top), _path_prefix(os.curdir)}
+    untrusted = {_real_path_prefix(top), _real_path_prefix(os.curdir)}
     for folder in os.get_exec_path():
         path = os.path.join(folder, name)
         if not os.path.isabs(folder) or not (os.path.isfile(path) and os.access(path, os.X_OK)):
             continue
-        prefix = _path_prefix(folder)
+        prefix = _real_path_prefix(folder)
         # Every program is below the root directory, so the root cannot be barred.
         if not any(prefix.startswith(each) for each in untrusted if each != os.path.dirname(each)):
             return path
     return None
 
 
-def _path_prefix(folder: str) -> str:
+def _real_path_prefix(folder: str) -> str:
     """Return the common prefix of the real paths of everything in a folder."""
     return os.path.normcase(os.path.join(os.path.realpath(folder), ""))
 
 
-def _environment() -> dict[str, str]:
+def _environment_without_git() -> dict[str, str]:
     """Return the environment without git's own variables; a git hook sets `GIT_DIR` and others."""
     return {
         name: value
@@ -475,7 +490,9 @@ def _environment() -> dict[str, str]:
 def _git_directory(top: str) -> str | None:
     """Return the git directory of a repository; None where `.git` is missing or empty."""
     path = os.path.join(top, ".git")
-    path = _linked_folder(path, r"gitdir: (.*)") or path  # a linked worktree or submodule has a `.git` file
+    path = (
+        _folder_named_in_file(path, r"gitdir: (.*)") or path
+    )  # a linked worktree or submodule has a `.git` file
     return path if os.path.lexists(os.path.join(path, "HEAD")) else None
 
 
@@ -483,7 +500,7 @@ def _create_shadow_repository(source: str, git_dir: str) -> dict[str, str]:
     """Create an empty repository with the ignore rules of another; return the variables that select its index."""
     for name in ("objects", "refs", "info"):
         os.mkdir(os.path.join(git_dir, name))
-    shared = _linked_folder(os.path.join(source, "commondir"), r"(.*)") or source
+    shared = _folder_named_in_file(os.path.join(source, "commondir"), r"(.*)") or source
     config = "[core]\n\trepositoryformatversion = 0\n"
     if re.search(
         rb"(?im)^[ \t]*objectformat\s*=\s*\"?sha256",
@@ -502,7 +519,7 @@ def _create_shadow_repository(source: str, git_dir: str) -> dict[str, str]:
         return {}
 
 
-def _linked_folder(path: str, pattern: str) -> str | None:
+def _folder_named_in_file(path: str, pattern: str) -> str | None:
     """Return the folder that a file of one line names."""
     match = re.fullmatch(pattern, os.fsdecode(_read_limited(path, _MAX_LINK_LENGTH)).rstrip("\r\n"))
     return os.path.join(os.path.dirname(path), match[1]) if match and "\0" not in match[1] else None
@@ -510,6 +527,6 @@ def _linked_folder(path: str, pattern: str) -> str | None:
 
 def _read_limited(path: str, limit: int) -> bytes:
     try:
-        return contents(path, limit)[:limit]
+        return read_contents(path, limit)[:limit]
     except (OSError, ValueError):
         return b""

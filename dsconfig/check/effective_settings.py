@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
-from dsconfig.check.build_job import build_job, require_model, training_arguments
+from dsconfig.check.build_job import build_job, require_model, training_arguments_fact
 from dsconfig.check.discover import host_kind, is_excluded
-from dsconfig.check.rule_selector import Layer, UnknownRuleError, catalog, enabled_rules, expand
+from dsconfig.check.rule_selector import (
+    RuleSelectionLayer,
+    UnknownRuleError,
+    enabled_rules,
+    expand_selectors,
+    rule_names_by_code,
+)
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.core.releases import Origin, Target, UnknownReleaseError
-from dsconfig.core.releases import resolve as resolve_target
-from dsconfig.job.detect_consumer import LaunchArguments, Reader, named_consumer
-from dsconfig.job.job import Fact, Job, job_of_reader, layer
-from dsconfig.job.job_facts import Model, RunFacts, find_named_model
-from dsconfig.job.settings_file import Settings, SettingsFileError, find_settings
+from dsconfig.core.releases import Origin, ReleaseTarget, UnknownReleaseError, resolve_target
+from dsconfig.job.detect_consumer import ConsumerEvidence, LaunchArguments, consumer_named_by_user
+from dsconfig.job.job import Job, JobFact, job_from_consumer, job_from_facts
+from dsconfig.job.job_facts import NamedModel, RunFacts, find_named_model
+from dsconfig.job.settings_file import SettingsFile, SettingsFileError, find_settings
 from dsconfig.launch.located_config import LocatedConfig
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
@@ -24,15 +29,15 @@ if TYPE_CHECKING:
 # Precedence: the command line, the environment, the settings file, the defaults.
 
 
-class Options(NamedTuple):
+class EffectiveOptions(NamedTuple):
     """The effective options of one file. Those of the whole run are those of the working directory."""
 
-    overrides: Overrides
+    overrides: CommandLineOverrides
     finder: SettingsFinder
-    settings: Settings
-    target: Target
+    settings: SettingsFile
+    target: ReleaseTarget
     world_size: int | None
-    reader: Reader | None
+    reader: ConsumerEvidence | None
     """The consumer, where the command line or the settings name it."""
     model_and_hosts: tuple[RunFacts, RunFacts]
     """The model and the hosts: from the command line, and from the settings."""
@@ -44,57 +49,59 @@ class Options(NamedTuple):
     skipped_kinds: frozenset[str]
     """Kinds of launch files and programs to exclude: `HOST_KINDS` of the settings."""
     stdin_name: str
-    cache: dict[object, Options]
+    cache: dict[object, EffectiveOptions]
 
-    def of(self, name: str) -> Options:
+    def options_of_file(self, name: str) -> EffectiveOptions:
         """Return the options of one file, from the nearest settings file and its overrides."""
-        settings, overrides = self.finder.for_file(name)
+        settings, overrides = self.finder.settings_and_overrides_for_file(name)
         # Settings are cached for the whole run, so the identities of their overrides are stable keys.
         key = (settings.path, *map(id, overrides))
         if key not in self.cache:
-            self.cache[key] = _build_options(self.overrides, self.finder, settings, overrides, self.cache)
+            self.cache[key] = _build_effective_options(
+                self.overrides, self.finder, settings, overrides, self.cache
+            )
         return self.cache[key]
 
-    def job(self, located: LocatedConfig) -> Job:
+    def job_with_options(self, located: LocatedConfig) -> Job:
         """Build the job of a config with these options."""
         return build_job(
             located,
             *job_layers(self.overrides, self.settings, self.target, self.reader, self.model_and_hosts),
         )
 
-    def excludes(self, path: str) -> bool:
+    def is_path_excluded(self, path: str) -> bool:
         """Whether a file or folder is excluded."""
         if self.skipped_kinds and host_kind(path) in self.skipped_kinds:
             return True
         return any(is_excluded(path, root, patterns) for root, patterns in self.excluded)
 
 
-def working_directory_options(overrides: Overrides, finder: SettingsFinder) -> Options:
-    """Return the options of the working directory; `Options.of` derives those of each file."""
-    return _build_options(overrides, finder, finder.here, [], {})
+def working_directory_options(overrides: CommandLineOverrides, finder: SettingsFinder) -> EffectiveOptions:
+    """Return the options of the working directory; `EffectiveOptions.options_of_file` derives those of each file."""
+    return _build_effective_options(overrides, finder, finder.here, [], {})
 
 
-def _build_options(
-    command_line: Overrides,
+def _build_effective_options(
+    command_line: CommandLineOverrides,
     finder: SettingsFinder,
-    settings: Settings,
-    applied: list[Settings],
-    cache: dict[object, Options],
-) -> Options:
-    effective = apply_overrides(settings, applied)
+    settings: SettingsFile,
+    applied: list[SettingsFile],
+    cache: dict[object, EffectiveOptions],
+) -> EffectiveOptions:
+    effective = apply_settings_overrides(settings, applied)
     try:
         target = explicit_target(command_line, effective)
         rules = select_rules(command_line, settings, applied, effective)
     except (UnknownReleaseError, UnknownRuleError) as error:
         command_line.fail(str(error))
-    return Options(
+    return EffectiveOptions(
         overrides=command_line,
         finder=finder,
         settings=effective,
         target=target,
         world_size=command_line.world_size or effective.world_size,
-        reader=explicit_reader(command_line, effective),
-        model_and_hosts=model_and_host_layers(command_line, effective),
+        reader=explicit_consumer(command_line, effective),
+        model_and_hosts=job_facts_by_layer(command_line, effective),
         fail_on=command_line.fail_on or effective.fail_on or "warning",
         min_severity=command_line.min_severity or effective.min_severity or "info",
         rules=rules,
@@ -105,7 +112,9 @@ def _build_options(
     )
 
 
-def _exclude_patterns(overrides: Overrides, settings: Settings) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _exclude_patterns(
+    overrides: CommandLineOverrides, settings: SettingsFile
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return the patterns to exclude, by their root folder.
 
     `--exclude` replaces the `exclude` of the settings; the `extend-exclude` of both is always added.
@@ -115,34 +124,38 @@ def _exclude_patterns(overrides: Overrides, settings: Settings) -> tuple[tuple[s
         if overrides.exclude is not None
         else (*settings.exclude, *settings.extend_exclude)
     )
-    return (settings.root, patterns), (
+    return (settings.pattern_root, patterns), (
         os.getcwd(),
         (*(overrides.exclude or ()), *(overrides.extend_exclude or ())),
     )
 
 
-def explicit_reader(overrides: Overrides, settings: Settings) -> Reader | None:
+def explicit_consumer(overrides: CommandLineOverrides, settings: SettingsFile) -> ConsumerEvidence | None:
     """Return the consumer, where the command line or the settings name it."""
     if overrides.consumer is not None:
-        return named_consumer(overrides.consumer)
+        return consumer_named_by_user(overrides.consumer)
     consumer = settings.consumer
-    return None if consumer is None else named_consumer(consumer, f"{settings.where}: consumer", "settings")
+    return (
+        None
+        if consumer is None
+        else consumer_named_by_user(consumer, f"{settings.shown_path}: consumer", "settings")
+    )
 
 
-def model_and_host_layers(overrides: Overrides, settings: Settings) -> tuple[RunFacts, RunFacts]:
+def job_facts_by_layer(overrides: CommandLineOverrides, settings: SettingsFile) -> tuple[RunFacts, RunFacts]:
     """Return the model and hosts of the command line, and those of the settings."""
-    model = None if overrides.model is None else _require_model(overrides, overrides.model)
+    model = None if overrides.model is None else _require_explicit_model(overrides, overrides.model)
     from_command_line = RunFacts(model, overrides.host_memory, overrides.gpus_per_node)
     model = None
     if settings.model is not None:
         folder = os.path.relpath(os.path.dirname(settings.path)) if settings.path else ""
         folder = "" if folder == os.curdir else folder
-        why = f"as {settings.where} says"
+        why = f"as {settings.shown_path} says"
         model = find_named_model(settings.path or "<settings>", settings.model, folder, why, "settings")
     return from_command_line, RunFacts(model, settings.host_memory, settings.gpus_per_node)
 
 
-def _require_model(overrides: Overrides, name: str) -> Model:
+def _require_explicit_model(overrides: CommandLineOverrides, name: str) -> NamedModel:
     """Return the model that `--model` names; it must exist."""
     try:
         return require_model(name)
@@ -151,28 +164,30 @@ def _require_model(overrides: Overrides, name: str) -> Model:
 
 
 def job_layers(
-    overrides: Overrides,
-    settings: Settings,
-    target: Target,
-    reader: Reader | None,
+    overrides: CommandLineOverrides,
+    settings: SettingsFile,
+    target: ReleaseTarget,
+    reader: ConsumerEvidence | None,
     model_and_hosts: tuple[RunFacts, RunFacts],
 ) -> tuple[Job, Job]:
     """Return the facts of the command line and of the settings, as two layers of a job."""
-    target_fact = Fact(target, target.origin, target.text)
-    consumer = None if reader is None else job_of_reader(reader).consumer
+    target_fact = JobFact(target, target.origin, target.text)
+    consumer = None if reader is None else job_from_consumer(reader).consumer
     is_explicit, is_configured = target.origin in ("argument", "environment"), target.origin == "settings"
     explicit_facts, configured_facts = model_and_hosts
-    explicit = layer(explicit_facts, "argument", "set on the command line")._replace(
+    explicit = job_from_facts(explicit_facts, "argument", "set on the command line")._replace(
         target=target_fact if is_explicit else None,
         consumer=consumer if consumer and consumer.origin == "argument" else None,
         world_size=None
         if overrides.world_size is None
-        else Fact(overrides.world_size, "argument", "--world-size"),
-        arguments=_arguments(overrides),
-        launch=None if overrides.launch is None else Fact(overrides.launch, "argument", "--launch"),
+        else JobFact(overrides.world_size, "argument", "--world-size"),
+        arguments=_explicit_training_arguments(overrides),
+        launch=None if overrides.launch is None else JobFact(overrides.launch, "argument", "--launch"),
     )
-    size = None if settings.world_size is None else Fact(settings.world_size, "settings", settings.where)
-    configured = layer(configured_facts, "settings", settings.where)._replace(
+    size = (
+        None if settings.world_size is None else JobFact(settings.world_size, "settings", settings.shown_path)
+    )
+    configured = job_from_facts(configured_facts, "settings", settings.shown_path)._replace(
         target=target_fact if is_configured else None,
         consumer=consumer if consumer and consumer.origin == "settings" else None,
         world_size=size,
@@ -180,17 +195,17 @@ def job_layers(
     return explicit, configured
 
 
-def _arguments(overrides: Overrides) -> Fact[LaunchArguments] | None:
+def _explicit_training_arguments(overrides: CommandLineOverrides) -> JobFact[LaunchArguments] | None:
     """Return the explicit training arguments; they must be readable."""
     try:
-        return training_arguments(overrides.training_args)
+        return training_arguments_fact(overrides.training_args)
     except OSError as error:
         overrides.fail(f"{error.filename}: {(error.strerror or str(error)).lower()}")
     except ValueError as error:
         overrides.fail(str(error))
 
 
-def explicit_target(overrides: Overrides, settings: Settings) -> Target:
+def explicit_target(overrides: CommandLineOverrides, settings: SettingsFile) -> ReleaseTarget:
     """Return the releases to check against, unless a config states its own.
 
     Raises:
@@ -201,13 +216,13 @@ def explicit_target(overrides: Overrides, settings: Settings) -> Target:
     if overrides.target is not None:
         return resolve_target(overrides.target, "argument")
     if environment:
-        return _resolve_from(environment, "environment", "DSCONFIG_TARGET")
+        return _resolve_target(environment, "environment", "DSCONFIG_TARGET")
     if settings.target is not None:
-        return _resolve_from(settings.target, "settings", f"{settings.where}: target")
+        return _resolve_target(settings.target, "settings", f"{settings.shown_path}: target")
     return resolve_target(None)
 
 
-def _resolve_from(text: str, origin: Origin, where: str) -> Target:
+def _resolve_target(text: str, origin: Origin, where: str) -> ReleaseTarget:
     try:
         return resolve_target(text, origin)
     except UnknownReleaseError as error:
@@ -220,7 +235,7 @@ Selectors: TypeAlias = "Sequence[str] | None"
 PatternSelectors: TypeAlias = "Sequence[tuple[str, Sequence[str]]] | None"
 
 
-class Overrides(NamedTuple):
+class CommandLineOverrides(NamedTuple):
     """Command-line overrides (None or False where not set), and callbacks for errors and notes."""
 
     fail: Callable[[str], NoReturn]
@@ -256,18 +271,18 @@ class Overrides(NamedTuple):
 class SettingsFinder:
     """Finds the settings of each file; every settings file is read once."""
 
-    def __init__(self, overrides: Overrides, only: Settings | None = None) -> None:
-        self._by_folder: dict[str, Settings] = {}
+    def __init__(self, overrides: CommandLineOverrides, only: SettingsFile | None = None) -> None:
+        self._by_folder: dict[str, SettingsFile] = {}
         self._noted: set[str] = set()
         self._overrides, self._only = overrides, only
-        self.here = self.for_folder(os.getcwd())
+        self.here = self.settings_for_folder(os.getcwd())
 
     @property
-    def paths(self) -> set[str]:
+    def settings_paths(self) -> set[str]:
         """Return the settings files that were read."""
         return {settings.path for settings in (*self._by_folder.values(), self.here) if settings.path}
 
-    def for_folder(self, folder: str) -> Settings:
+    def settings_for_folder(self, folder: str) -> SettingsFile:
         """Return the settings for a folder; an invalid settings file ends the run."""
         if self._only is not None:
             return self._only
@@ -282,21 +297,25 @@ class SettingsFinder:
                     self._overrides.note(line)
         return self._by_folder[folder]
 
-    def for_file(self, name: str) -> tuple[Settings, list[Settings]]:
+    def settings_and_overrides_for_file(self, name: str) -> tuple[SettingsFile, list[SettingsFile]]:
         """Return the settings for a file, and the overrides among them that match it."""
         found_settings = (
-            self.here if name.startswith("<") else self.for_folder(os.path.dirname(os.path.abspath(name)))
+            self.here
+            if name.startswith("<")
+            else self.settings_for_folder(os.path.dirname(os.path.abspath(name)))
         )
         # A file outside of any project is checked with the settings of the working directory.
         settings = found_settings if found_settings.path else self.here
-        return settings, [each for each in settings.overrides if is_excluded(name, settings.root, each.files)]
+        return settings, [
+            each for each in settings.overrides if is_excluded(name, settings.pattern_root, each.files)
+        ]
 
-    def settings_of(self, name: str) -> Settings:
+    def effective_settings_for_file(self, name: str) -> SettingsFile:
         """Return the settings of one file with its overrides applied."""
-        return apply_overrides(*self.for_file(name))
+        return apply_settings_overrides(*self.settings_and_overrides_for_file(name))
 
 
-def apply_overrides(settings: Settings, overrides: Sequence[Settings]) -> Settings:
+def apply_settings_overrides(settings: SettingsFile, overrides: Sequence[SettingsFile]) -> SettingsFile:
     """Apply overrides to the settings; their `exclude` and ignores are added to those of the settings."""
     effective = settings
     for each in overrides:
@@ -319,62 +338,76 @@ class RuleSelection(NamedTuple):
     per_file: tuple[tuple[str, str, frozenset[str]], ...]
     """A folder, a pattern relative to it, and the rules that are disabled in the matching files."""
 
-    def disabled_in(self, name: str) -> frozenset[str]:
+    def rules_disabled_in_file(self, name: str) -> frozenset[str]:
         """Return the rules that are disabled in a file."""
         matching = (codes for root, pattern, codes in self.per_file if is_excluded(name, root, (pattern,)))
         return self.disabled.union(*matching)
 
 
 def select_rules(
-    command_line: Overrides, settings: Settings, applied: Sequence[Settings], effective: Settings
+    command_line: CommandLineOverrides,
+    settings: SettingsFile,
+    applied: Sequence[SettingsFile],
+    effective: SettingsFile,
 ) -> RuleSelection:
     """Return the selected rules. With `--no-ignores` the settings disable nothing.
 
     Raises:
         UnknownRuleError: a selector matches no rule.
     """
-    rules = catalog()
+    rules = rule_names_by_code()
     layers = (settings, *applied)
     enabling = (
         *(
-            Layer(
-                f"{each.where}: ",
+            RuleSelectionLayer(
+                f"{each.shown_path}: ",
                 each.select,
                 () if command_line.no_ignores else each.ignore,
                 each.extend_select,
             )
             for each in layers
         ),
-        Layer("--", command_line.select, command_line.ignore or (), command_line.extend_select or ()),
+        RuleSelectionLayer(
+            "--", command_line.select, command_line.ignore or (), command_line.extend_select or ()
+        ),
     )
     option_names = ("fixable", "", "unfixable")
     fixing = (
         *(
-            Layer(f"{each.where}: ", each.fixable, each.unfixable, option_names=option_names)
+            RuleSelectionLayer(
+                f"{each.shown_path}: ", each.fixable, each.unfixable, option_names=option_names
+            )
             for each in layers
         ),
-        Layer("--", command_line.fixable, command_line.unfixable or (), option_names=option_names),
+        RuleSelectionLayer(
+            "--", command_line.fixable, command_line.unfixable or (), option_names=option_names
+        ),
     )
     codes = frozenset(rules)
     disabled, unfixable = codes - enabled_rules(enabling, rules), codes - enabled_rules(fixing, rules)
-    return RuleSelection(disabled, unfixable, _per_file(command_line, effective))
+    return RuleSelection(disabled, unfixable, _per_file_ignores(command_line, effective))
 
 
-def _per_file(overrides: Overrides, settings: Settings) -> tuple[tuple[str, str, frozenset[str]], ...]:
+def _per_file_ignores(
+    overrides: CommandLineOverrides, settings: SettingsFile
+) -> tuple[tuple[str, str, frozenset[str]], ...]:
     """Return the per-file ignores: `--per-file-ignores` replaces the settings' own, `extend-` options add to them."""
-    rules = catalog()
+    rules = rule_names_by_code()
     configured = (
         () if overrides.no_ignores or overrides.per_file_ignores is not None else settings.per_file_ignores
     )
-    where = f"{settings.where}: per-file-ignores"
+    where = f"{settings.shown_path}: per-file-ignores"
     command_line = (
         ("per-file-ignores", overrides.per_file_ignores),
         ("extend-per-file-ignores", overrides.extend_per_file_ignores),
     )
     return (
-        *((settings.root, pattern, expand(names, rules, where)) for pattern, names in configured),
         *(
-            (os.getcwd(), pattern, expand(names, rules, f"--{option}"))
+            (settings.pattern_root, pattern, expand_selectors(names, rules, where))
+            for pattern, names in configured
+        ),
+        *(
+            (os.getcwd(), pattern, expand_selectors(names, rules, f"--{option}"))
             for option, pairs in command_line
             for pattern, names in pairs or ()
         ),

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from dsconfig.core.diagnostic import Diagnostic, Effect
-from dsconfig.core.releases import Target
+from dsconfig.core.releases import ReleaseTarget
 from dsconfig.rules import RULES, Rule
 from dsconfig.rules._batch_triplet import format_world_sizes
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dsconfig.core.job_summary import JobSummary
     from dsconfig.core.json_types import KeyPath
     from dsconfig.document import Document
-    from dsconfig.job.detect_consumer import LaunchArguments, Reader
+    from dsconfig.job.detect_consumer import ConsumerEvidence, LaunchArguments
     from dsconfig.job.job import Job
 
 
@@ -31,8 +31,8 @@ class Report:
     def __init__(  # noqa: PLR0913  a plain class: importing `dataclasses` costs a tenth of a check
         self,
         name: str,
-        target: Target,
-        reader: Reader,
+        target: ReleaseTarget,
+        reader: ConsumerEvidence,
         world_size: int | None,
         diagnostics: tuple[Diagnostic, ...],
         *,
@@ -147,13 +147,13 @@ class Report:
 
     def edits(self, diagnostic: Diagnostic) -> Sequence[tuple[int, int, str]]:
         """Return the diagnostic's fix as edits of the text (start, end, replacement); empty without a fix."""
-        from dsconfig.document.apply_operations import edits
+        from dsconfig.document.apply_operations import edits_for_fix
         from dsconfig.document.text_edit import EditError
 
         if diagnostic.fix is None or self.document is None:
             return ()
         try:
-            return edits(self.document, diagnostic.fix)
+            return edits_for_fix(self.document, diagnostic.fix)
         except EditError:
             return ()
 
@@ -180,7 +180,7 @@ class Report:
 
     def __str__(self) -> str:
         """Return the output of `dsconfig check`, without color."""
-        return _render(self).rstrip("\n")
+        return _render_report(self).rstrip("\n")
 
     def __repr__(self) -> str:
         codes = ", ".join(each.code for each in self.diagnostics) or "no problems found"
@@ -204,7 +204,7 @@ class Report:
         return self.diagnostics[index]
 
 
-def _render(report: Report) -> str:
+def _render_report(report: Report) -> str:
     """Render the diagnostics, the notes and the closing line, linked files included."""
     from dsconfig.render import full
     from dsconfig.render.summary import against, note, overview, summary, working_sizes
@@ -281,14 +281,16 @@ def location_order(diagnostic: Diagnostic) -> tuple[int, str, str]:
     return (diagnostic.location.start if diagnostic.location else 0, diagnostic.code, diagnostic.dotted)
 
 
-def with_config_paths(report: Report) -> Report:
+def use_config_paths(report: Report) -> Report:
     """Return the report with paths relative to the embedded config, instead of its launch file."""
 
-    def relative(diagnostic: Diagnostic) -> Diagnostic:
+    def make_paths_relative(diagnostic: Diagnostic) -> Diagnostic:
         inside = diagnostic.path[: len(report.base_path)] == report.base_path
         return diagnostic._replace(path=diagnostic.path[len(report.base_path) :]) if inside else diagnostic
 
     if not report.base_path:
         return report
-    kept, suppressed = (tuple(map(relative, group)) for group in (report.diagnostics, report.suppressed))
+    kept, suppressed = (
+        tuple(map(make_paths_relative, group)) for group in (report.diagnostics, report.suppressed)
+    )
     return report.copy_with(diagnostics=kept, suppressed=suppressed)

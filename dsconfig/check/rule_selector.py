@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.core.wording import closest
+from dsconfig.core.wording import closest_words
 
 
 class UnknownRuleError(ValueError):
     """A selector matches no rule; the message is one line and suggests the closest selector."""
 
 
-class Layer(NamedTuple):
+class RuleSelectionLayer(NamedTuple):
     """One source of rule selection (a settings file or the command line); later layers override earlier ones."""
 
     prefix: str
@@ -24,14 +24,14 @@ class Layer(NamedTuple):
     """The names of the three options in this source."""
 
 
-def catalog() -> dict[str, str]:
+def rule_names_by_code() -> dict[str, str]:
     """Return the name of every rule by its code."""
     from dsconfig.rules import RULES
 
     return {code: rule.name for code, rule in RULES.items()}
 
 
-def match(selector: str, rules: Mapping[str, str]) -> frozenset[str]:
+def rules_matching_selector(selector: str, rules: Mapping[str, str]) -> frozenset[str]:
     """Return the codes that a selector matches, if any. Codes may be written in lower case."""
     code = selector.upper()
     if code in rules:
@@ -47,7 +47,7 @@ def match(selector: str, rules: Mapping[str, str]) -> frozenset[str]:
     return frozenset(each for each, name in rules.items() if name == current)
 
 
-def expand(selectors: Iterable[str], rules: Mapping[str, str], where: str) -> frozenset[str]:
+def expand_selectors(selectors: Iterable[str], rules: Mapping[str, str], where: str) -> frozenset[str]:
     """Return the codes that any of the selectors matches.
 
     Raises:
@@ -55,14 +55,14 @@ def expand(selectors: Iterable[str], rules: Mapping[str, str], where: str) -> fr
     """
     codes: frozenset[str] = frozenset()
     for selector in selectors:
-        matches = match(selector, rules)
+        matches = rules_matching_selector(selector, rules)
         if not matches:
-            raise UnknownRuleError(f"{where}: unknown rule `{selector}`{suggest(selector, rules)}")
+            raise UnknownRuleError(f"{where}: unknown rule `{selector}`{suggest_selector(selector, rules)}")
         codes |= matches
     return codes
 
 
-def enabled_rules(layers: Iterable[Layer], rules: Mapping[str, str]) -> frozenset[str]:
+def enabled_rules(layers: Iterable[RuleSelectionLayer], rules: Mapping[str, str]) -> frozenset[str]:
     """Return the codes that are enabled after all layers.
 
     Within a layer the more specific selector wins, as in ruff: `select = ["DSC4"]`, `ignore = ["DSC401"]`
@@ -79,7 +79,10 @@ def enabled_rules(layers: Iterable[Layer], rules: Mapping[str, str]) -> frozense
             layer.option_names, (layer.select or (), layer.extend_select, layer.ignore), strict=True
         )
         steps = [
-            (expand((selector,), rules, f"{layer.prefix}{option}"), option == layer.option_names[-1])
+            (
+                expand_selectors((selector,), rules, f"{layer.prefix}{option}"),
+                option == layer.option_names[-1],
+            )
             for option, selectors in options
             for selector in selectors
         ]
@@ -89,7 +92,7 @@ def enabled_rules(layers: Iterable[Layer], rules: Mapping[str, str]) -> frozense
     return enabled
 
 
-def suggest(word: str, rules: Mapping[str, str]) -> str:
+def suggest_selector(word: str, rules: Mapping[str, str]) -> str:
     """Return a clause that suggests the closest rule, empty without a close one."""
-    close = closest(word.upper(), rules) or closest(word.lower(), rules.values())
+    close = closest_words(word.upper(), rules) or closest_words(word.lower(), rules.values())
     return f", did you mean `{close[0]}`?" if close else ""

@@ -7,18 +7,18 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from dsconfig.core.diagnostic import Diagnostic, Effect, Location
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.core.releases import UnknownReleaseError, resolve
-from dsconfig.document.document import location, location_of
+from dsconfig.core.releases import UnknownReleaseError, resolve_target
+from dsconfig.document.document import location_of_path, location_of_span
 from dsconfig.document.tree import UNKNOWN
 from dsconfig.evaluation.rule_context import MAX_FINDINGS
-from dsconfig.job.job_facts import DSCONFIG_KEY, EXPECTED_VALUES, is_valid_setting
+from dsconfig.job.job_facts import DSCONFIG_KEY, EXPECTED_VALUES, is_valid_block_value
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from typing import TypeAlias
 
     from dsconfig.core.json_types import KeyPath
-    from dsconfig.document import Document, Span
+    from dsconfig.document import Document, TextSpan
 
 
 # Suppressions are applied after the evaluation: suppressed diagnostics are kept apart and never lost. A
@@ -35,7 +35,7 @@ class SuppressionResult(NamedTuple):
     """Whether there are more diagnostics than are listed."""
 
 
-def apply(
+def apply_suppressions(
     document: Document, diagnostics: Sequence[Diagnostic], *, is_truncated: bool = False
 ) -> SuppressionResult:
     """Divide the diagnostics into those that are shown and those that the document suppresses.
@@ -54,7 +54,7 @@ def apply(
     problems = [entry for entry in entries_and_problems if isinstance(entry, Diagnostic)]
     unused_entries = [entry for entry in entries if not index.is_needed(entry, is_truncated=is_truncated)]
     # One more than the limit, so that `is_truncated` is known without building a thousand diagnostics.
-    problems += [_unused(entry, index) for entry in unused_entries[: MAX_FINDINGS + 1]]
+    problems += [_unused_suppression(entry, index) for entry in unused_entries[: MAX_FINDINGS + 1]]
     unused: list[Diagnostic] = []
     for each in problems[:MAX_FINDINGS]:
         (suppressed if index.suppresses(each) else unused).append(each)
@@ -67,25 +67,27 @@ class _SuppressionIndex:
     """Suppressions by the scope that they cover, each selector expanded once."""
 
     def __init__(self, entries: Iterable[Suppression]) -> None:
-        from dsconfig.check.rule_selector import catalog, match
+        from dsconfig.check.rule_selector import rule_names_by_code, rules_matching_selector
 
-        self.rules = catalog()
-        self.codes = {each: match(each, self.rules) for each in {entry.selector for entry in entries}}
+        self.rules = rule_names_by_code()
+        self.codes = {
+            each: rules_matching_selector(each, self.rules) for each in {entry.selector for entry in entries}
+        }
         self.by_scope: dict[Scope, set[str]] = {}
         self.used: set[tuple[Scope, str]] = set()
         for entry in entries:
             if self.codes[entry.selector]:
-                self.by_scope.setdefault(entry.scope, set()).add(entry.selector)
+                self.by_scope.setdefault(entry.suppressed_scope, set()).add(entry.selector)
         self.lengths = {len(scope) for scope in self.by_scope if isinstance(scope, str)}
 
     def suppresses(self, diagnostic: Diagnostic) -> bool:
         """Whether any suppression covers the diagnostic; every one that does counts as used."""
-        matches = list(self._covering(diagnostic))
+        matches = list(self._covering_suppressions(diagnostic))
         self.used.update(matches)
         return bool(matches)
 
-    def _covering(self, diagnostic: Diagnostic) -> Iterator[tuple[Scope, str]]:
-        for scope in scopes_of(diagnostic, self.lengths):
+    def _covering_suppressions(self, diagnostic: Diagnostic) -> Iterator[tuple[Scope, str]]:
+        for scope in scopes_covering_diagnostic(diagnostic, self.lengths):
             for selector in self.by_scope.get(scope, ()):
                 if diagnostic.code in self.codes[selector]:
                     yield scope, selector
@@ -93,17 +95,23 @@ class _SuppressionIndex:
     def is_needed(self, entry: Suppression, *, is_truncated: bool) -> bool:
         """Whether the suppression is used, or could match DSC008 itself or an unlisted diagnostic."""
         codes = self.codes[entry.selector]
-        return (entry.scope, entry.selector) in self.used or CODE in codes or (is_truncated and bool(codes))
+        return (
+            (entry.suppressed_scope, entry.selector) in self.used
+            or CODE in codes
+            or (is_truncated and bool(codes))
+        )
 
 
-def _unused(entry: Suppression, index: _SuppressionIndex) -> Diagnostic:
-    from dsconfig.check.rule_selector import suggest
+def _unused_suppression(entry: Suppression, index: _SuppressionIndex) -> Diagnostic:
+    from dsconfig.check.rule_selector import suggest_selector
 
     if index.codes[entry.selector]:
         message = f"unused suppression `{entry.selector}`: it matches no diagnostic"
     else:
-        message = f"unknown rule `{entry.selector}` in a suppression{suggest(entry.selector, index.rules)}"
-    return _diagnostic(message, entry.path, entry.location)
+        message = (
+            f"unknown rule `{entry.selector}` in a suppression{suggest_selector(entry.selector, index.rules)}"
+        )
+    return _suppression_diagnostic(message, entry.path, entry.location)
 
 
 # A file writes suppressions in a `"$dsconfig"` block at the root, or in comments where its format has them:
@@ -134,12 +142,12 @@ class Suppression(NamedTuple):
     scope_key: str = ""
 
     @property
-    def scope(self) -> Scope:
+    def suppressed_scope(self) -> Scope:
         """The line, key or file that it covers."""
         return self.scope_key if self.line is None else self.line
 
 
-def scopes_of(diagnostic: Diagnostic, lengths: Container[int]) -> Iterator[Scope]:
+def scopes_covering_diagnostic(diagnostic: Diagnostic, lengths: Container[int]) -> Iterator[Scope]:
     """Yield the scopes that cover a diagnostic: the file, its line, and its parent keys of these lengths."""
     yield ""
     if diagnostic.location is not None:
@@ -154,13 +162,13 @@ def scopes_of(diagnostic: Diagnostic, lengths: Container[int]) -> Iterator[Scope
 
 def find_suppressions(document: Document) -> Iterator[Suppression | Diagnostic]:
     """Yield every suppression in the document, and a diagnostic for each malformed one."""
-    yield from _comments(document)
+    yield from _parse_ignore_comments(document)
     value = document.value()
     if isinstance(value, dict) and DSCONFIG_KEY in value:
-        yield from _block(document, value[DSCONFIG_KEY])
+        yield from _parse_dsconfig_block(document, value[DSCONFIG_KEY])
 
 
-def _diagnostic(
+def _suppression_diagnostic(
     message: str, path: KeyPath, location: Location | None, help: str = "remove it"
 ) -> Diagnostic:
     """Build a diagnostic about a suppression."""
@@ -170,42 +178,48 @@ def _diagnostic(
 # -- the block ---------------------------------------------------------------------------------------------
 
 
-def _block(document: Document, block: object) -> Iterator[Suppression | Diagnostic]:
+def _parse_dsconfig_block(document: Document, block: object) -> Iterator[Suppression | Diagnostic]:
     if block is UNKNOWN:  # the program computes it
         return
     if not isinstance(block, dict):
-        yield _malformed(document, (DSCONFIG_KEY,), "an object with the key `ignore`")
+        yield _malformed_suppression(document, (DSCONFIG_KEY,), "an object with the key `ignore`")
         return
-    yield from _job_facts(document, block)
+    yield from _invalid_job_facts(document, block)
     match block.get("ignore", []):
         case list() as selectors:
-            yield from _selectors(document, (DSCONFIG_KEY, "ignore"), selectors)
+            yield from _parse_ignore_selectors(document, (DSCONFIG_KEY, "ignore"), selectors)
         case dict() as by_path:
             for below, selectors in by_path.items():
-                yield from _selectors(document, (DSCONFIG_KEY, "ignore", below), selectors, below)
+                yield from _parse_ignore_selectors(
+                    document, (DSCONFIG_KEY, "ignore", below), selectors, below
+                )
         case ignored if ignored is not UNKNOWN:
-            yield _malformed(
+            yield _malformed_suppression(
                 document, (DSCONFIG_KEY, "ignore"), "a list of rules, or an object of such lists by key"
             )
 
 
-def _job_facts(document: Document, block: Mapping[object, object]) -> Iterator[Diagnostic]:
+def _invalid_job_facts(document: Document, block: Mapping[object, object]) -> Iterator[Diagnostic]:
     """Report the invalid keys beside `ignore`, which state facts about the job."""
     for key, value in block.items():
         if value is UNKNOWN:
             continue
-        path, where = (DSCONFIG_KEY, str(key)), location_of(document, (DSCONFIG_KEY, str(key)), "key")
+        path, where = (DSCONFIG_KEY, str(key)), location_of_path(document, (DSCONFIG_KEY, str(key)), "key")
         if key in EXPECTED_VALUES:
-            problem = None if is_valid_setting(str(key), value) else f"expected {EXPECTED_VALUES[str(key)]}"
+            problem = (
+                None if is_valid_block_value(str(key), value) else f"expected {EXPECTED_VALUES[str(key)]}"
+            )
             if key == "target" and problem is None:
-                problem = _unknown_release(str(value))
+                problem = _unknown_release_message(str(value))
             if problem:
-                yield _diagnostic(
+                yield _suppression_diagnostic(
                     f"invalid value of `{key}`: {problem}", path, where, "correct it, or remove it"
                 )
         elif key != "ignore":
             expected = f"expected one of {', '.join(('ignore', *EXPECTED_VALUES))}"
-            yield _diagnostic(f"unknown key `{key}`: {expected}", path, where, _instead_of(str(key)))
+            yield _suppression_diagnostic(
+                f"unknown key `{key}`: {expected}", path, where, _instead_of(str(key))
+            )
 
 
 def _instead_of(key: str) -> str:
@@ -213,39 +227,39 @@ def _instead_of(key: str) -> str:
     hyphenated = key.replace("_", "-")
     if hyphenated in EXPECTED_VALUES:
         return f"write it as `{hyphenated}`"
-    from dsconfig.core.wording import closest
+    from dsconfig.core.wording import closest_words
 
-    similar = closest(hyphenated, ("ignore", *EXPECTED_VALUES))
+    similar = closest_words(hyphenated, ("ignore", *EXPECTED_VALUES))
     return f"did you mean `{similar[0]}`? If not, remove it" if similar else "remove it"
 
 
-def _unknown_release(text: str) -> str | None:
+def _unknown_release_message(text: str) -> str | None:
     try:
-        resolve(text)
+        resolve_target(text)
     except UnknownReleaseError as error:
         return str(error)
     return None
 
 
-def _selectors(
+def _parse_ignore_selectors(
     document: Document, path: KeyPath, selectors: object, below: str = ""
 ) -> Iterator[Suppression | Diagnostic]:
     if selectors is UNKNOWN:
         return
     if not isinstance(selectors, list):
-        yield _malformed(document, path, "a list of rules")
+        yield _malformed_suppression(document, path, "a list of rules")
         return
     for index, selector in enumerate(selectors):
         item_path = (*path, index)
         if isinstance(selector, str):
-            yield Suppression(selector, item_path, location_of(document, item_path), scope_key=below)
+            yield Suppression(selector, item_path, location_of_path(document, item_path), scope_key=below)
         elif selector is not UNKNOWN:
-            yield _malformed(document, item_path, "the code or name of a rule")
+            yield _malformed_suppression(document, item_path, "the code or name of a rule")
 
 
-def _malformed(document: Document, path: KeyPath, expected: str) -> Diagnostic:
-    where = location_of(document, path, "key")
-    return _diagnostic(
+def _malformed_suppression(document: Document, path: KeyPath, expected: str) -> Diagnostic:
+    where = location_of_path(document, path, "key")
+    return _suppression_diagnostic(
         f"invalid suppression: expected {expected}",
         path,
         where,
@@ -256,20 +270,20 @@ def _malformed(document: Document, path: KeyPath, expected: str) -> Diagnostic:
 # -- comments ----------------------------------------------------------------------------------------------
 
 
-def _comments(document: Document) -> Iterator[Suppression | Diagnostic]:
-    lines = _Lines(document)
+def _parse_ignore_comments(document: Document) -> Iterator[Suppression | Diagnostic]:
+    lines = _CommentTargets(document)
     for span, text in document.comments:
         for match in re.finditer(_COMMENT, text) if "dsconfig:" in text else ():
-            where = location(document, span)
+            where = location_of_span(document, span)
             selectors = [word.strip() for word in (match[2] or "").split(",") if word.strip()]
             if not selectors:
                 example = f"name the rules: `dsconfig: {match[1]}[DSC401]`"
-                yield _diagnostic("this suppression does not name a rule", (), where, example)
+                yield _suppression_diagnostic("this suppression does not name a rule", (), where, example)
             line = None if match[1] == "ignore-file" else lines.target_line(span)
             yield from (Suppression(selector, (), where, line) for selector in selectors)
 
 
-class _Lines:
+class _CommentTargets:
     """Finds the line that each comment applies to."""
 
     def __init__(self, document: Document) -> None:
@@ -277,12 +291,12 @@ class _Lines:
         self.targets: list[int] = []
         """For each line, the first line from there on with more than a comment on it, or the last line."""
 
-    def target_line(self, span: Span) -> int:
+    def target_line(self, span: TextSpan) -> int:
         """Return the comment's own line, or the next line with content if the comment stands alone."""
         start, end = self.document.position(span.start), self.document.position(span.end)
         if not self._starts_line(span.start) or not self._ends_line(span.end):
             return start.line
-        return self._next(end.line + 1)
+        return self._next_line_with_content(end.line + 1)
 
     def _starts_line(self, at: int) -> bool:
         while at and self.text[at - 1] not in "\r\n":
@@ -298,7 +312,7 @@ class _Lines:
             at += 1
         return True
 
-    def _next(self, line: int) -> int:
+    def _next_line_with_content(self, line: int) -> int:
         if not self.targets:
             last = self.document.position(len(self.text)).line
             self.targets = [last] * (last + 1)

@@ -62,23 +62,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with these arguments, by default those of the process, and return its exit code."""
     if argv is None:
         gc.set_threshold(_GC_THRESHOLD)
-    _prepare_streams()
+    _prepare_standard_streams()
     try:
-        args = _parse(sys.argv[1:] if argv is None else list(argv))
+        args = _parse_arguments(sys.argv[1:] if argv is None else list(argv))
         code: int = args if isinstance(args, int) else args.run(args)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        code = _broken_pipe()
+        code = _exit_on_broken_pipe()
     except Exception as error:
-        code = _report_error(error)
-    code = _flush(code)
+        code = _report_run_error(error)
+    code = _flush_stdout(code)
     if argv is None:
         gc.freeze()  # spares the collection at interpreter exit
     return code
 
 
-def _prepare_streams() -> None:
+def _prepare_standard_streams() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed by the caller: the first file opened would get its descriptor
@@ -88,23 +88,23 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _flush(code: int) -> int:
+def _flush_stdout(code: int) -> int:
     """Flush stdout and return the exit code."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        return _broken_pipe()
+        return _exit_on_broken_pipe()
     except OSError as error:  # a full disk, mostly
         return _output_error(error)
     return code
 
 
-def _broken_pipe() -> int:
+def _exit_on_broken_pipe() -> int:
     _discard_buffer(sys.stdout)
     return EXIT_BROKEN_PIPE
 
 
-def _report_error(error: Exception) -> int:
+def _report_run_error(error: Exception) -> int:
     """Print why the run failed, and return the exit code."""
     from dsconfig.cli.errors import FAILED, UsageError, print_error, print_internal_error
 
@@ -129,21 +129,21 @@ def _shadowing_problems() -> list[str]:
 
 def _output_error(error: OSError) -> int:
     """Report that stdout cannot be written; errors of other files carry their name."""
-    from dsconfig.cli.command_inputs import reason
+    from dsconfig.cli.command_inputs import os_error_reason
     from dsconfig.cli.errors import FAILED, print_error
 
     _discard_buffer(sys.stdout)
-    print_error(f"cannot write the output: {reason(error)}")
+    print_error(f"cannot write the output: {os_error_reason(error)}")
     return FAILED
 
 
-def _parse(argv: list[str]) -> Namespace | int:
+def _parse_arguments(argv: list[str]) -> Namespace | int:
     """Parse the arguments; return an exit code instead after `--help` or `--version`.
 
     Raises:
         UsageError: the arguments are invalid.
     """
-    from dsconfig.cli.arguments import unknown_command
+    from dsconfig.cli.arguments import fail_for_unknown_command
     from dsconfig.cli.errors import UsageError
 
     try:
@@ -152,7 +152,7 @@ def _parse(argv: list[str]) -> Namespace | int:
         raise UsageError("the working directory no longer exists") from None
     command = next((word for word in argv if not word.startswith("-")), None)
     if command is not None and command not in COMMANDS:
-        unknown_command(command, COMMANDS)
+        fail_for_unknown_command(command, COMMANDS)
     # Only `dsconfig --help` lists every command.
     parser = build_parser([command] if command else [], alone=command is not None and command == argv[0])
     try:
@@ -160,7 +160,7 @@ def _parse(argv: list[str]) -> Namespace | int:
     except SystemExit as done:  # --help and --version
         return int(done.code or 0)
     if command is None:
-        unknown_command(None, COMMANDS)
+        fail_for_unknown_command(None, COMMANDS)
     return args
 
 
@@ -173,7 +173,7 @@ def build_parser(commands: Iterable[str], *, alone: bool = False) -> CommandPars
 
     description = "Check DeepSpeed configs: find what DeepSpeed rejects, ignores or changes."
     parser = CommandParser("dsconfig", description=description)
-    parser.add_version()
+    parser.add_version_option()
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", prog="dsconfig")
     for name in commands if alone else COMMANDS:
         summary = COMMANDS[name]

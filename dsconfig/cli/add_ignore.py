@@ -6,24 +6,24 @@ import sys
 from collections.abc import Sequence
 
 from dsconfig.check.report import Report
-from dsconfig.cli.check_files import Checker
-from dsconfig.cli.command_inputs import reason
+from dsconfig.cli.check_files import FileChecker
+from dsconfig.cli.command_inputs import os_error_reason
 from dsconfig.cli.errors import print_error
 from dsconfig.cli.output_files import is_lossless, rewrite_document
-from dsconfig.fix.write_suppressions import accepts_comments, add_suppressions
+from dsconfig.fix.write_suppressions import add_suppressions, file_accepts_comments
 from dsconfig.render.summary import count
 
 
-def add_ignores(checker: Checker, names: Sequence[str], *, quiet: bool) -> None:
+def add_ignores(checker: FileChecker, names: Sequence[str], *, quiet: bool) -> None:
     """Write suppressions into the files, and print how many; problems that cannot be ignored in their file remain."""
     reports: dict[str, list[Report]] = {}
-    for report in checker.reports(names):
+    for report in checker.report_on_files(names):
         if report.diagnostics:
             reports.setdefault(report.name, []).append(report)
     total = changed = 0
     checker.tally.failed = False
     for name, file_reports in reports.items():
-        ignored = _add(checker, name, file_reports)
+        ignored = _write_suppressions(checker, name, file_reports)
         changed += ignored > 0
         total += ignored
     if not quiet:
@@ -31,7 +31,7 @@ def add_ignores(checker: Checker, names: Sequence[str], *, quiet: bool) -> None:
         sys.stdout.write(f"Added suppressions for {count(total, 'problem')}{suffix}.\n")
 
 
-def _add(checker: Checker, name: str, reports: Sequence[Report]) -> int:
+def _write_suppressions(checker: FileChecker, name: str, reports: Sequence[Report]) -> int:
     """Write the suppressions of one file; return the number of suppressed problems."""
     document = reports[0].document
     diagnostics = [each for report in reports for each in report.diagnostics]
@@ -40,7 +40,7 @@ def _add(checker: Checker, name: str, reports: Sequence[Report]) -> int:
         checker.failed = True
         return 0
     suppressed = add_suppressions(
-        document, diagnostics, comments=accepts_comments(document, reports[0].consumer)
+        document, diagnostics, comments=file_accepts_comments(document, reports[0].consumer)
     )
     if left := len(suppressed.unsuppressed):
         checker.failed = True
@@ -50,6 +50,6 @@ def _add(checker: Checker, name: str, reports: Sequence[Report]) -> int:
         rewrite_document(name, document, suppressed.text)
     except OSError as error:
         checker.failed = True
-        print_error(f"{name}: {reason(error)}")
+        print_error(f"{name}: {os_error_reason(error)}")
         return 0
     return len(diagnostics) - left

@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 
-from dsconfig.cli.errors import fail
+from dsconfig.cli.errors import fail_with_usage_error
 from dsconfig.job.consumers import CONSUMERS
 from dsconfig.job.consumers.consumer_versions import EXPECTED_CONSUMER, is_consumer_spec
 from dsconfig.job.settings_file import FAIL_ON, MIN_SEVERITY
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any, NoReturn
 
-    from dsconfig.core.gpu_memory import Gpu
+    from dsconfig.core.gpu_memory import GpuMemory
 
 
 # Options that several commands share, and the types of their values.
@@ -27,12 +27,12 @@ _LIBRARIES = f"library that loads the file: {', '.join(CONSUMERS)}"
 _CONSUMER = f"{_LIBRARIES}, optionally with a version such as transformers==4.45 (default: auto-detected)"
 
 
-def comma_list(text: str) -> list[str]:
+def split_comma_list(text: str) -> list[str]:
     """Split a comma-separated list."""
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def world_size(text: str) -> int:
+def parse_world_size(text: str) -> int:
     """Parse a number of ranks."""
     if not text.isdecimal() or not text.strip("0"):
         raise argparse.ArgumentTypeError(f"expected a whole number above 0, got `{text}`")
@@ -41,26 +41,26 @@ def world_size(text: str) -> int:
     return int(text)
 
 
-def output_path(text: str) -> str | None:
+def parse_output_path(text: str) -> str | None:
     """Parse the path of an output file; None for `-`, which is stdout."""
     if not text:
         raise argparse.ArgumentTypeError("expected a file name, or `-` for stdout")
     return None if text == "-" else text
 
 
-def consumer(text: str) -> str:
+def parse_consumer(text: str) -> str:
     """Parse a consumer, optionally with a version."""
     if not is_consumer_spec(text):
         raise argparse.ArgumentTypeError(f"expected {EXPECTED_CONSUMER}, got `{text}`")
     return text
 
 
-def add_file(parser: Container) -> None:
+def add_config_argument(parser: Container) -> None:
     """Add the config as the only positional argument."""
     parser.add_argument("file", metavar="FILE", help="config file, or `-` for stdin")
 
 
-def add_color(parser: Container) -> None:
+def add_color_option(parser: Container) -> None:
     """Add `--color`."""
     choices = ("auto", "always", "never")
     parser.add_argument(
@@ -68,7 +68,7 @@ def add_color(parser: Container) -> None:
     )
 
 
-def add_text_or_json(parser: Container) -> None:
+def add_output_format_option(parser: Container) -> None:
     """Add `--output-format` with text, the default, and JSON."""
     parser.add_argument(
         "--output-format", choices=("text", "json"), default="text", help="output format (default: text)"
@@ -78,27 +78,27 @@ def add_text_or_json(parser: Container) -> None:
 _LAUNCH = "script or launch file that starts the job, if several in the repository use the config"
 
 
-def launch_file(text: str) -> str:
+def parse_launch_file_path(text: str) -> str:
     """Parse the path of an existing file."""
     if not os.path.isfile(text):
         raise argparse.ArgumentTypeError(f"no such file: `{text}`")
     return text
 
 
-def add_launch(add: Callable[..., object]) -> None:
+def add_launch_option(add: Callable[..., object]) -> None:
     """Add `--launch`."""
-    add("--launch", type=launch_file, metavar="FILE", help=_LAUNCH)
+    add("--launch", type=parse_launch_file_path, metavar="FILE", help=_LAUNCH)
 
 
 def add_job_options(parser: Container) -> None:
     """Add the world size, the consumer and the launch file, for commands with their own release options."""
     add = parser.add_argument
-    add("--world-size", type=world_size, metavar="N", help=_WORLD_SIZE)
-    add("--consumer", type=consumer, metavar="CONSUMER", help=_CONSUMER)
-    add_launch(add)
+    add("--world-size", type=parse_world_size, metavar="N", help=_WORLD_SIZE)
+    add("--consumer", type=parse_consumer, metavar="CONSUMER", help=_CONSUMER)
+    add_launch_option(add)
 
 
-def add_schema_choice(parser: Container) -> None:
+def add_schema_options(parser: Container) -> None:
     """Add the release and the consumer, for commands about schemas and presets."""
     add = parser.add_argument
     add("--target", metavar="RELEASE", help="DeepSpeed release (default: the installed one)")
@@ -109,13 +109,13 @@ def add_schema_choice(parser: Container) -> None:
 def add_consumer_options(parser: Container) -> None:
     """Add the consumer, and the files from which it resolves "auto"."""
     add = parser.add_argument_group("consumer").add_argument
-    add("--consumer", type=consumer, metavar="CONSUMER", help=_CONSUMER)
-    add_launch(add)
+    add("--consumer", type=parse_consumer, metavar="CONSUMER", help=_CONSUMER)
+    add_launch_option(add)
     add("--training-args", metavar="FILE", help="training arguments of the consumer, a JSON or YAML file")
     add("--model-config", metavar="FILE", help="config.json of the model, for its hidden size")
 
 
-def add_settings(parser: Container) -> None:
+def add_settings_options(parser: Container) -> None:
     """Add the options that choose the settings file."""
     add = parser.add_argument_group("settings").add_argument
     add("--config", metavar="FILE", help="use this settings file instead of discovered ones")
@@ -124,29 +124,29 @@ def add_settings(parser: Container) -> None:
 
 def add_check_options(parser: Container) -> None:
     """Add the options that say what is checked, and for which target and job."""
-    _add_paths(parser)
+    _add_path_options(parser)
     add = parser.add_argument_group("target and job").add_argument
     add("--target", metavar="RELEASE", help="release, range such as '>=0.14,<0.19.8', or `installed`")
-    add("--world-size", type=world_size, metavar="N", help=_WORLD_SIZE)
-    add("--consumer", type=consumer, metavar="CONSUMER", help=_CONSUMER)
-    add_launch(add)
+    add("--world-size", type=parse_world_size, metavar="N", help=_WORLD_SIZE)
+    add("--consumer", type=parse_consumer, metavar="CONSUMER", help=_CONSUMER)
+    add_launch_option(add)
     add("--training-args", metavar="FILE", help="training arguments of the consumer, a JSON or YAML file")
     model = "model: path of its config.json or directory, or a name (default: from the launch file)"
     add("--model", metavar="MODEL", help=model)
-    add("--host-memory", type=amount, metavar="SIZE", help="memory of a node, such as 1TiB")
+    add("--host-memory", type=parse_byte_size, metavar="SIZE", help="memory of a node, such as 1TiB")
     gpus = "GPUs per node (default: 8, or the world size if that is less)"
-    add("--gpus-per-node", type=world_size, metavar="N", help=gpus)
-    _add_rules(parser)
+    add("--gpus-per-node", type=parse_world_size, metavar="N", help=gpus)
+    _add_rule_options(parser)
 
 
-def _add_paths(parser: Container) -> None:
+def _add_path_options(parser: Container) -> None:
     parser.add_argument(
         "paths", nargs="*", metavar="PATH", help="files, directories, or `-` for stdin (default: .)"
     )
     add = parser.add_argument_group(
         "file selection", "PATTERNS: comma-separated glob patterns of files and directories"
     ).add_argument
-    _lists(
+    _add_list_options(
         add,
         "PATTERNS",
         ("--exclude", "patterns to exclude; replaces `exclude` from the settings"),
@@ -157,17 +157,17 @@ def _add_paths(parser: Container) -> None:
     add("--stdin-filename", metavar="NAME", help="file name to use for the text on stdin")
 
 
-def _add_rules(parser: Container) -> None:
+def _add_rule_options(parser: Container) -> None:
     rules = "RULES: comma-separated codes, code prefixes, names, or ALL"
     add = parser.add_argument_group("rule selection", rules).add_argument
-    _lists(
+    _add_list_options(
         add,
         "RULES",
         ("--select", "rules to enable; all others are disabled"),
         ("--ignore", "rules to disable"),
         ("--extend-select", "rules to enable in addition to the settings"),
     )
-    _lists(
+    _add_list_options(
         add,
         "PATTERN:RULES",
         ("--per-file-ignores", "rules to disable in matching files; replaces the settings"),
@@ -177,13 +177,13 @@ def _add_rules(parser: Container) -> None:
     add("--min-severity", choices=MIN_SEVERITY, help="lowest severity to report (default: info)")
 
 
-def _lists(add: Callable[..., argparse.Action], metavar: str, *options: tuple[str, str]) -> None:
+def _add_list_options(add: Callable[..., argparse.Action], metavar: str, *options: tuple[str, str]) -> None:
     """Add options that take comma-separated lists and may be repeated."""
     for option, description in options:
-        add(option, type=comma_list, action="extend", metavar=metavar, help=description)
+        add(option, type=split_comma_list, action="extend", metavar=metavar, help=description)
 
 
-def add_verbosity(parser: Container, quiet: str) -> None:
+def add_verbosity_options(parser: Container, quiet: str) -> None:
     """Add `--quiet` and `--verbose`; `quiet` is the help of the former."""
     parser.add_argument("-q", "--quiet", action="store_true", help=quiet)
     verbose = "also print the settings file in use, and hidden directories that are skipped"
@@ -207,7 +207,7 @@ def add_fix_options(parser: Container, *, option: bool = False) -> None:
     if option:
         add("--show-fixes", action="store_true", help="list the applied fixes by file and rule")
     add("--exit-non-zero-on-fix", action="store_true", help="exit with 1 if any file was fixed")
-    _lists(
+    _add_list_options(
         add,
         "RULES",
         ("--fixable", "rules whose problems may be fixed"),
@@ -218,7 +218,7 @@ def add_fix_options(parser: Container, *, option: bool = False) -> None:
 def check_stdin_filename(args: argparse.Namespace) -> None:
     """Reject `--stdin-filename` if stdin is not read."""
     if args.stdin_filename and "-" not in args.paths:
-        fail("--stdin-filename requires `-` as PATH")
+        fail_with_usage_error("--stdin-filename requires `-` as PATH")
 
 
 # Sizes and counts on the command line.
@@ -227,7 +227,7 @@ LIMIT = 10**18
 """Upper bound of every number on the command line."""
 
 
-def amount(text: str) -> int:
+def parse_byte_size(text: str) -> int:
     """Parse a size in bytes: `80GiB`, `512MiB`, `1.5TB`."""
     from dsconfig.core import gpu_memory
 
@@ -237,25 +237,25 @@ def amount(text: str) -> int:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def gpu(text: str) -> Gpu:
+def parse_gpu_memory(text: str) -> GpuMemory:
     """Parse the memory of a GPU: a size, the name of a card, or the size under which cards are sold."""
     from dsconfig.core import gpu_memory
 
     try:
-        return gpu_memory.parse_gpu(text)
+        return gpu_memory.parse_gpu_memory(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def parameter_count(text: str) -> int:
+def parse_parameter_count(text: str) -> int:
     """Parse a number of parameters: `7B`, `350M`, `7e9`."""
     match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)([kmbt])", text.strip().lower())
     if match is None:
-        return count(text)
-    return count(str(int(float(match[1]) * 1000 ** (1 + "kmbt".index(match[2])))))
+        return parse_positive_count(text)
+    return parse_positive_count(str(int(float(match[1]) * 1000 ** (1 + "kmbt".index(match[2])))))
 
 
-def count(text: str) -> int:
+def parse_positive_count(text: str) -> int:
     """Parse a whole number above 0, which may be written as 7e9."""
     try:
         value = float(text)
@@ -270,7 +270,7 @@ def count(text: str) -> int:
     return int(value)
 
 
-def factor(text: str) -> float:
+def parse_factor(text: str) -> float:
     """Parse a number of at least 1."""
     try:
         value = float(text)
@@ -304,7 +304,7 @@ _NUMBER = r"-\.?\d"
 _WORLD_SIZE = "number of ranks (default: from the launch file, else unknown)"
 
 
-class HelpFormatter(argparse.HelpFormatter):
+class WideHelpFormatter(argparse.HelpFormatter):
     """Help as wide as the terminal. argparse finds the width through shutil, which imports compression modules."""
 
     def __init__(self, prog: str, **options: Any) -> None:
@@ -317,14 +317,14 @@ class HelpFormatter(argparse.HelpFormatter):
         from textwrap import fill
 
         lines = text.splitlines()
-        indents = [indent + " " * _entry_indent(line) for line in lines]
+        indents = [indent + " " * _help_entry_indent(line) for line in lines]
         return "\n".join(
             fill(line, width, initial_indent=indent, subsequent_indent=subsequent, break_on_hyphens=False)
             for line, subsequent in zip(lines, indents, strict=True)
         )
 
 
-def _entry_indent(line: str) -> int:
+def _help_entry_indent(line: str) -> int:
     """Column at which the text of an entry begins: `  0  clean` → 5."""
     match = re.match(r" +\S+ {2,}| *", line)
     return match.end() if match else 0
@@ -334,7 +334,7 @@ class CommandParser(argparse.ArgumentParser):
     """Parser of `dsconfig` or one of its commands."""
 
     def __init__(self, prog: str, **options: Any) -> None:
-        super().__init__(prog=prog, formatter_class=HelpFormatter, allow_abbrev=False, **options)
+        super().__init__(prog=prog, formatter_class=WideHelpFormatter, allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
         """Report a usage error in one line, without the usage text."""
@@ -343,9 +343,9 @@ class CommandParser(argparse.ArgumentParser):
             example = EXAMPLES.get(self.prog)
             verb = "are" if ", " in missing else "is"
             message = f"{missing} {verb} missing" + (f", for example `{example}`" if example else "")
-        fail(f"{message} (see `{self.prog} --help`)")
+        fail_with_usage_error(f"{message} (see `{self.prog} --help`)")
 
-    def add_version(self) -> None:
+    def add_version_option(self) -> None:
         """Add `--version`."""
         from dsconfig.core.version import __version__
 
@@ -353,14 +353,14 @@ class CommandParser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
         """Reject unknown options here, where the command is known; argparse would do so at the root."""
-        if args is not None and (name := self._unknown_option(args)) is not None:
+        if args is not None and (name := self._first_unknown_option(args)) is not None:
             self._reject_option(name)
         parsed, extras = super().parse_known_args(args, namespace)
         if extras:
             self.error(f"unexpected argument `{extras[0]}`")
         return parsed, extras
 
-    def _unknown_option(self, args: Sequence[str]) -> str | None:
+    def _first_unknown_option(self, args: Sequence[str]) -> str | None:
         """First unknown option; what follows a command or a script is parsed elsewhere."""
         actions = self._option_string_actions
         ends = not {each.nargs for each in self._actions}.isdisjoint((argparse.PARSER, argparse.REMAINDER))
@@ -382,9 +382,9 @@ class CommandParser(argparse.ArgumentParser):
         return None
 
     def _reject_option(self, name: str) -> NoReturn:
-        from dsconfig.core.wording import closest
+        from dsconfig.core.wording import closest_words
 
-        close = closest(name, [option for option in self._option_string_actions if option[:2] == "--"])
+        close = closest_words(name, [option for option in self._option_string_actions if option[:2] == "--"])
         hint = f": did you mean `{close[0]}`?" if close else ""
         if not close and self._subparsers is not None:
             hint = ": options of a command come after its name"
@@ -393,14 +393,16 @@ class CommandParser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Suggest the closest choice, or list all of them."""
         if action.choices is not None and value not in action.choices:
-            raise argparse.ArgumentError(action, f"`{value}` is {_suggestion(str(value), action.choices)}")
+            raise argparse.ArgumentError(
+                action, f"`{value}` is {_suggest_choice(str(value), action.choices)}"
+            )
 
 
-def _suggestion(word: str, choices: Iterable[str]) -> str:
-    from dsconfig.core.wording import closest
+def _suggest_choice(word: str, choices: Iterable[str]) -> str:
+    from dsconfig.core.wording import closest_words
 
     words = [str(each) for each in choices]
-    close = closest(word, words)
+    close = closest_words(word, words)
     return "unknown: " + (f"did you mean `{close[0]}`?" if close else f"expected one of {', '.join(words)}")
 
 
@@ -416,15 +418,15 @@ def set_exit_codes(parser: argparse.ArgumentParser, codes: Mapping[int, str], fo
     parser.epilog = "\n".join(["exit codes:", *lines, *(["", *footer.splitlines()] if footer else [])])
 
 
-def unknown_command(command: str | None, commands: Iterable[str]) -> NoReturn:
+def fail_for_unknown_command(command: str | None, commands: Iterable[str]) -> NoReturn:
     """End the run because there is no command, or an unknown one."""
     names = ", ".join(commands)
     if command is None:
-        fail(f"no command given: expected one of {names} (see `dsconfig --help`)")
+        fail_with_usage_error(f"no command given: expected one of {names} (see `dsconfig --help`)")
     if os.path.exists(command):
-        fail(f"`{command}` is not a command: did you mean `dsconfig check {command}`?")
-    from dsconfig.core.wording import closest
+        fail_with_usage_error(f"`{command}` is not a command: did you mean `dsconfig check {command}`?")
+    from dsconfig.core.wording import closest_words
 
-    close = closest(command, commands)
+    close = closest_words(command, commands)
     hint = f"did you mean `{close[0]}`?" if close else f"expected one of {names}"
-    fail(f"`{command}` is not a command: {hint}")
+    fail_with_usage_error(f"`{command}` is not a command: {hint}")

@@ -9,24 +9,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from time import monotonic
 
 from dsconfig.check.build_job import why_not_config
-from dsconfig.check.check import apply_options, check
-from dsconfig.check.discover import stands_for_config
-from dsconfig.check.effective_settings import Options
+from dsconfig.check.check import apply_options_to_report, check
+from dsconfig.check.discover import has_config_name
+from dsconfig.check.effective_settings import EffectiveOptions
 from dsconfig.check.report import Report
-from dsconfig.cli.command_inputs import read_stdin, reason
+from dsconfig.cli.command_inputs import os_error_reason, read_stdin
 from dsconfig.cli.errors import UsageError, print_error, print_internal_error, print_note
 from dsconfig.core.diagnostic import SEVERITIES
 from dsconfig.core.file_access import register_named_paths
-from dsconfig.core.releases import Target
+from dsconfig.core.releases import ReleaseTarget
 from dsconfig.document import Document
-from dsconfig.job.detect_consumer import Reader, named_consumer
+from dsconfig.job.detect_consumer import ConsumerEvidence, consumer_named_by_user
 from dsconfig.launch.locate_jobs import locate_jobs
-from dsconfig.launch.read_passed_config import read_config as read_file
+from dsconfig.launch.read_passed_config import read_config_at_path as read_file
 from dsconfig.render.terminal_style import TerminalStyle, columns, printable
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
-    from dsconfig.cli.fix_files import Fixer
+    from dsconfig.cli.fix_files import FileFixer
     from dsconfig.job.job import Job
     from dsconfig.launch.located_config import LocatedConfig
 
@@ -34,13 +34,15 @@ if TYPE_CHECKING:
 # Checking.
 
 
-class Checker:
+class FileChecker:
     """Check each file, and fix it if there is a fixer; an unreadable file does not stop the others."""
 
-    def __init__(self, options: Options, fixer: Fixer | None = None, *, quiet: bool = False) -> None:
+    def __init__(
+        self, options: EffectiveOptions, fixer: FileFixer | None = None, *, quiet: bool = False
+    ) -> None:
         self.options, self.fixer = options, fixer
-        self.progress = Progress(quiet=quiet)
-        self.tally = Tally(options)
+        self.progress = ProgressLine(quiet=quiet)
+        self.tally = DiagnosticTotals(options)
         self.named_by: Mapping[str, Sequence[str]] = {}
         """Launch files among the checked files, by the absolute paths of the configs that they name."""
         self.failed = False
@@ -51,9 +53,9 @@ class Checker:
         self.unread: list[Report] = []
         """Report for each path that could not be read, with the reason."""
 
-    def gather(self, paths: Sequence[str]) -> list[str]:
+    def gather_files(self, paths: Sequence[str]) -> list[str]:
         """Files to check, each once, in the given order; a directory stands for the configs in it."""
-        from dsconfig.check.discover import linked_configs
+        from dsconfig.check.discover import linked_configs_by_path
 
         files: dict[str, str] = {}
         # A pre-commit hook passes every committed file, so these paths do not count as requested by the user.
@@ -61,82 +63,88 @@ class Checker:
             each for each in paths if not self.options.overrides.force_exclude or os.path.isdir(each)
         )
         if self.options.overrides.verbose:
-            print_note(f"settings: {self.options.settings.where}")
+            print_note(f"settings: {self.options.settings.shown_path}")
         for path in paths:
-            names = self._configs_in(path) if os.path.isdir(path) else self._select(path)
+            names = (
+                self._find_configs_in_folder(path) if os.path.isdir(path) else self._select_named_file(path)
+            )
             for name in names:
                 if name == "-" or os.path.lexists(name):
                     key = "-" if name == "-" else os.path.realpath(name)
                     if key not in files or os.path.islink(files[key]):
                         files[key] = name  # a link and its target are one file
                 else:
-                    self._report_unreadable(name, "no such file or directory")
+                    self._report_unreadable_file(name, "no such file or directory")
         # Configs that a launch file names are checked together with it.
-        self.named_by = linked_configs(files.values())
+        self.named_by = linked_configs_by_path(files.values())
         return [name for name in files.values() if os.path.realpath(name) not in self.named_by]
 
-    def _configs_in(self, folder: str) -> list[str]:
+    def _find_configs_in_folder(self, folder: str) -> list[str]:
         from dsconfig.check.discover import find_configs
 
         requested = self.options.overrides
         try:
             os.scandir(folder).close()
         except OSError as error:
-            self._report_unreadable(folder, reason(error))
+            self._report_unreadable_file(folder, os_error_reason(error))
             return []
         hidden: list[str] = []
-        paths = find_configs(folder, self._excludes, print_note, hidden.append, launches=self.finds_jobs)
-        names = [name for name in paths if not self.options.of(name).excludes(name)]
-        self.progress.clear()
+        paths = find_configs(folder, self._is_excluded, print_note, hidden.append, launches=self.finds_jobs)
+        names = [name for name in paths if not self.options.options_of_file(name).is_path_excluded(name)]
+        self.progress.clear_line()
         for each in hidden if requested.verbose else ():
             print_note(f"skipped the hidden directory {each}")
         if not names and not requested.force_exclude:
-            self._report_unreadable(folder, "no DeepSpeed configs found in this directory")
+            self._report_unreadable_file(folder, "no DeepSpeed configs found in this directory")
         return names
 
-    def _excludes(self, path: str) -> bool:
+    def _is_excluded(self, path: str) -> bool:
         """Whether the settings exclude a file or folder; called for each that the search for configs meets."""
-        self.progress.show(f"Searching for configs: {printable(path)}")
-        return self.options.excludes(path)
+        self.progress.show_line(f"Searching for configs: {printable(path)}")
+        return self.options.is_path_excluded(path)
 
-    def _select(self, name: str) -> list[str]:
+    def _select_named_file(self, name: str) -> list[str]:
         """The named file, unless `--force-exclude` is given and the file is excluded or not a config."""
-        from dsconfig.check.discover import is_config, is_skipped
+        from dsconfig.check.discover import is_config_file, is_skipped_by_discovery
 
         if not self.options.overrides.force_exclude or name == "-" or not os.path.lexists(name):
             self.named.add(name)
             return [name]
-        if is_skipped(name) or self.options.of(name).excludes(name) or not is_config(name):
+        if (
+            is_skipped_by_discovery(name)
+            or self.options.options_of_file(name).is_path_excluded(name)
+            or not is_config_file(name)
+        ):
             return []
         return [name]
 
-    def reports(self, names: Sequence[str]) -> Iterator[Report]:
+    def report_on_files(self, names: Sequence[str]) -> Iterator[Report]:
         """Reports on the files, including those that could not be read."""
         yield from self.unread
-        for name in self.progress.over(names):
-            for document in self.documents(name):
-                yield from self.attempt(name, document)
+        for name in self.progress.track_names(names):
+            for document in self.documents_in_file(name):
+                yield from self.try_to_check(name, document)
 
-    def listed(self, names: Sequence[str]) -> Iterator[str]:
+    def list_files(self, names: Sequence[str]) -> Iterator[str]:
         """A line for each file to check with its consumer; configs follow the launch files that name them."""
-        from dsconfig.check.check import check_jobs, job_of
+        from dsconfig.check.check import check_jobs, job_with_options
 
         launches = {launch for several in self.named_by.values() for launch in several}
         listed: set[str] = set()
         for name in names:
             try:
-                document = self._read(name)
+                document = self._read_document(name)
                 if why := why_not_config(document):
                     yield f"{name}: {why}"
                     continue
-                yield f"{name}: {job_of(document, self.options).reader}"
+                yield f"{name}: {job_with_options(document, self.options).reader}"
                 children = (
                     [child for report in check_jobs(document, self.options) for child in report.children]
                     if name in launches
                     else []
                 )
             except OSError as error:
-                yield f"{name}: {reason(error)}"
+                yield f"{name}: {os_error_reason(error)}"
                 continue
             for child in children:
                 children += child.children
@@ -144,36 +152,36 @@ class Checker:
                     yield f"{child.name}: {child.reader}"
                 listed.add(child.name)
 
-    def _read(self, name: str) -> Document:
+    def _read_document(self, name: str) -> Document:
         return read_stdin(self.options.stdin_name) if name == "-" else read_file(name)
 
-    def documents(self, name: str) -> Iterator[Document | None]:
+    def documents_in_file(self, name: str) -> Iterator[Document | None]:
         """Yield the configs in a file, several for a Python source; None if the file cannot be read.
 
         With a fixer, each config comes from the text after the fixes of the configs before it.
         """
         try:
-            documents = [self._read(name)]
+            documents = [self._read_document(name)]
             if documents[0].is_in_program:
-                from dsconfig.launch.python.config_dicts import siblings_of
+                from dsconfig.launch.python.config_dicts import sibling_documents
 
-                documents = siblings_of(documents[0])
+                documents = sibling_documents(documents[0])
         except OSError as error:
-            self._report_unreadable(name, reason(error))
+            self._report_unreadable_file(name, os_error_reason(error))
             yield None
             return
         except Exception as error:  # a bug in a reader must not stop the other files
             print_internal_error(error, name)
-            self._fail(name, "internal error")
+            self._record_failed_file(name, "internal error")
             yield None
             return
         for number, document in enumerate(documents):
             self.is_counted = number > 0
-            yield document if self.fixer is None else self.fixer.latest(document, number)
+            yield document if self.fixer is None else self.fixer.latest_config(document, number)
         if self.fixer is not None:
-            self.fixer.finish(name)
+            self.fixer.write_python_source(name)
 
-    def attempt(self, name: str, document: Document | None) -> list[Report]:
+    def try_to_check(self, name: str, document: Document | None) -> list[Report]:
         """Return the reports on a config and the files that it names, or the report of why it cannot be read."""
         if document is None:
             return self.unread[-1:]
@@ -183,72 +191,72 @@ class Checker:
                 reports = []
                 # Here, not in a method: its frame would be on the stack of every rule.
                 for located in locate_jobs(document):
-                    job = self.options.of(document.name).job(located)
-                    reports.append(self._completed(check(located, job), located, job))
+                    job = self.options.options_of_file(document.name).job_with_options(located)
+                    reports.append(self._complete_report(check(located, job), located, job))
             else:
-                reports = [self.fixer.fix(name, document)]
+                reports = [self.fixer.fix_file(name, document)]
         except OSError as error:
             if error.filename is None:  # stdout cannot be written
                 raise
-            self._report_unreadable(name, reason(error))
+            self._report_unreadable_file(name, os_error_reason(error))
         except UsageError as error:
             print_error(str(error))
-            self._fail(name, str(error))
+            self._record_failed_file(name, str(error))
         except Exception as error:  # a bug in a rule must not stop the other files
             print_internal_error(error, name)
-            self._fail(name, "internal error")
+            self._record_failed_file(name, "internal error")
         else:
             result: list[Report] = []
             for report in reports:
                 kept = report
-                if report.why_not_config and (name in self.named or stands_for_config(report.document)):
+                if report.why_not_config and (name in self.named or has_config_name(report.document)):
                     print_error(f"{report.name}: {report.why_not_config}")
                     self.failed = True
                     kept = report.copy_with(notes=())
-                result += self.tally.counted(kept, again=self.is_counted)
+                result += self.tally.count_reports(kept, again=self.is_counted)
                 self.is_counted = True
             return [*result, *self.unread[unread_before:]]
         return self.unread[unread_before:]
 
-    def _completed(self, report: Report, located: LocatedConfig, job: Job) -> Report:
+    def _complete_report(self, report: Report, located: LocatedConfig, job: Job) -> Report:
         """The report with the options applied, fixes verified, and a line on the job that was followed."""
-        report = _with_verified_fixes(apply_options(report, self.options))
+        report = _with_verified_fixes(apply_options_to_report(report, self.options))
         if located.job is None:
             return report
         from dsconfig.resolve.job_summary import with_summary
 
         return with_summary(report, located, job)
 
-    def _report_unreadable(self, name: str, why: str) -> None:
+    def _report_unreadable_file(self, name: str, why: str) -> None:
         print_error(f"{name}: {why}")
-        self._fail(name, why)
+        self._record_failed_file(name, why)
 
-    def _fail(self, name: str, why: str) -> None:
+    def _record_failed_file(self, name: str, why: str) -> None:
         self.failed = True
         shown = self.options.stdin_name if name == "-" else name
-        reader = self.options.reader or named_consumer("deepspeed")
+        reader = self.options.reader or consumer_named_by_user("deepspeed")
         self.unread.append(Report(shown, self.options.target, reader, None, (), read_error=why))
 
 
 def _with_verified_fixes(report: Report) -> Report:
-    """Verify the fixes of a report; `fix.verify` is imported only for reports that have fixes."""
+    """Verify the fixes of a report; `fix.verify_fixes` is imported only for reports that have fixes."""
     if not report.has_fixes:
         return report
-    from dsconfig.fix.verify_fixes import with_verified_fixes
+    from dsconfig.fix.verify_fixes import verify_fixes_of_reports
 
-    return with_verified_fixes(report)
+    return verify_fixes_of_reports(report)
 
 
 # Totals.
 
 
-class Tally:
+class DiagnosticTotals:
     """Totals over the reports of a run, and their notes."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: EffectiveOptions) -> None:
         self.options = options
         self.targets: Counter[str] = Counter()
-        self.readers: Counter[Reader] = Counter()
+        self.readers: Counter[ConsumerEvidence] = Counter()
         self.failed = False
         """Whether a diagnostic reaches `--fail-on` for its file."""
         self.shows_jobs = False
@@ -265,13 +273,13 @@ class Tally:
         """Diagnostics already reported on configs that launch files name, by path."""
 
     @property
-    def paths(self) -> Iterable[str]:
+    def linked_file_paths(self) -> Iterable[str]:
         """Files that were checked because others name them."""
         return self._reported
 
-    def counted(self, report: Report, *, again: bool = False) -> Iterator[Report]:
+    def count_reports(self, report: Report, *, again: bool = False) -> Iterator[Report]:
         """The report and those on the files that it names, counted; diagnostics reported before are left out."""
-        self._count(report, again=again)
+        self._count_report(report, again=again)
         yield report
         for child in report.children:
             path = os.path.realpath(child.name)
@@ -279,9 +287,9 @@ class Tally:
             new = tuple(each for each in child if (each.code, each.dotted, each.message) not in reported)
             reported |= {(each.code, each.dotted, each.message) for each in new}
             if new or not again:
-                yield from self.counted(child.copy_with(diagnostics=new), again=again)
+                yield from self.count_reports(child.copy_with(diagnostics=new), again=again)
 
-    def _count(self, report: Report, *, again: bool) -> None:
+    def _count_report(self, report: Report, *, again: bool) -> None:
         """Count the diagnostics of a report, and its file unless it was counted before."""
         notes = report.shown_notes if self.shows_jobs else report.notes
         if report.why_not_config:
@@ -290,11 +298,11 @@ class Tally:
         if report.target.note:
             notes = (report.target.note, *notes)
         self.notes.extend(each for each in notes if each not in self.notes)
-        options = self.options.of(report.name)
+        options = self.options.options_of_file(report.name)
         if not again:
             self._count_file(report, options)
         self.failed |= any(
-            _reaches(diagnostic.severity, options.fail_on) for diagnostic in report.diagnostics
+            _reaches_threshold(diagnostic.severity, options.fail_on) for diagnostic in report.diagnostics
         )
         for diagnostic in report.diagnostics:
             self.by_severity[diagnostic.severity] += 1
@@ -303,21 +311,21 @@ class Tally:
                 diagnostic.fix is not None and diagnostic.fix.safe
             )
 
-    def _count_file(self, report: Report, options: Options) -> None:
+    def _count_file(self, report: Report, options: EffectiveOptions) -> None:
         """Count what is independent of the job that loads the file."""
-        self.targets[self._against(report.target, options)] += 1
+        self.targets[self._describe_target(report.target, options)] += 1
         self.readers[report.reader] += 1
         self.suppressed += len(report.suppressed)
         if report.world_sizes:
             self.sizes[report.name] = report.world_sizes
 
     @staticmethod
-    def _against(target: Target, options: Options) -> str:
+    def _describe_target(target: ReleaseTarget, options: EffectiveOptions) -> str:
         from dsconfig.render.summary import against
 
-        return against(target, options.settings.where if options.settings.path else None)
+        return against(target, options.settings.shown_path if options.settings.path else None)
 
-    def closing(self, style: TerminalStyle) -> str:
+    def closing_lines(self, style: TerminalStyle) -> str:
         """The notes and the summary line."""
         from dsconfig.render.summary import note, summary, working_sizes
 
@@ -326,7 +334,7 @@ class Tally:
         notes = dict.fromkeys((*self.notes, *working_sizes(self.sizes, every=self.options.overrides.verbose)))
         return "".join(note(text, style) for text in notes) + last
 
-    def overview(self, style: TerminalStyle, *, fixing: bool, listed: bool = False) -> str:
+    def overview_by_rule(self, style: TerminalStyle, *, fixing: bool, listed: bool = False) -> str:
         """The number of diagnostics by rule and where to start, for a long report; empty for a short one."""
         from dsconfig.render.summary import overview
 
@@ -335,7 +343,7 @@ class Tally:
         return overview(self.by_rule, fixable, errors, style, listed=listed)
 
 
-def _reaches(severity: str, threshold: str) -> bool:
+def _reaches_threshold(severity: str, threshold: str) -> bool:
     """Whether a severity is at or above the threshold; nothing reaches `never`."""
     worst_first: tuple[str, ...] = SEVERITIES
     return threshold != "never" and worst_first.index(severity) <= worst_first.index(threshold)
@@ -349,7 +357,7 @@ _INTERVAL = 0.1
 """Seconds between two updates of the line."""
 
 
-class Progress:
+class ProgressLine:
     """A line on stderr that says how far a run is, if that is a terminal and the run takes a while."""
 
     def __init__(self, *, quiet: bool = False) -> None:
@@ -357,7 +365,7 @@ class Progress:
         self._next = monotonic() + _PATIENCE
         self._line = ""
 
-    def show(self, line: str) -> None:
+    def show_line(self, line: str) -> None:
         """Replace the line. The cursor stays at its start, so that a message about a file overwrites it."""
         if self._shows and (now := monotonic()) >= self._next:
             self._next = now + _INTERVAL
@@ -370,20 +378,20 @@ class Progress:
             )
             self._line = line
 
-    def clear(self) -> None:
+    def clear_line(self) -> None:
         """Remove the line."""
         if self._line:
             print(" " * min(len(self._line), columns(sys.stderr) - 1), end="\r", file=sys.stderr, flush=True)
             self._line = ""
 
-    def over(self, names: Sequence[str]) -> Iterator[str]:
+    def track_names(self, names: Sequence[str]) -> Iterator[str]:
         """Yield the names, and show how many of them are checked."""
         from dsconfig.render.summary import count
 
         total = count(len(names), "file")
         try:
             for number, name in enumerate(names):
-                self.show(f"Checking {total}: {100 * number // len(names)}%")
+                self.show_line(f"Checking {total}: {100 * number // len(names)}%")
                 yield name
         finally:
-            self.clear()
+            self.clear_line()

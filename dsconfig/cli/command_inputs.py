@@ -11,23 +11,23 @@ from contextlib import suppress
 
 from dsconfig.check.build_job import build_job, why_not_config
 from dsconfig.check.effective_settings import (
-    Options,
-    Overrides,
+    CommandLineOverrides,
+    EffectiveOptions,
     SettingsFinder,
-    explicit_reader,
+    explicit_consumer,
     explicit_target,
+    job_facts_by_layer,
     job_layers,
-    model_and_host_layers,
     working_directory_options,
 )
-from dsconfig.cli.errors import fail, print_note
-from dsconfig.core.file_access import OUTSIDE, links_out
-from dsconfig.core.releases import Target, UnknownReleaseError
+from dsconfig.cli.errors import fail_with_usage_error, print_note
+from dsconfig.core.file_access import OUTSIDE, is_link_out_of_repository
+from dsconfig.core.releases import ReleaseTarget, UnknownReleaseError
 from dsconfig.document import Document
-from dsconfig.job.consumers.consumer_versions import split_spec
+from dsconfig.job.consumers.consumer_versions import split_consumer_spec
 from dsconfig.job.job import Job
-from dsconfig.job.settings_file import Settings, SettingsFileError, read_settings
-from dsconfig.launch.located_config import LocatedConfig, locate
+from dsconfig.job.settings_file import SettingsFile, SettingsFileError, read_settings
+from dsconfig.launch.located_config import LocatedConfig, locate_config
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 # Reading a config and the files it needs, and writing a result.
 
 
-def read(name: str) -> Document:
+def read_config_document(name: str) -> Document:
     """Read the config; the run ends if it cannot be read."""
-    from dsconfig.launch.read_passed_config import read_config
+    from dsconfig.launch.read_passed_config import read_config_at_path
 
     try:
-        document = read_stdin("<stdin>") if name == "-" else read_config(name)
+        document = read_stdin("<stdin>") if name == "-" else read_config_at_path(name)
     except OSError as error:
-        fail(f"{name}: {reason(error)}")
+        fail_with_usage_error(f"{name}: {os_error_reason(error)}")
     if document.is_in_program:
         _require_single_config(document)
     return document
@@ -54,13 +54,13 @@ def read(name: str) -> Document:
 
 def _require_single_config(document: Document) -> None:
     """End the run for a Python source with several configs."""
-    from dsconfig.launch.python.config_dicts import siblings_of
+    from dsconfig.launch.python.config_dicts import sibling_documents
 
-    configs = siblings_of(document)
+    configs = sibling_documents(document)
     if len(configs) > 1:
         lines = [str(each.position(each.root.span.start).line) for each in configs if each.root]
         shown = f"{', '.join(lines[:-1])} and {lines[-1]}"
-        fail(
+        fail_with_usage_error(
             f"{document.name} contains {len(configs)} configs, in lines {shown}, but this command needs one:"
             " copy the one you want to a JSON file, or run `dsconfig check`, which accepts several"
         )
@@ -70,14 +70,14 @@ def require_known_values(document: Document) -> None:
     """End the run for a config in a Python source with values that are only known at run time."""
     if not document.is_in_program:
         return
-    from dsconfig.launch.python.config_dicts import unknown_in
+    from dsconfig.launch.python.config_dicts import paths_unknown_before_run
 
-    unknown = sorted(".".join(map(str, path)) for path in unknown_in(document))
+    unknown = sorted(".".join(map(str, path)) for path in paths_unknown_before_run(document))
     if unknown:
         more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
         keys = ", ".join(f"`{each}`" for each in unknown[:3])
         verb = "is" if len(unknown) == 1 else "are"
-        fail(
+        fail_with_usage_error(
             f"{document.name}: {keys}{more} {verb} only known at run time, but this command needs all values:"
             " copy the config to a JSON file, or run `dsconfig check`, which skips them"
         )
@@ -102,7 +102,7 @@ def read_stdin(name: str) -> Document:
     return read_bytes(data, name, "yaml" if name.lower().endswith((".yaml", ".yml")) else "json")
 
 
-def read_mapping(name: str | None) -> JsonObject | None:
+def read_mapping_file(name: str | None) -> JsonObject | None:
     """Read the JSON or YAML object in a file; None without a file."""
     from dsconfig.document.reader import read_mapping_file
 
@@ -111,30 +111,30 @@ def read_mapping(name: str | None) -> JsonObject | None:
     try:
         return read_mapping_file(name)
     except OSError as error:
-        fail(f"{name}: {reason(error)}")
+        fail_with_usage_error(f"{name}: {os_error_reason(error)}")
     except ValueError as error:
-        fail(str(error))
+        fail_with_usage_error(str(error))
 
 
-def write(name: str, data: bytes) -> None:
+def write_output_file(name: str, data: bytes) -> None:
     """Write a file atomically; the run ends if it cannot be written."""
     from dsconfig.document import atomic_write
 
     forbid_link(name)
     try:
-        if is_stdout(name):  # replacing the file would lose the rest of the output
-            _forbid_ci_commands(data)
+        if is_stdout_target(name):  # replacing the file would lose the rest of the output
+            _reject_ci_commands(data)
             sys.stdout.flush()
             sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()
             return
-        atomic_write.sweep(os.path.dirname(os.path.realpath(name)))
-        atomic_write.write(name, data)
+        atomic_write.remove_stale_drafts(os.path.dirname(os.path.realpath(name)))
+        atomic_write.write_atomically(name, data)
     except OSError as error:
-        fail(f"{name}: {reason(error)}")
+        fail_with_usage_error(f"{name}: {os_error_reason(error)}")
 
 
-def _forbid_ci_commands(data: bytes) -> None:
+def _reject_ci_commands(data: bytes) -> None:
     from dsconfig.cli.output_files import forbid_ci_commands
 
     try:
@@ -144,7 +144,7 @@ def _forbid_ci_commands(data: bytes) -> None:
     forbid_ci_commands(text)
 
 
-def is_stdout(name: str) -> bool:
+def is_stdout_target(name: str) -> bool:
     """Whether a path is the file that stdout is redirected to, such as `/dev/stdout`."""
     try:
         return os.path.samestat(os.stat(name), os.fstat(sys.stdout.fileno()))
@@ -154,28 +154,30 @@ def is_stdout(name: str) -> bool:
 
 def forbid_link(name: str) -> None:
     """Reject a link that leads out of the repository: it could make the command overwrite any file."""
-    if links_out(name):
-        fail(f"{name} is a link to a file that {OUTSIDE}; pass that path to write there")
+    if is_link_out_of_repository(name):
+        fail_with_usage_error(f"{name} is a link to a file that {OUTSIDE}; pass that path to write there")
 
 
 def forbid_overwrite(name: str, *inputs: str | None, advice: str = "choose another name") -> None:
     """Reject an output file that is one of the inputs, under any name."""
     for other in inputs:
-        if other and _is_same(name, other):
-            fail(f"{name} would overwrite the input {'on stdin' if other == '-' else other}: {advice}")
+        if other and _is_same_file(name, other):
+            fail_with_usage_error(
+                f"{name} would overwrite the input {'on stdin' if other == '-' else other}: {advice}"
+            )
 
 
 def forbid_overwriting_sources(
     name: str, document: Document, *others: str | None, advice: str = "choose another name"
 ) -> None:
     """Reject an output file that is the config, a file it names or is named by, or another input."""
-    from dsconfig.launch.located_config import related_files
+    from dsconfig.launch.located_config import files_affecting_diagnostics
 
     with suppress(OSError):  # reported where the file is read
-        forbid_overwrite(name, *related_files(document), *others, advice=advice)
+        forbid_overwrite(name, *files_affecting_diagnostics(document), *others, advice=advice)
 
 
-def _is_same(name: str, other: str) -> bool:
+def _is_same_file(name: str, other: str) -> bool:
     """Whether two paths are one file: by links, or by case on a case-insensitive file system."""
     try:
         status = os.fstat(sys.stdin.fileno()) if other == "-" else os.stat(other)
@@ -200,12 +202,12 @@ def redirect_to_file(name: str, run: Callable[[], tuple[int, set[str]]]) -> int:
     try:
         os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
     except OSError as error:
-        fail(f"{name}: {reason(error)}")
-    write(name, text.getvalue().encode(errors="backslashreplace"))
+        fail_with_usage_error(f"{name}: {os_error_reason(error)}")
+    write_output_file(name, text.getvalue().encode(errors="backslashreplace"))
     return code
 
 
-def reason(error: OSError) -> str:
+def os_error_reason(error: OSError) -> str:
     """Reason of an OS error, without the file name."""
     text = error.strerror or str(error)
     return text[:1].lower() + text[1:]
@@ -214,91 +216,95 @@ def reason(error: OSError) -> str:
 # Options from the arguments.
 
 
-def resolve_options(args: argparse.Namespace) -> Options:
+def options_from_arguments(args: argparse.Namespace) -> EffectiveOptions:
     """Options of a run; the run ends for an unknown release, rule or setting."""
-    requested = _arguments(args)
-    return working_directory_options(requested, _nearest(args, requested))
+    requested = _overrides_from_arguments(args)
+    return working_directory_options(requested, _settings_finder(args, requested))
 
 
-def _arguments(args: argparse.Namespace) -> Overrides:
-    values = {name: getattr(args, name) for name in Overrides._fields if hasattr(args, name)}
+def _overrides_from_arguments(args: argparse.Namespace) -> CommandLineOverrides:
+    values = {name: getattr(args, name) for name in CommandLineOverrides._fields if hasattr(args, name)}
     for name in ("per_file_ignores", "extend_per_file_ignores"):
         if values.get(name) is not None:
-            values[name] = _pairs(values[name], name.replace("_", "-"))
-    return Overrides(fail, print_note, **values)
+            values[name] = _parse_per_file_rules(values[name], name.replace("_", "-"))
+    return CommandLineOverrides(fail_with_usage_error, print_note, **values)
 
 
-def _nearest(args: argparse.Namespace, requested: Overrides) -> SettingsFinder:
+def _settings_finder(args: argparse.Namespace, requested: CommandLineOverrides) -> SettingsFinder:
     """Settings in use: the nearest file, the one of `--config`, or none with `--isolated`."""
     path = getattr(args, "config", None)
     if not getattr(args, "isolated", False):
-        return SettingsFinder(requested, None if path is None else _settings_at(path))
+        return SettingsFinder(requested, None if path is None else _read_settings_file(path))
     if path is not None:
-        fail("--config and --isolated exclude each other")
-    return SettingsFinder(requested, Settings())
+        fail_with_usage_error("--config and --isolated exclude each other")
+    return SettingsFinder(requested, SettingsFile())
 
 
-def _settings_at(path: str) -> Settings:
+def _read_settings_file(path: str) -> SettingsFile:
     if not os.path.exists(path) and "=" in path:
         option = path.partition("=")[0].strip()
-        fail(f"--config {path}: expected a file; pass a single setting as an option: `--{option} ...`")
+        fail_with_usage_error(
+            f"--config {path}: expected a file; pass a single setting as an option: `--{option} ...`"
+        )
     try:
         return read_settings(path)
     except SettingsFileError as error:
-        fail(f"--config: {error}")
+        fail_with_usage_error(f"--config: {error}")
 
 
 def require_config(document: Document) -> None:
     """End the run for a file that is not a DeepSpeed config."""
     if why := why_not_config(document):
-        fail(f"{document.name}: {why}")
+        fail_with_usage_error(f"{document.name}: {why}")
 
 
-def job_from_args(args: argparse.Namespace, document: Document, located: LocatedConfig | None = None) -> Job:
+def job_from_arguments(
+    args: argparse.Namespace, document: Document, located: LocatedConfig | None = None
+) -> Job:
     """Job of a config as the arguments and settings describe it; the run ends for an unknown release."""
     require_config(document)
-    requested = _arguments(args)
-    settings = _nearest(args, requested).settings_of(document.name)
+    requested = _overrides_from_arguments(args)
+    settings = _settings_finder(args, requested).effective_settings_for_file(document.name)
     try:
         target = explicit_target(requested, settings)
     except UnknownReleaseError as error:
-        fail(str(error))
+        fail_with_usage_error(str(error))
     # The command opens the model of `--model` itself.
-    facts = model_and_host_layers(requested._replace(model=None), settings)
+    facts = job_facts_by_layer(requested._replace(model=None), settings)
     requested = requested._replace(
         world_size=args.world_size, training_args=None
     )  # the command resolves "auto" itself
     return build_job(
-        located or locate(document),
-        *job_layers(requested, settings, target, explicit_reader(requested, settings), facts),
+        located or locate_config(document),
+        *job_layers(requested, settings, target, explicit_consumer(requested, settings), facts),
     )
 
 
-def schema_target(args: argparse.Namespace) -> tuple[Target, str | None]:
+def schema_release_and_consumer(args: argparse.Namespace) -> tuple[ReleaseTarget, str | None]:
     """Release and consumer of the schema; without a consumer, the schema holds for all of them."""
     target, settings = _target_and_settings(args)
     if len(target.releases) > 1:
         print_note(f"using {target.releases[-1]}, the newest release of {target.text}")
     elif target.note:
         print_note(target.note)
-    return target, args.consumer or (split_spec(settings.consumer)[0] if settings.consumer else None)
+    return target, args.consumer or (split_consumer_spec(settings.consumer)[0] if settings.consumer else None)
 
 
-def settings_of_folder(args: argparse.Namespace) -> Settings:
+def settings_of_folder(args: argparse.Namespace) -> SettingsFile:
     """Settings of the working directory."""
-    return _nearest(args, _arguments(args)).here
+    return _settings_finder(args, _overrides_from_arguments(args)).here
 
 
-def _target_and_settings(args: argparse.Namespace) -> tuple[Target, Settings]:
-    requested = _arguments(args)
-    settings = _nearest(args, requested).here
+def _target_and_settings(args: argparse.Namespace) -> tuple[ReleaseTarget, SettingsFile]:
+    requested = _overrides_from_arguments(args)
+    settings = _settings_finder(args, requested).here
     try:
         return explicit_target(requested, settings), settings
     except UnknownReleaseError as error:
-        fail(str(error))
+        fail_with_usage_error(str(error))
 
 
-def _pairs(entries: Sequence[str], option: str) -> list[tuple[str, list[str]]]:
+def _parse_per_file_rules(entries: Sequence[str], option: str) -> list[tuple[str, list[str]]]:
     """Parse `a/*.json:DSC101,DSC2,b.json:DSC3`: a word with a colon starts the rules of another pattern."""
     pairs: list[tuple[str, list[str]]] = []
     for entry in entries:
@@ -308,37 +314,44 @@ def _pairs(entries: Sequence[str], option: str) -> list[tuple[str, list[str]]]:
         elif pairs and not colon:
             pairs[-1][1].append(entry)
         else:
-            fail(f"--{option} {entry}: expected PATTERN:RULES, for example 'old/*.json:DSC101,DSC4'")
+            fail_with_usage_error(
+                f"--{option} {entry}: expected PATTERN:RULES, for example 'old/*.json:DSC101,DSC4'"
+            )
     return pairs
 
 
-def as_toml(options: Options) -> str:
+def options_as_toml(options: EffectiveOptions) -> str:
     """Options as TOML that can be pasted into a settings file; comments give the origin."""
     from dsconfig.render.terminal_style import printable
 
     settings, target = options.settings, options.target
     lines = [
-        f"# from {printable(settings.where)}",
-        f"target = {_toml(target.text)}  # {target.origin}: {', '.join(_ends(target))}",
+        f"# from {printable(settings.shown_path)}",
+        f"target = {_toml_value(target.text)}  # {target.origin}: {', '.join(_ends_of_target(target))}",
         f"world-size = {options.world_size}" if options.world_size else "# world-size is unknown",
-        f"consumer = {_toml(options.reader.spec)}" if options.reader else "# consumer is auto-detected",
-        f"fail-on = {_toml(options.fail_on)}",
-        f"min-severity = {_toml(options.min_severity)}",
-        f"ignore = {_toml(sorted(options.rules.disabled))}",
-        f"unfixable = {_toml(sorted(options.rules.unfixable))}",
-        f"exclude = {_toml([pattern for _, patterns in options.excluded for pattern in patterns])}",
+        f"consumer = {_toml_value(options.reader.consumer_spec)}"
+        if options.reader
+        else "# consumer is auto-detected",
+        f"fail-on = {_toml_value(options.fail_on)}",
+        f"min-severity = {_toml_value(options.min_severity)}",
+        f"ignore = {_toml_value(sorted(options.rules.disabled))}",
+        f"unfixable = {_toml_value(sorted(options.rules.unfixable))}",
+        f"exclude = {_toml_value([pattern for _, patterns in options.excluded for pattern in patterns])}",
         "",
         "[per-file-ignores]",
-        *(f"{_toml(pattern)} = {_toml(sorted(codes))}" for _, pattern, codes in options.rules.per_file),
+        *(
+            f"{_toml_value(pattern)} = {_toml_value(sorted(codes))}"
+            for _, pattern, codes in options.rules.per_file
+        ),
     ]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _ends(target: Target) -> tuple[str, ...]:
+def _ends_of_target(target: ReleaseTarget) -> tuple[str, ...]:
     return (target.releases[0], f"... {target.releases[-1]}") if len(target.releases) > 1 else target.releases
 
 
-def _toml(value: object) -> str:
+def _toml_value(value: object) -> str:
     # JSON strings and lists of strings are valid TOML.
     from dsconfig.render.fingerprint import as_json
 

@@ -32,25 +32,25 @@ def run(args: argparse.Namespace) -> int:
     from dsconfig.cli import COMMANDS, build_parser
 
     parser = build_parser(COMMANDS)
-    for action in _actions(parser):
-        _set_completion(action)
+    for action in _all_parser_actions(parser):
+        _set_shtab_completion(action)
     sys.stdout.write(shtab.complete(parser, args.shell))
     return CLEAN
 
 
-def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+def _all_parser_actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
     for action in parser._actions:  # noqa: SLF001  argparse has no public list
         yield action
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
             for each in action.choices.values():
-                yield from _actions(each)
+                yield from _all_parser_actions(each)
 
 
-def _set_completion(action: argparse.Action) -> None:
+def _set_shtab_completion(action: argparse.Action) -> None:
     """Tell shtab the values of an option or argument."""
     import shtab
 
-    from dsconfig.check.rule_selector import catalog
+    from dsconfig.check.rule_selector import rule_names_by_code
     from dsconfig.cli import COMMANDS
     from dsconfig.core.releases import RELEASES
     from dsconfig.job.consumers import CONSUMERS
@@ -62,7 +62,7 @@ def _set_completion(action: argparse.Action) -> None:
     elif metavar in _FOLDERS:
         action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
     elif metavar in ("RULES", "CODE|NAME|KEY"):
-        action.choices = ["ALL", *catalog(), *catalog().values()][metavar != "RULES" :]
+        action.choices = ["ALL", *rule_names_by_code(), *rule_names_by_code().values()][metavar != "RULES" :]
     elif metavar == "RELEASE":
         action.choices = [*reversed(RELEASES), "installed", "latest"]
     elif metavar == "CONSUMER":

@@ -23,15 +23,15 @@ class UsageError(Exception):
 def print_error(message: str) -> None:
     """Print an error on stderr."""
     sys.stdout.flush()  # so that earlier output comes first on a terminal
-    _print_line("error", message)
+    _print_message_line("error", message)
 
 
 def print_note(message: str) -> None:
     """Print a note on stderr."""
-    _print_line("note", message)
+    _print_message_line("note", message)
 
 
-def _print_line(kind: str, message: str) -> None:
+def _print_message_line(kind: str, message: str) -> None:
     from dsconfig.render.terminal_style import printable, style_of, wrapped
 
     print(wrapped(f"dsconfig: {kind}: {printable(message)}", style_of(sys.stderr), 2), file=sys.stderr)
@@ -50,6 +50,6 @@ def print_internal_error(error: Exception, name: str | None = None) -> None:
     print_error(f"internal error{context}: {kind} (please report it with the output of DSCONFIG_DEBUG=1)")
 
 
-def fail(message: str) -> NoReturn:
+def fail_with_usage_error(message: str) -> NoReturn:
     """End the run with a usage error."""
     raise UsageError(message)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.cli.markdown_to_terminal import page
+from dsconfig.cli.markdown_to_terminal import render_markdown
 from dsconfig.core.diagnostic import SITE, rule_url
 from dsconfig.rules.error_messages import ErrorMessageMatch, find
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from dsconfig.check.report import Report
     from dsconfig.core.diagnostic import Diagnostic
     from dsconfig.core.json_types import Json
-    from dsconfig.core.releases import Target
+    from dsconfig.core.releases import ReleaseTarget
     from dsconfig.render.terminal_style import TerminalStyle
 
 
-class Explanation(NamedTuple):
+class ErrorExplanation(NamedTuple):
     """Known messages in a text, most likely first, with details from the text and from a config."""
 
     matches: Sequence[ErrorMessageMatch]
@@ -33,7 +33,7 @@ class Explanation(NamedTuple):
     """Diagnostics on the config from the rules of the first message."""
 
 
-def explain_error(text: str, target: Target, report: Report | None = None) -> Explanation | None:
+def explain_error(text: str, target: ReleaseTarget, report: Report | None = None) -> ErrorExplanation | None:
     """Explain the error in a pasted text; None if no message is known.
 
     `report`: the report on the config that the error is about.
@@ -41,25 +41,31 @@ def explain_error(text: str, target: Target, report: Report | None = None) -> Ex
     matches = find(text)
     if not matches:
         return None
-    keys = [_rejected_key(each, target) for each in _pydantic_errors(text)]
+    keys = [_explain_rejected_key(each, target) for each in _parse_pydantic_errors(text)]
     if report is None:
-        return Explanation(matches, keys)
+        return ErrorExplanation(matches, keys)
     diagnostics = [each for each in report if each.code in matches[0].entry.rules]
-    return Explanation(matches, keys, _applies(matches[0], report, diagnostics), diagnostics)
+    return ErrorExplanation(
+        matches, keys, _describe_match_in_config(matches[0], report, diagnostics), diagnostics
+    )
 
 
-def as_text(explanation: Explanation, style: TerminalStyle) -> str:
+def explanation_as_text(explanation: ErrorExplanation, style: TerminalStyle) -> str:
     """Render the explanation for a terminal."""
     first, *others = explanation.matches
-    return page("\n".join(_markdown(first, others, explanation)), style)
+    return render_markdown("\n".join(_explanation_as_markdown(first, others, explanation)), style)
 
 
-def as_json(explanation: Explanation) -> str:
+def explanation_as_json(explanation: ErrorExplanation) -> str:
     """Render the explanation as JSON, for tools and the site."""
     return json.dumps(
         {
             "matches": [
-                {**each.entry._asdict(), "score": round(each.score, 2), "page": address(each.entry.id)}
+                {
+                    **each.entry._asdict(),
+                    "score": round(each.score, 2),
+                    "page": message_page_url(each.entry.id),
+                }
                 for each in explanation.matches
             ],
             "keys": list(explanation.keys),
@@ -70,13 +76,13 @@ def as_json(explanation: Explanation) -> str:
     )
 
 
-def address(id: str) -> str:
+def message_page_url(id: str) -> str:
     """Return the URL of a message's page on the site."""
     return f"{SITE}messages/{id}/"
 
 
-def _markdown(
-    first: ErrorMessageMatch, others: Sequence[ErrorMessageMatch], explanation: Explanation
+def _explanation_as_markdown(
+    first: ErrorMessageMatch, others: Sequence[ErrorMessageMatch], explanation: ErrorExplanation
 ) -> Iterator[str]:
     from dsconfig.rules import RULES
 
@@ -105,19 +111,23 @@ def _markdown(
     yield f"Source: {entry.source}"
     if entry.guide:
         yield f"Guide: {SITE}guides/{entry.guide}/"
-    yield f"Page: {address(entry.id)}"
+    yield f"Page: {message_page_url(entry.id)}"
     if others:
         yield from ("", "Other messages in the text:" if first.score == 1 else "Also similar:")
-        yield from (f"- {each.entry.text.replace('{}', '...')} ({address(each.entry.id)})" for each in others)
+        yield from (
+            f"- {each.entry.text.replace('{}', '...')} ({message_page_url(each.entry.id)})" for each in others
+        )
 
 
-def _applies(match: ErrorMessageMatch, report: Report, diagnostics: Sequence[Diagnostic]) -> str:
+def _describe_match_in_config(
+    match: ErrorMessageMatch, report: Report, diagnostics: Sequence[Diagnostic]
+) -> str:
     """Describe whether the config causes the message, as far as rules can tell."""
     name, codes = report.name, ", ".join(match.entry.rules)
     if not codes:
         return f"`{name}`: dsconfig has no rule for this error, so the config alone does not show whether it applies."
     if diagnostics:
-        lines = (f"- `{name}{_line(each)}`: {each.code} {each.message}" for each in diagnostics)
+        lines = (f"- `{name}{_diagnostic_line(each)}`: {each.code} {each.message}" for each in diagnostics)
         return "\n".join(["It applies:", *lines])
     unknown = (
         "" if report.world_size else " The number of ranks is unknown: pass `--world-size N` to check more."
@@ -125,7 +135,7 @@ def _applies(match: ErrorMessageMatch, report: Report, diagnostics: Sequence[Dia
     return f"`{name}`: no diagnostics from {codes} with DeepSpeed {report.target.text}.{unknown}"
 
 
-def _line(diagnostic: Diagnostic) -> str:
+def _diagnostic_line(diagnostic: Diagnostic) -> str:
     return f":{diagnostic.location.line}" if diagnostic.location else ""
 
 
@@ -137,7 +147,7 @@ _FIELD = re.compile(r"^(?P<path>[A-Za-z_][\w.]*)\s*\n\s+(?P<reason>\S.*)$", re.M
 _VALUE = re.compile(r"input_value=(?P<value>.*?), input_type=")
 
 
-class PydanticError(NamedTuple):
+class PydanticFieldError(NamedTuple):
     """A config field that a pydantic model of DeepSpeed rejects."""
 
     path: str
@@ -147,20 +157,20 @@ class PydanticError(NamedTuple):
     """Whether the model has no such field."""
 
 
-def _pydantic_errors(text: str) -> Iterator[PydanticError]:
+def _parse_pydantic_errors(text: str) -> Iterator[PydanticFieldError]:
     """Yield the rejected fields in a pydantic error, if its model is a section of the config."""
     head = _HEAD.search(text)
-    section = None if head is None else _sections().get(head["model"])
+    section = None if head is None else _section_paths_by_class().get(head["model"])
     if head is None or section is None:
         return
     for each in _FIELD.finditer(head["body"]):
         value = _VALUE.search(each["reason"])
         path = f"{section}.{each['path']}" if section else each["path"]
         is_extra = "extra" in each["reason"].lower()
-        yield PydanticError(path, _literal(value["value"]) if value else True, is_extra)
+        yield PydanticFieldError(path, _parse_literal(value["value"]) if value else True, is_extra)
 
 
-def _literal(text: str) -> Json:
+def _parse_literal(text: str) -> Json:
     try:
         value: Json = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -169,14 +179,14 @@ def _literal(text: str) -> Json:
 
 
 @cache
-def _sections() -> dict[str, str]:
+def _section_paths_by_class() -> dict[str, str]:
     """Map the names of DeepSpeed's config classes to the dotted path of their section."""
-    from dsconfig.model.key_description import source_of
-    from dsconfig.model.key_table import keys
+    from dsconfig.model.key_description import deepspeed_source_of_key
+    from dsconfig.model.key_table import iter_keys
 
     sections: dict[str, str] = {}
-    for steps, info in keys():
-        owner = source_of(info).rpartition(":")[2].partition(".")[0]
+    for steps, info in iter_keys():
+        owner = deepspeed_source_of_key(info).rpartition(":")[2].partition(".")[0]
         path = ".".join(steps[:-1])
         if path and owner.endswith("Config"):
             sections.setdefault(owner, path)
@@ -187,7 +197,7 @@ _KEY_RULES = ("DSC10",)
 """Prefix of the rules about unknown keys; other rules need the value, which pydantic 1 does not print."""
 
 
-def _rejected_key(error: PydanticError, target: Target) -> str:
+def _explain_rejected_key(error: PydanticFieldError, target: ReleaseTarget) -> str:
     """Explain a rejected key by checking a minimal config that contains it."""
     from dsconfig.check.check import check_document
     from dsconfig.document import read_dict
@@ -206,19 +216,19 @@ def _rejected_key(error: PydanticError, target: Target) -> str:
             remedy = f" ({diagnostic.help})" if diagnostic.help else ""
             return f"`{error.path}`: {diagnostic.message}{remedy}"
     text = f"`{error.path}`: DeepSpeed {target.text} accepts it, but the release that printed this message does not."
-    return f"{text} {_releases(error.path)}".rstrip()
+    return f"{text} {_describe_releases_of_key(error.path)}".rstrip()
 
 
-def _releases(path: str) -> str:
+def _describe_releases_of_key(path: str) -> str:
     """Return a sentence with the releases that read a key; empty for an unknown key."""
-    from dsconfig.core.releases import NEVER, name
-    from dsconfig.model.key_table import keys
+    from dsconfig.core.releases import NEVER, release_name
+    from dsconfig.model.key_table import iter_keys
 
-    for steps, info in keys():
+    for steps, info in iter_keys():
         if ".".join(steps) == path:
             spans = (
-                f"{name(span.first) if span.first else 'the first release'} to "
-                f"{'the latest' if span.last == NEVER else name(span.last)}"
+                f"{release_name(span.first) if span.first else 'the first release'} to "
+                f"{'the latest' if span.last == NEVER else release_name(span.last)}"
                 for span in info.spans
             )
             return f"The key exists from {', '.join(spans)}."

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from dsconfig.core.batch_triplet import MICRO, STEPS
 from dsconfig.core.gpu_memory import WITHOUT_BF16
 from dsconfig.document import read_text
-from dsconfig.document.config_file_names import is_yaml
-from dsconfig.document.pretty_print import pretty_for
+from dsconfig.document.config_file_names import is_yaml_name
+from dsconfig.document.pretty_print import format_config_for_file
 from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.memory.models.record_model import weights_of
 from dsconfig.memory.verdict import EXCEEDS, FITS, UNKNOWN, NotModelledError
@@ -22,22 +22,22 @@ from dsconfig.resolve.model_source import model_of
 from dsconfig.schema import presets
 
 if TYPE_CHECKING:
-    from dsconfig.core.gpu_memory import Gpu
+    from dsconfig.core.gpu_memory import GpuMemory
     from dsconfig.core.json_types import JsonObject
-    from dsconfig.core.releases import Target
+    from dsconfig.core.releases import ReleaseTarget
     from dsconfig.job.consumers import HUGGING_FACE
     from dsconfig.memory.estimates import Estimate
 from dsconfig.memory.verdict import Verdict
 
 
-class Request(NamedTuple):
+class JobRequest(NamedTuple):
     """Job that the user wants to run, and its machines."""
 
     model: str
     """Name, or path of its `config.json`."""
     world_size: int
     gpus_per_node: int
-    gpu: Gpu
+    gpu: GpuMemory
     margin: int | None
     """Bytes of a GPU that are kept free, instead of the expected memory besides tensors; None: not requested."""
     consumer: str
@@ -47,13 +47,13 @@ class Request(NamedTuple):
     """Bytes of a node; None if unknown, and then not checked."""
     sequence_length: int
     lora: str | None
-    target: Target
+    target: ReleaseTarget
     file: str
     """Name of the config, which decides its format."""
     script: str
 
     @property
-    def limits(self) -> RequestedLimits:
+    def memory_limits(self) -> RequestedLimits:
         """Memory that a GPU and a node have."""
         return RequestedLimits(self.gpu, self.host, self.margin)
 
@@ -64,7 +64,7 @@ class Request(NamedTuple):
         return "fp16" if cards and cards <= WITHOUT_BF16 else "bf16"
 
 
-class Level(NamedTuple):
+class PresetStep(NamedTuple):
     """A preset as one step of the search."""
 
     preset: str
@@ -73,12 +73,12 @@ class Level(NamedTuple):
 
 
 LEVELS = (
-    Level("zero2", "none", "ZeRO 2"),
-    Level("zero3", "none", "ZeRO 3"),
-    Level("zero2-offload", "cpu", "ZeRO 2, optimizer on the CPU"),
-    Level("zero3-offload-optimizer", "cpu", "ZeRO 3, optimizer on the CPU"),
-    Level("zero3-offload-cpu", "cpu", "ZeRO 3, optimizer and parameters on the CPU"),
-    Level("zero3-offload-nvme", "nvme", "ZeRO 3, optimizer and parameters on NVMe"),
+    PresetStep("zero2", "none", "ZeRO 2"),
+    PresetStep("zero3", "none", "ZeRO 3"),
+    PresetStep("zero2-offload", "cpu", "ZeRO 2, optimizer on the CPU"),
+    PresetStep("zero3-offload-optimizer", "cpu", "ZeRO 3, optimizer on the CPU"),
+    PresetStep("zero3-offload-cpu", "cpu", "ZeRO 3, optimizer and parameters on the CPU"),
+    PresetStep("zero3-offload-nvme", "nvme", "ZeRO 3, optimizer and parameters on NVMe"),
 )
 """Levels from the fastest step to the least memory: each communicates or copies more than the one before it."""
 OFFLOADS = {"auto": ("none", "cpu", "nvme"), "none": ("none",), "cpu": ("cpu",), "nvme": ("nvme",)}
@@ -89,27 +89,27 @@ ACCUMULATION = 4
 MOST_RANKS = 4096
 
 
-class Trial(NamedTuple):
+class TriedSetting(NamedTuple):
     """One tried setting with its estimate."""
 
-    level: Level
+    level: PresetStep
     checkpointing: bool
     micro_batch: int
     estimate: Estimate
     needed: int
-    """Bytes of a GPU; see `needed_bytes`."""
+    """Bytes of a GPU; see `needed_gpu_bytes`."""
     verdict: Verdict
     host_verdict: Verdict | None
 
 
-class Plan(NamedTuple):
+class FittingPlan(NamedTuple):
     """Result of the search."""
 
-    request: Request
-    trials: tuple[Trial, ...]
+    request: JobRequest
+    trials: tuple[TriedSetting, ...]
     """All tried settings at micro batch 1, in order; the last one fits, unless none does."""
-    chosen: Trial | None
-    larger: Trial | None = None
+    chosen: TriedSetting | None
+    larger: TriedSetting | None = None
     """The chosen setting with twice the micro batch, which does not fit; None if it was not tried."""
     ranks: int | None = None
     """World size at which the last level would fit, if none does at the requested one."""
@@ -125,7 +125,7 @@ class Plan(NamedTuple):
         return UNKNOWN if may_fit else EXCEEDS
 
 
-def find_plan(request: Request) -> Plan:
+def find_fitting_config(request: JobRequest) -> FittingPlan:
     """Find the fastest level that fits, without activation checkpointing if possible, and its largest micro batch.
 
     Raises:
@@ -133,47 +133,51 @@ def find_plan(request: Request) -> Plan:
         OSError, ValueError: as `memory` does.
     """
     model_of(request.model)  # an unknown model is not the fault of a level
-    trials: list[Trial] = []
+    trials: list[TriedSetting] = []
     skipped: dict[str, str] = {}
     for level in LEVELS:
         if level.offload not in OFFLOADS[request.offload]:
             continue
         for checkpointing in (False, True):
             try:
-                trial = _try(request, level, checkpointing, 1)
+                trial = _try_setting(request, level, checkpointing, 1)
             except (presets.PresetError, ResolveError, NotModelledError) as error:
                 skipped[level.title] = str(error)
                 continue
             trials.append(trial)
-            if _fits(trial):
-                return _grown(Plan(request, tuple(trials), trial, skipped=tuple(skipped.items())))
+            if _does_fit(trial):
+                return _maximize_micro_batch(
+                    FittingPlan(request, tuple(trials), trial, skipped=tuple(skipped.items()))
+                )
     if not trials:
         raise NotModelledError("; ".join(dict.fromkeys(skipped.values())))
     last, ranks = trials[-1], request.world_size
     while (ranks := ranks * 2) <= MOST_RANKS:
-        if _fits(_try(request._replace(world_size=ranks), last.level, True, 1)):
-            return Plan(request, tuple(trials), None, None, ranks, tuple(skipped.items()))
-    return Plan(request, tuple(trials), None, skipped=tuple(skipped.items()))
+        if _does_fit(_try_setting(request._replace(world_size=ranks), last.level, True, 1)):
+            return FittingPlan(request, tuple(trials), None, None, ranks, tuple(skipped.items()))
+    return FittingPlan(request, tuple(trials), None, skipped=tuple(skipped.items()))
 
 
-def _grown(plan: Plan) -> Plan:
+def _maximize_micro_batch(plan: FittingPlan) -> FittingPlan:
     """The plan with the largest micro batch that fits, a power of two."""
     chosen = plan.chosen
     while chosen is not None and chosen.micro_batch < MOST_MICRO:
-        larger = _try(plan.request, chosen.level, chosen.checkpointing, chosen.micro_batch * 2)
-        if not _fits(larger):
+        larger = _try_setting(plan.request, chosen.level, chosen.checkpointing, chosen.micro_batch * 2)
+        if not _does_fit(larger):
             return plan._replace(chosen=chosen, larger=larger)
         chosen = larger
     return plan._replace(chosen=chosen)
 
 
-def _fits(trial: Trial) -> bool:
+def _does_fit(trial: TriedSetting) -> bool:
     return trial.verdict == FITS and trial.host_verdict in (None, FITS)
 
 
-def _try(request: Request, level: Level, checkpointing: bool, micro_batch: int) -> Trial:
+def _try_setting(
+    request: JobRequest, level: PresetStep, checkpointing: bool, micro_batch: int
+) -> TriedSetting:
     """Estimate exactly the text that would be written, with the arguments that the command passes."""
-    arguments = training_arguments(request, checkpointing, micro_batch)
+    arguments = planned_training_arguments(request, checkpointing, micro_batch)
     options = MemoryOptions(
         request.model,
         request.world_size,
@@ -186,31 +190,33 @@ def _try(request: Request, level: Level, checkpointing: bool, micro_batch: int) 
         gpus_per_node=request.gpus_per_node,
         set={} if arguments else _auto_values(request),
         training_args=arguments or None,
-        zero_init=True if _builds_in_shards(request, level) else None,
-        gpu_limit=request.gpu.usable(request.margin),
+        zero_init=True if _needs_zero_init(request, level) else None,
+        gpu_limit=request.gpu.usable_bytes(request.margin),
     )
     # Without its name, so that launch files which are already in the folder do not count.
     text = config_text(request, level, micro_batch)
-    document = read_text(text, "<config>", "yaml" if is_yaml(request.file) else "json")
+    document = read_text(text, "<config>", "yaml" if is_yaml_name(request.file) else "json")
     estimate = estimate_request(document, options).answer()
-    rank, host = request.limits.verdicts(estimate)
+    rank, host = request.memory_limits.verdicts(estimate)
     assert rank is not None
-    return Trial(level, checkpointing, micro_batch, estimate, needed_bytes(request, estimate), rank, host)
+    return TriedSetting(
+        level, checkpointing, micro_batch, estimate, needed_gpu_bytes(request, estimate), rank, host
+    )
 
 
-def needed_bytes(request: Request, estimate: Estimate) -> int:
+def needed_gpu_bytes(request: JobRequest, estimate: Estimate) -> int:
     """Highest expected memory of a GPU in `nvidia-smi`, or of its tensors if the user sets the headroom."""
     if request.margin is None and estimate.device is not None:
         return estimate.device.high(request.gpu.most)
     return estimate.rank.upper_bound
 
 
-def _builds_in_shards(request: Request, level: Level) -> bool:
+def _needs_zero_init(request: JobRequest, level: PresetStep) -> bool:
     """Whether the script itself has to build the model under `zero.Init`; Transformers and Accelerate do it alone."""
     return level.preset.startswith("zero3") and request.consumer not in HUGGING_FACE
 
 
-def training_arguments(request: Request, checkpointing: bool, micro_batch: int) -> JsonObject:
+def planned_training_arguments(request: JobRequest, checkpointing: bool, micro_batch: int) -> JsonObject:
     """Training arguments from which the Trainer resolves "auto"; empty for other consumers."""
     if request.consumer != "transformers":
         return {}
@@ -222,16 +228,16 @@ def training_arguments(request: Request, checkpointing: bool, micro_batch: int) 
     return {**arguments, "gradient_checkpointing": True} if checkpointing else arguments
 
 
-def _auto_values(request: Request) -> JsonObject:
+def _auto_values(request: JobRequest) -> JsonObject:
     """Values of "auto" keys that neither the config nor the command has, but the script."""
     return {STEPS: ACCUMULATION} if request.consumer == "accelerate" else {}
 
 
-def config_text(request: Request, level: Level, micro_batch: int) -> str:
+def config_text(request: JobRequest, level: PresetStep, micro_batch: int) -> str:
     """Text of the config: the preset for this consumer, precision and micro batch."""
-    body = presets.config(level.preset, request.target, request.consumer, remarks=True)
+    body = presets.preset_config(level.preset, request.target, request.consumer, remarks=True)
     if request.precision == "fp16":
-        body = presets.in_fp16(body)
+        body = presets.preset_in_fp16(body)
     if request.consumer == "accelerate":
         # The script passes its own optimizer, and Accelerate rejects a second one in the config. The precision
         # stays in the file, because `accelerate launch` may run with a default of its own.
@@ -246,11 +252,11 @@ def config_text(request: Request, level: Level, micro_batch: int) -> str:
         # DeepSpeed stops at a shard that is larger than a buffer (swap_tensor/partitioned_param_swapper.py).
         parameters = zero["offload_param"]
         assert isinstance(parameters, dict)
-        zero["offload_param"] = {**parameters, "buffer_size": _buffer_size(request)}
-    return pretty_for(request.file, body, comments=request.consumer == "deepspeed")
+        zero["offload_param"] = {**parameters, "buffer_size": _parameter_buffer_numel(request)}
+    return format_config_for_file(request.file, body, comments=request.consumer == "deepspeed")
 
 
-def _buffer_size(request: Request) -> int:
+def _parameter_buffer_numel(request: JobRequest) -> int:
     """Elements of a buffer for the largest shard of a parameter, at least DeepSpeed's default."""
     largest = max(
         weight.numel for weight in weights_of(model_of(request.model).shape, 2, autocast=False).weights
@@ -263,22 +269,22 @@ def _buffer_size(request: Request) -> int:
 SCRIPT_NAME = "launch.sh"
 
 
-def launch_script(plan: Plan) -> str:
+def launch_script(plan: FittingPlan) -> str:
     """Shell script that starts the job; remarks say what the training script itself has to do."""
     request, chosen = plan.request, plan.chosen
     assert chosen is not None
-    needed = gib(chosen.needed)
-    lines = ["#!/bin/sh", f"# {headline(request)}: up to {needed} GiB per GPU"]
-    lines += [f"# {each}" for each in duties(plan)]
-    words = [" ".join(map(_quoted, line)) for line in _command(plan)]
+    needed = format_gib(chosen.needed)
+    lines = ["#!/bin/sh", f"# {job_headline(request)}: up to {needed} GiB per GPU"]
+    lines += [f"# {each}" for each in duties_of_training_script(plan)]
+    words = [" ".join(map(_quote_for_shell, line)) for line in _launch_command_words(plan)]
     return "\n".join([*lines, " \\\n  ".join(words), ""])
 
 
-def _quoted(word: str) -> str:
+def _quote_for_shell(word: str) -> str:
     return word if word.startswith('"$') else shlex.quote(word)
 
 
-def _command(plan: Plan) -> Iterator[Sequence[str]]:
+def _launch_command_words(plan: FittingPlan) -> Iterator[Sequence[str]]:
     """Words of the command, one group a line."""
     request, chosen = plan.request, plan.chosen
     assert chosen is not None
@@ -294,7 +300,9 @@ def _command(plan: Plan) -> Iterator[Sequence[str]]:
         yield ("--deepspeed", file)
         if "/" in request.model:
             yield ("--model_name_or_path", request.model)
-        for name, value in training_arguments(request, chosen.checkpointing, chosen.micro_batch).items():
+        for name, value in planned_training_arguments(
+            request, chosen.checkpointing, chosen.micro_batch
+        ).items():
             yield (f"--{name}", str(value).lower())
     elif request.consumer == "accelerate":
         yield ("accelerate", "launch", "--use_deepspeed", "--deepspeed_config_file", file)
@@ -317,7 +325,7 @@ def _command(plan: Plan) -> Iterator[Sequence[str]]:
         yield ("--deepspeed", "--deepspeed_config", file)
 
 
-def duties(plan: Plan) -> list[str]:
+def duties_of_training_script(plan: FittingPlan) -> list[str]:
     """Duties of the training script, which neither config nor launcher can take over."""
     request, chosen = plan.request, plan.chosen
     assert chosen is not None
@@ -332,7 +340,7 @@ def duties(plan: Plan) -> list[str]:
     if request.consumer == "accelerate":
         accelerator = f"Accelerator(gradient_accumulation_steps={ACCUMULATION})"
         duty_lines.append(f"create the DataLoader with batch_size={chosen.micro_batch}, and {accelerator}")
-    if _builds_in_shards(request, chosen.level):
+    if _needs_zero_init(request, chosen.level):
         duty_lines.append(
             "build the model in configure_model(), which runs under deepspeed.zero.Init"
             if request.consumer == "lightning"
@@ -348,14 +356,14 @@ def duties(plan: Plan) -> list[str]:
 # Output.
 
 
-def gib(number: int) -> str:
+def format_gib(number: int) -> str:
     """Bytes as GiB with one decimal."""
     return f"{number / (1 << 30):.1f}"
 
 
-def headline(request: Request) -> str:
+def job_headline(request: JobRequest) -> str:
     """The job in one line."""
-    gpu = request.gpu.name or f"{gib(request.gpu.least)} GiB"
+    gpu = request.gpu.name or f"{format_gib(request.gpu.least)} GiB"
     gpus = "GPU" if request.world_size == 1 else "GPUs"
     lora = f", LoRA {request.lora}" if request.lora else ""
     return (
@@ -364,46 +372,48 @@ def headline(request: Request) -> str:
     )
 
 
-def report(plan: Plan) -> Iterator[str]:
+def search_report(plan: FittingPlan) -> Iterator[str]:
     """Lines of the result: what was tried, what was chosen, and why."""
     request = plan.request
-    yield f"{headline(request)}:"
-    width = max(len(_title(each)) for each in plan.trials)
+    yield f"{job_headline(request)}:"
+    width = max(len(_setting_title(each)) for each in plan.trials)
     for trial in plan.trials:
-        yield f"  {_title(trial):{width}}  {gib(trial.needed):>8} GiB  {_outcome(trial)}"
+        yield f"  {_setting_title(trial):{width}}  {format_gib(trial.needed):>8} GiB  {_describe_outcome(trial)}"
     for title, reason in plan.skipped:
         yield f"  {title}: left out: {reason}"
-    size = f"{gib(request.gpu.least)} GiB"
+    size = f"{format_gib(request.gpu.least)} GiB"
     if request.margin is None:
         yield f"Highest memory of a GPU that nvidia-smi should show, at micro batch 1; the GPU has {size}."
     else:
-        headroom = f"{gib(request.margin)} GiB"
+        headroom = f"{format_gib(request.margin)} GiB"
         yield f"Highest memory of the tensors at micro batch 1; the GPU has {size}, of which {headroom} stay free."
     if plan.chosen is None:
-        yield from _advice(plan)
+        yield from _advice_lines(plan)
         return
-    yield from _reasons(plan, plan.chosen)
+    yield from _explain_choice(plan, plan.chosen)
 
 
-def _title(trial: Trial) -> str:
+def _setting_title(trial: TriedSetting) -> str:
     return trial.level.title + (", activation checkpointing" if trial.checkpointing else "")
 
 
-def _outcome(trial: Trial) -> str:
+def _describe_outcome(trial: TriedSetting) -> str:
     if trial.verdict == FITS and trial.host_verdict not in (None, FITS):
         verb = "may need up to" if trial.host_verdict == UNKNOWN else "needs up to"
-        return f"fits, but the node {verb} {gib(trial.estimate.host.upper_bound)} GiB"
+        return f"fits, but the node {verb} {format_gib(trial.estimate.host.upper_bound)} GiB"
     return str(trial.verdict)
 
 
-def _reasons(plan: Plan, chosen: Trial) -> Iterator[str]:
+def _explain_choice(plan: FittingPlan, chosen: TriedSetting) -> Iterator[str]:
     request = plan.request
     if len(plan.trials) == 1:
-        yield f"- {_title(chosen)}: the fastest level that is allowed, and it fits."
+        yield f"- {_setting_title(chosen)}: the fastest level that is allowed, and it fits."
     else:
-        yield f"- {_title(chosen)}: the levels above it are faster, but do not fit."
-    needed = gib(chosen.needed)
-    limit = f"; {plan.larger.micro_batch} would need {gib(plan.larger.needed)} GiB" if plan.larger else ""
+        yield f"- {_setting_title(chosen)}: the levels above it are faster, but do not fit."
+    needed = format_gib(chosen.needed)
+    limit = (
+        f"; {plan.larger.micro_batch} would need {format_gib(plan.larger.needed)} GiB" if plan.larger else ""
+    )
     yield f"- Micro batch {chosen.micro_batch} needs {needed} GiB per GPU{limit}."
     batch = chosen.micro_batch * ACCUMULATION * request.world_size
     yield (
@@ -413,22 +423,22 @@ def _reasons(plan: Plan, chosen: Trial) -> Iterator[str]:
     if request.precision == "fp16":
         yield f"- fp16, because {request.gpu.name} has no bfloat16."
     if chosen.level.offload != "none":
-        host = gib(chosen.estimate.host.upper_bound)
+        host = format_gib(chosen.estimate.host.upper_bound)
         known = "" if request.host is not None else "; pass --host to check it"
         yield f"- Offload needs up to {host} GiB of memory on each node{known}."
-    for duty in duties(plan):
+    for duty in duties_of_training_script(plan):
         yield f"- The script has to: {duty}." if not duty.startswith("set ") else f"- You have to {duty}."
 
 
-def _advice(plan: Plan) -> Iterator[str]:
+def _advice_lines(plan: FittingPlan) -> Iterator[str]:
     request, last = plan.request, plan.trials[-1]
     ways = []
     if last.verdict == FITS:
         least = min(each.estimate.host.upper_bound for each in plan.trials if each.verdict == FITS)
         yield "No level fits: the node has too little memory for those that fit the GPUs."
-        ways.append(f"{gib(least)} GiB of memory on each node")
+        ways.append(f"{format_gib(least)} GiB of memory on each node")
     else:
-        yield f"No level fits: {_title(last)} needs {gib(last.needed)} GiB per GPU."
+        yield f"No level fits: {_setting_title(last)} needs {format_gib(last.needed)} GiB per GPU."
     if plan.ranks:
         ways.append(f"{plan.ranks} GPUs")
     if request.offload != "auto":
@@ -440,7 +450,7 @@ def _advice(plan: Plan) -> Iterator[str]:
     yield f"What would help: {', '.join(ways) or 'a GPU with more memory'}."
 
 
-def verify_command(plan: Plan) -> str:
+def memory_command(plan: FittingPlan) -> str:
     """The `dsconfig memory` command that repeats the estimate of the chosen config."""
     request, chosen = plan.request, plan.chosen
     assert chosen is not None
@@ -457,7 +467,7 @@ def verify_command(plan: Plan) -> str:
         words += ["--gpus-per-node", str(request.gpus_per_node)]
     words += ["--micro-batch", str(chosen.micro_batch), "--gpu", request.gpu.name or str(request.gpu.least)]
     words += ["--checkpointing" if chosen.checkpointing else "--no-checkpointing"]
-    words += ["--zero-init"] if _builds_in_shards(request, chosen.level) else []
+    words += ["--zero-init"] if _needs_zero_init(request, chosen.level) else []
     words += ["--sequence-length", str(request.sequence_length)]
     words += ["--lora", request.lora] if request.lora else []
     words += ["--margin", str(request.margin)] if request.margin is not None else []
@@ -471,7 +481,7 @@ def verify_command(plan: Plan) -> str:
 # Defaults: the sequence length, and the GPUs of this machine.
 
 
-def default_length(model: str) -> int:
+def default_sequence_length(model: str) -> int:
     """Tokens per sequence of `memory`, or the most that the model takes; an unknown model is reported later."""
     try:
         most = model_of(model).shape.max_position_embeddings
@@ -480,7 +490,7 @@ def default_length(model: str) -> int:
     return min(LENGTH, most or LENGTH)
 
 
-def local_gpus(folder: str = "/proc/driver/nvidia/gpus") -> tuple[int, str]:
+def detect_local_gpus(folder: str = "/proc/driver/nvidia/gpus") -> tuple[int, str]:
     """Number of NVIDIA GPUs of this machine and the name of their card; 0 without any, or if they differ.
 
     The driver lists them in files, so that no program has to run.

@@ -6,42 +6,42 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from dsconfig.check.check import apply_options, check_jobs, job_checker, rechecker
+from dsconfig.check.check import apply_options_to_report, check_jobs, job_checker, recheck_function
 from dsconfig.check.discover import SKIPPED
-from dsconfig.check.effective_settings import Options
+from dsconfig.check.effective_settings import EffectiveOptions
 from dsconfig.check.report import Report, combine_jobs
 from dsconfig.cli.errors import print_note
 from dsconfig.cli.output_files import is_lossless, print_diff, rewrite_document, unified_diff, write_text
 from dsconfig.core.diagnostic import Diagnostic
-from dsconfig.core.file_access import may_read
+from dsconfig.core.file_access import may_read_file
 from dsconfig.document import Document
-from dsconfig.document.apply_operations import reparse
-from dsconfig.document.atomic_write import sweep
-from dsconfig.fix.fix import Checker, FixedText, combine_checks, fix_jobs
-from dsconfig.fix.verify_fixes import LONG_TEXT, with_verified_fixes
+from dsconfig.document.apply_operations import reparse_document
+from dsconfig.document.atomic_write import remove_stale_drafts
+from dsconfig.fix.fix import Checker, FixedText, combine_checkers, fix_jobs
+from dsconfig.fix.verify_fixes import LONG_TEXT, verify_fixes_of_reports
 from dsconfig.launch.locate_jobs import locate_jobs
-from dsconfig.launch.read_passed_config import read_config
+from dsconfig.launch.read_passed_config import read_config_at_path
 from dsconfig.render.summary import count
 from dsconfig.render.terminal_style import printable
 
 
-def is_ours(path: str, launch: str) -> bool:
+def belongs_to_repository(path: str, launch: str) -> bool:
     """Whether a file that a launch file names belongs to the repository or folder, and is not an installed package."""
-    return SKIPPED.isdisjoint(path.split(os.sep)) and may_read(path, launch)
+    return SKIPPED.isdisjoint(path.split(os.sep)) and may_read_file(path, launch)
 
 
-def _title(diagnostic: Diagnostic) -> str | None:
+def _fix_title(diagnostic: Diagnostic) -> str | None:
     return diagnostic.fix.title if diagnostic.fix else None
 
 
-def _with_options(checker: Checker, options: Options) -> Checker:
-    return lambda document: apply_options(checker(document), options)
+def _with_options(checker: Checker, options: EffectiveOptions) -> Checker:
+    return lambda document: apply_options_to_report(checker(document), options)
 
 
-class Fixer:
+class FileFixer:
     """Fix one file after another; with `diff`, print the changes on stdout and write nothing."""
 
-    def __init__(self, options: Options, *, unsafe: bool, diff: bool) -> None:
+    def __init__(self, options: EffectiveOptions, *, unsafe: bool, diff: bool) -> None:
         self.options, self.unsafe, self.diff = options, unsafe, diff
         self.by_file: dict[str, tuple[Diagnostic, ...]] = {}
         """Fixed diagnostics by file name."""
@@ -61,47 +61,49 @@ class Fixer:
         self._source: tuple[Document, str] | None = None
         """Python source whose configs are being fixed, as it was first read, and its new text."""
 
-    def fix(self, name: str, document: Document) -> Report:
+    def fix_file(self, name: str, document: Document) -> Report:
         """Fix the document read from `name` and the files that it names; report on the new texts."""
-        settings = self.options.of(document.name)
+        settings = self.options.options_of_file(document.name)
         # The jobs are those of the original text: a fix may remove the evidence.
         checkers = [
-            _with_options(job_checker(located, settings.job(located)), self.options)
+            _with_options(job_checker(located, settings.job_with_options(located)), self.options)
             for located in locate_jobs(document)
         ]
-        report = self._fixed(name, document, checkers)
-        children = tuple(self._fix_named(name, child) for child in report.children)
-        left = with_verified_fixes(report.copy_with(children=children))
+        report = self._fix_document(name, document, checkers)
+        children = tuple(self._fix_linked_config(name, child) for child in report.children)
+        left = verify_fixes_of_reports(report.copy_with(children=children))
         self.notes += () if left.why_not_config else left.notes
         self.more += sum(diagnostic.fix is not None for each in (left, *left.children) for diagnostic in each)
         return left
 
-    def latest(self, document: Document, number: int) -> Document:
+    def latest_config(self, document: Document, number: int) -> Document:
         """Return the config with this index in a Python source, after the fixes of the configs before it."""
         if self._source is None or not document.is_in_program:
             return document
-        from dsconfig.launch.python.config_dicts import siblings_of
+        from dsconfig.launch.python.config_dicts import sibling_documents
 
-        return siblings_of(document, self._source[1])[number]
+        return sibling_documents(document, self._source[1])[number]
 
-    def finish(self, name: str) -> None:
+    def write_python_source(self, name: str) -> None:
         """Write a Python source after all of its configs are fixed."""
         if self._source is not None:
             document, text = self._source
             self._source = None
             self.changed += 1
-            self._keep(name, document, text)
+            self._write_or_print_diff(name, document, text)
 
-    def _fixed(self, name: str, document: Document, checkers: Sequence[Checker]) -> Report:
+    def _fix_document(self, name: str, document: Document, checkers: Sequence[Checker]) -> Report:
         folder = os.path.dirname(os.path.realpath(name))
         if folder not in self._swept and name != "-" and not self.diff:
             self._swept.add(folder)
-            sweep(folder)
+            remove_stale_drafts(folder)
         if is_lossless(document):
             # Parse a long text again instead of keeping its tree alive while fixing.
             is_long = len(document.text) > LONG_TEXT
             fixed = fix_jobs(
-                reparse(document, document.text) if is_long else document, checkers, unsafe=self.unsafe
+                reparse_document(document, document.text) if is_long else document,
+                checkers,
+                unsafe=self.unsafe,
             )
         else:  # the file cannot be rewritten, so report on the text as it is
             fixed = FixedText(document.text, (), combine_jobs([each(document) for each in checkers]))
@@ -111,52 +113,57 @@ class Fixer:
                 text = document.file_text_with(fixed.text)
                 self._source = (self._source[0] if self._source else document, text)
             else:
-                self._keep(name, document, fixed.text)
+                self._write_or_print_diff(name, document, fixed.text)
                 self.changed += 1
             self.by_file[document.name] = (*self.by_file.get(document.name, ()), *fixed.applied)
         elif name == "-" and not self.diff:
             write_text(document.text)
         return fixed.report
 
-    def _fix_named(self, launch: str, report: Report) -> Report:
+    def _fix_linked_config(self, launch: str, report: Report) -> Report:
         """Fix a file that a launch file names, as its jobs load it: a fix has to hold for all of them."""
         document = report.document
         if document is None or launch == "-" or document.is_data or not os.path.isfile(document.name):
             return report
-        path, recheck_report = os.path.realpath(document.name), rechecker(report, self.options)
+        path, recheck_report = os.path.realpath(document.name), recheck_function(report, self.options)
         if path in self._texts:
-            left = recheck_report(reparse(document, self._texts[path]))
-        elif not is_ours(path, launch):
+            left = recheck_report(reparse_document(document, self._texts[path]))
+        elif not belongs_to_repository(path, launch):
             print_note(f"{document.name} is outside of this repository and is not changed")
-            without_fixes = (each._replace(fix=None, help=each.help or _title(each)) for each in report)
+            without_fixes = (each._replace(fix=None, help=each.help or _fix_title(each)) for each in report)
             left = report.copy_with(diagnostics=tuple(without_fixes))
         else:
-            recheck_others = (rechecker(other, self.options) for other in self._others(path, launch))
-            checker = combine_checks([recheck_report, *recheck_others])
-            fixed = self._fixed(document.name, document, [checker])
+            recheck_others = (
+                recheck_function(other, self.options)
+                for other in self._reports_of_other_launch_files(path, launch)
+            )
+            checker = combine_checkers([recheck_report, *recheck_others])
+            fixed = self._fix_document(document.name, document, [checker])
             left = recheck_report(fixed.document or document)
             self._texts[path] = (fixed.document or document).text
-        return left.copy_with(children=tuple(self._fix_named(launch, each) for each in report.children))
+        return left.copy_with(
+            children=tuple(self._fix_linked_config(launch, each) for each in report.children)
+        )
 
-    def _others(self, path: str, launch: str) -> Iterator[Report]:
+    def _reports_of_other_launch_files(self, path: str, launch: str) -> Iterator[Report]:
         """Reports on a config for the jobs of all launch files that name it."""
         for name in dict.fromkeys((launch, *self.named_by.get(path, ()))):
-            reports = check_jobs(read_config(name), self.options)
+            reports = check_jobs(read_config_at_path(name), self.options)
             if name != launch or len(reports) > 1:
                 children = (child for report in reports for child in report.children)
                 yield from (each for each in children if os.path.realpath(each.name) == path)
 
-    def applied(self) -> Iterator[str]:
+    def applied_fix_lines(self) -> Iterator[str]:
         """A line for each applied fix."""
         for name, diagnostics in self.by_file.items():
             for diagnostic in diagnostics:
                 location = f"{name}: {diagnostic.dotted}" if diagnostic.path else name
                 yield (
-                    printable(f"{location}: {_title(diagnostic)} ({diagnostic.code} {diagnostic.name})")
+                    printable(f"{location}: {_fix_title(diagnostic)} ({diagnostic.code} {diagnostic.name})")
                     + "\n"
                 )
 
-    def outcome(self, left: int) -> str:
+    def outcome_line(self, left: int) -> str:
         """One line: the number of fixed and of remaining problems."""
         number = sum(map(len, self.by_file.values()))
         applied = f"{'Would fix' if self.diff else 'Fixed'} {count(number, 'problem')}"
@@ -165,7 +172,7 @@ class Fixer:
         hint = "; run again to fix more" if number and self.cut else ""
         return f"{applied}; {count(left, 'problem')} left{unsafe}{hint}.\n" if left else f"{applied}.\n"
 
-    def files(self) -> Iterator[str]:
+    def fixed_file_lines(self) -> Iterator[str]:
         """A line for each fixed file, with the number of fixes by rule."""
         for name, diagnostics in self.by_file.items():
             rules = Counter((diagnostic.code, diagnostic.name) for diagnostic in diagnostics)
@@ -174,7 +181,7 @@ class Fixer:
             )
             yield printable(f"- {name}: {counts}") + "\n"
 
-    def _keep(self, name: str, document: Document, text: str) -> None:
+    def _write_or_print_diff(self, name: str, document: Document, text: str) -> None:
         """Print the diff, or write the new text."""
         if self.diff:
             print_diff(unified_diff(document.name, document.file_text, text))

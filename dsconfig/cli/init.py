@@ -9,20 +9,20 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from dsconfig.cli.arguments import (
-    add_schema_choice,
-    add_settings,
-    amount,
-    count,
-    gpu,
+    add_schema_options,
+    add_settings_options,
+    parse_byte_size,
+    parse_gpu_memory,
+    parse_positive_count,
+    parse_world_size,
     set_exit_codes,
-    world_size,
 )
-from dsconfig.cli.errors import CLEAN, FAILED, PROBLEMS, fail
+from dsconfig.cli.errors import CLEAN, FAILED, PROBLEMS, fail_with_usage_error
 from dsconfig.job.consumers import ELASTIC, HUGGING_FACE
 
 if TYPE_CHECKING:
-    from dsconfig.cli.find_fitting_config import Request
-    from dsconfig.job.settings_file import Settings
+    from dsconfig.cli.find_fitting_config import JobRequest
+    from dsconfig.job.settings_file import SettingsFile
 
 DEFAULT, FILE = "zero2", "ds_config.json"
 OFFLOAD = ("auto", "none", "cpu", "nvme")
@@ -46,12 +46,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"preset, see --list (default: {DEFAULT}, or that of the consumer)",
     )
-    add_schema_choice(parser)
+    add_schema_options(parser)
     add("--force", action="store_true", help="overwrite existing files")
     add("--list", action="store_true", help="list the presets, and exit")
     add("-y", "--yes", action="store_true", help="ask nothing: use the options, and defaults for the rest")
-    _add_job(parser)
-    add_settings(parser)
+    _add_job_options(parser)
+    add_settings_options(parser)
     codes = {
         CLEAN: "config written, or presets listed",
         PROBLEMS: "no config fits the GPUs; nothing is written",
@@ -63,25 +63,40 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_job(parser: argparse.ArgumentParser) -> None:
+def _add_job_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("a config that fits").add_argument
     add("--model", metavar="MODEL", help="name such as llama-3-8b, or path of its config.json or directory")
-    add("--world-size", type=world_size, metavar="N", help="number of GPUs (default: those of this machine)")
+    add(
+        "--world-size",
+        type=parse_world_size,
+        metavar="N",
+        help="number of GPUs (default: those of this machine)",
+    )
     add(
         "--gpu",
-        type=gpu,
+        type=parse_gpu_memory,
         metavar="GPU",
         help="GPU such as h100, or its memory such as 80GiB (default: as here)",
     )
-    add("--gpus-per-node", type=world_size, metavar="N", help="GPUs per node (default: 8, or fewer)")
+    add("--gpus-per-node", type=parse_world_size, metavar="N", help="GPUs per node (default: 8, or fewer)")
     offload = "what may be offloaded: auto (what would not fit otherwise), none, cpu or nvme (default: auto)"
     add("--offload", choices=OFFLOAD, metavar="WHERE", help=offload)
-    add("--host", type=amount, metavar="SIZE", help="memory of a node, such as 1TiB (default: not checked)")
-    add("--sequence-length", type=count, metavar="S", help="tokens per sequence (default: 2048)")
+    add(
+        "--host",
+        type=parse_byte_size,
+        metavar="SIZE",
+        help="memory of a node, such as 1TiB (default: not checked)",
+    )
+    add(
+        "--sequence-length",
+        type=parse_positive_count,
+        metavar="S",
+        help="tokens per sequence (default: 2048)",
+    )
     add("--lora", metavar="WHAT", help="train LoRA adapters, for example r=16,target=all")
     add(
         "--margin",
-        type=amount,
+        type=parse_byte_size,
         metavar="SIZE",
         help="headroom on the GPU, instead of what `dsconfig memory` expects besides tensors",
     )
@@ -94,7 +109,7 @@ JOB = ("model", "world_size", "gpu", "gpus_per_node", "offload", "host", "sequen
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    from dsconfig.cli.command_inputs import schema_target, settings_of_folder
+    from dsconfig.cli.command_inputs import schema_release_and_consumer, settings_of_folder
     from dsconfig.schema import presets
 
     if args.list:
@@ -104,44 +119,44 @@ def run(args: argparse.Namespace) -> int:
         return CLEAN
     named = [f"--{name.replace('_', '-')}" for name in JOB if getattr(args, name) is not None]
     if args.preset and named:
-        fail(
+        fail_with_usage_error(
             f"--preset and {named[0]} exclude each other: with {named[0]}, the config is chosen by what fits"
         )
-    _refuse_overwriting(args.file, force=args.force)
-    if args.preset is None and (named or _asks(args)):
-        request = _request(args, settings_of_folder(args))
+    _reject_existing_file(args.file, force=args.force)
+    if args.preset is None and (named or _asks_questions(args)):
+        request = _request_from_arguments(args, settings_of_folder(args))
         if request is not None:
-            return _write_plan(request, args)
-    target, consumer = schema_target(args)
+            return _find_and_write_config(request, args)
+    target, consumer = schema_release_and_consumer(args)
     try:
-        text = presets.text(args.preset or _default_preset(consumer), target, consumer, file=args.file)
+        text = presets.preset_text(args.preset or _default_preset(consumer), target, consumer, file=args.file)
     except presets.PresetError as error:
-        fail(f"{error}{_hint(args.preset, target.releases[-1])}")
+        fail_with_usage_error(f"{error}{_unsupported_preset_hint(args.preset, target.releases[-1])}")
     if args.file == "-":
         sys.stdout.write(text)
         return CLEAN
-    from dsconfig.cli.command_inputs import write
+    from dsconfig.cli.command_inputs import write_output_file
     from dsconfig.render.terminal_style import printable
 
-    write(args.file, text.encode())
+    write_output_file(args.file, text.encode())
     print(f"wrote {printable(args.file)} for DeepSpeed {target.releases[-1]}")
     return CLEAN
 
 
-def _refuse_overwriting(name: str, *, force: bool) -> None:
+def _reject_existing_file(name: str, *, force: bool) -> None:
     if name != "-" and os.path.lexists(name) and not force:
-        fail(f"{name} already exists; choose another name, or overwrite it with --force")
+        fail_with_usage_error(f"{name} already exists; choose another name, or overwrite it with --force")
 
 
-def _hint(name: str | None, release: str) -> str:
+def _unsupported_preset_hint(name: str | None, release: str) -> str:
     """Hint for a preset that the release does not support; empty for any other error."""
-    from dsconfig.core.releases import number
+    from dsconfig.core.releases import release_number
     from dsconfig.schema.presets import PRESETS
 
     preset = PRESETS.get(name or "")
     if preset is None or release in preset.releases:
         return ""
-    is_later = preset.until is not None and number(release) > number(preset.until)
+    is_later = preset.until is not None and release_number(release) > release_number(preset.until)
     alternative = f", or run it on {release} with `dsconfig elastic run`" if is_later else ""
     return f": use --target {preset.releases[-1]}{alternative}"
 
@@ -156,58 +171,69 @@ def _default_preset(consumer: str | None) -> str:
 _T = TypeVar("_T")
 
 
-def _asks(args: argparse.Namespace) -> bool:
+def _asks_questions(args: argparse.Namespace) -> bool:
     """Whether to ask questions: on a terminal, unless the user wants none or the config goes to stdout."""
     return not args.yes and args.file != "-" and sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def _request(args: argparse.Namespace, settings: Settings) -> Request | None:
+def _request_from_arguments(args: argparse.Namespace, settings: SettingsFile) -> JobRequest | None:
     """The job to plan for; None if the user has no model in mind."""
-    from dsconfig.cli.command_inputs import schema_target
-    from dsconfig.cli.find_fitting_config import Request, default_length, local_gpus
+    from dsconfig.cli.command_inputs import schema_release_and_consumer
+    from dsconfig.cli.find_fitting_config import JobRequest, default_sequence_length, detect_local_gpus
 
-    here, card = local_gpus()
-    asks = _asks(args)
+    here, card = detect_local_gpus()
+    asks = _asks_questions(args)
     if asks:
         print("A few questions; Enter takes the answer in brackets. Options and --yes skip them.")
     model = (
         args.model
         or settings.model
-        or (asks and _ask("Model (a name such as llama-3-8b, or a path; empty: none)", "", _model))
+        or (
+            asks
+            and _ask_question("Model (a name such as llama-3-8b, or a path; empty: none)", "", _parse_model)
+        )
     )
     if not model:
         if asks:
             return None
-        fail("--model is missing: without it, `dsconfig init --preset NAME` writes a config for any model")
-    consumer = _answer(
+        fail_with_usage_error(
+            "--model is missing: without it, `dsconfig init --preset NAME` writes a config for any model"
+        )
+    consumer = _known_or_asked(
         args.consumer or settings.consumer,
         asks,
         "Who loads the config: deepspeed, transformers (the Trainer), accelerate or lightning",
         "deepspeed",
-        _consumer,
+        _parse_consumer,
     )
-    size = _answer(
-        args.world_size or settings.world_size, asks, "Number of GPUs", str(here or ""), world_size
+    size = _known_or_asked(
+        args.world_size or settings.world_size, asks, "Number of GPUs", str(here or ""), parse_world_size
     )
-    gpu_memory = _answer(args.gpu, asks, "GPU (a card such as h100, or its memory such as 80GiB)", card, gpu)
-    offload = _answer(
-        args.offload, asks, "Offload: auto (only what would not fit), none, cpu or nvme", "auto", _offload
+    gpu_memory = _known_or_asked(
+        args.gpu, asks, "GPU (a card such as h100, or its memory such as 80GiB)", card, parse_gpu_memory
+    )
+    offload = _known_or_asked(
+        args.offload,
+        asks,
+        "Offload: auto (only what would not fit), none, cpu or nvme",
+        "auto",
+        _parse_offload,
     )
     missing = [option for option, value in (("--world-size", size), ("--gpu", gpu_memory)) if value is None]
     if size is None or gpu_memory is None:
         verb = "is" if len(missing) == 1 else "are"
-        fail(f"{' and '.join(missing)} {verb} missing, and this machine has no NVIDIA GPU")
-    target, _ = schema_target(args)
-    return Request(
+        fail_with_usage_error(f"{' and '.join(missing)} {verb} missing, and this machine has no NVIDIA GPU")
+    target, _ = schema_release_and_consumer(args)
+    return JobRequest(
         model=str(model),
         world_size=size,
         gpus_per_node=min(args.gpus_per_node or settings.gpus_per_node or 8, size),
         gpu=gpu_memory,
         margin=args.margin,
-        consumer=_consumer(consumer or "deepspeed"),
+        consumer=_parse_consumer(consumer or "deepspeed"),
         offload=offload or "auto",
         host=args.host or settings.host_memory,
-        sequence_length=args.sequence_length or default_length(str(model)),
+        sequence_length=args.sequence_length or default_sequence_length(str(model)),
         lora=args.lora,
         target=target,
         file=FILE if args.file == "-" else args.file,
@@ -215,31 +241,31 @@ def _request(args: argparse.Namespace, settings: Settings) -> Request | None:
     )
 
 
-def _answer(
+def _known_or_asked(
     known: _T | None, asks: bool, question: str, default: str, parse: Callable[[str], _T]
 ) -> _T | None:
     """The known value, the answer to the question, or the default; None if there is none."""
     if known is not None:
         return known
     if asks:
-        return _ask(question, default, parse)
+        return _ask_question(question, default, parse)
     return parse(default) if default else None
 
 
-def _ask(question: str, default: str, parse: Callable[[str], _T]) -> _T:
+def _ask_question(question: str, default: str, parse: Callable[[str], _T]) -> _T:
     """Ask until the answer can be parsed."""
     while True:
         try:
             text = input(f"{question}{f' [{default}]' if default else ''}: ").strip() or default
         except EOFError:
-            fail("no answer; pass the options, or --yes")
+            fail_with_usage_error("no answer; pass the options, or --yes")
         try:
             return parse(text)
         except (argparse.ArgumentTypeError, ValueError) as error:
             print(f"  {error}")
 
 
-def _model(text: str) -> str:
+def _parse_model(text: str) -> str:
     """Parse a model that `memory` can estimate; empty for none."""
     if text:
         from dsconfig.resolve.model_source import model_of
@@ -251,14 +277,14 @@ def _model(text: str) -> str:
     return text
 
 
-def _consumer(text: str) -> str:
+def _parse_consumer(text: str) -> str:
     name = text.partition("==")[0].partition(">")[0].partition("<")[0].strip()
     if name not in CONSUMERS:
         raise argparse.ArgumentTypeError(f"expected one of {', '.join(CONSUMERS)}, got `{text}`")
     return name
 
 
-def _offload(text: str) -> str:
+def _parse_offload(text: str) -> str:
     if text not in OFFLOAD:
         raise argparse.ArgumentTypeError(f"expected one of {', '.join(OFFLOAD)}, got `{text}`")
     return text
@@ -267,11 +293,11 @@ def _offload(text: str) -> str:
 # A config that fits, and its launch command.
 
 
-def _write_plan(request: Request, args: argparse.Namespace) -> int:
+def _find_and_write_config(request: JobRequest, args: argparse.Namespace) -> int:
     """Search, write the config and the launch command, and print why."""
     from dsconfig.cli import find_fitting_config
-    from dsconfig.cli.command_inputs import reason, write
-    from dsconfig.cli.resolve_helpers import with_option_names
+    from dsconfig.cli.command_inputs import os_error_reason, write_output_file
+    from dsconfig.cli.resolve_helpers import use_option_names
     from dsconfig.memory.verdict import UNKNOWN
     from dsconfig.render.terminal_style import flowed, printable, style_of
 
@@ -279,14 +305,14 @@ def _write_plan(request: Request, args: argparse.Namespace) -> int:
     stream = sys.stderr if to_stdout else sys.stdout
     launch = os.path.join(os.path.dirname(request.file), find_fitting_config.SCRIPT_NAME)
     if not to_stdout:
-        _refuse_overwriting(launch, force=args.force)
+        _reject_existing_file(launch, force=args.force)
     try:
-        plan = find_fitting_config.find_plan(request)
+        plan = find_fitting_config.find_fitting_config(request)
     except OSError as error:
-        fail(f"{error.filename}: {reason(error)}")
+        fail_with_usage_error(f"{error.filename}: {os_error_reason(error)}")
     except ValueError as error:
-        fail(printable(with_option_names(str(error))))
-    lines = [printable(line) for line in find_fitting_config.report(plan)]
+        fail_with_usage_error(printable(use_option_names(str(error))))
+    lines = [printable(line) for line in find_fitting_config.search_report(plan)]
     style = style_of(stream)
     if plan.chosen is None:
         stream.write(flowed("\n".join([*lines, ""]), style))
@@ -296,16 +322,16 @@ def _write_plan(request: Request, args: argparse.Namespace) -> int:
     if to_stdout:
         sys.stdout.write(text)
     else:
-        write(request.file, text.encode())
-        write(launch, script.encode())
+        write_output_file(request.file, text.encode())
+        write_output_file(launch, script.encode())
         lines.append(
             f"wrote {printable(request.file)} and {printable(launch)} for DeepSpeed {request.target.releases[-1]}"
         )
-        lines.append(f"start it: sh {printable(launch)}{_script_hint(request)}")
-    lines.append(f"check it again: {printable(find_fitting_config.verify_command(plan))}")
+        lines.append(f"start it: sh {printable(launch)}{_training_script_hint(request)}")
+    lines.append(f"check it again: {printable(find_fitting_config.memory_command(plan))}")
     stream.write(flowed("\n".join([*lines, ""]), style))
     return CLEAN
 
 
-def _script_hint(request: Request) -> str:
+def _training_script_hint(request: JobRequest) -> str:
     return "" if os.path.exists(request.script) else f" (replace {request.script} with your script)"

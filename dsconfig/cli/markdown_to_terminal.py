@@ -14,13 +14,13 @@ _ENTRY = re.compile(r"\s*(?:[-*]|\d+\.)\s+|\s+")
 _ALONE = re.compile(r"\s*(?:[-*]|\d+\.)\s|#|\||[A-Z][a-z]+:$")
 
 
-def page(text: str, style: TerminalStyle) -> str:
+def render_markdown(text: str, style: TerminalStyle) -> str:
     """Render Markdown for a terminal, or as plain text if the style has no colors."""
-    lines = dedented(text)
-    return "\n".join(_lines(_joined(lines) if style.wraps else lines, style)) + "\n"
+    lines = dedent_docstring(text)
+    return "\n".join(_render_lines(_join_paragraph_lines(lines) if style.wraps else lines, style)) + "\n"
 
 
-def _joined(lines: list[str]) -> list[str]:
+def _join_paragraph_lines(lines: list[str]) -> list[str]:
     """Lines with each paragraph and list entry on one line, to be wrapped again."""
     joined: list[str] = []
     code = False
@@ -35,7 +35,7 @@ def _joined(lines: list[str]) -> list[str]:
     return joined
 
 
-def dedented(text: str) -> list[str]:
+def dedent_docstring(text: str) -> list[str]:
     """Lines of a docstring without the indentation of the code."""
     from textwrap import dedent
 
@@ -43,7 +43,7 @@ def dedented(text: str) -> list[str]:
     return [first, *dedent(rest).splitlines()] if rest else [first]
 
 
-def _lines(lines: list[str], style: TerminalStyle) -> Iterator[str]:
+def _render_lines(lines: list[str], style: TerminalStyle) -> Iterator[str]:
     code = False
     for line in lines:
         if line.lstrip().startswith(_FENCE):

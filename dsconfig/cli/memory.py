@@ -10,41 +10,41 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from dsconfig.cli.arguments import (
-    add_color,
-    add_launch,
-    add_settings,
-    amount,
-    consumer,
-    count,
-    factor,
-    gpu,
-    parameter_count,
+    add_color_option,
+    add_launch_option,
+    add_settings_options,
+    parse_byte_size,
+    parse_consumer,
+    parse_factor,
+    parse_gpu_memory,
+    parse_parameter_count,
+    parse_positive_count,
+    parse_world_size,
     set_exit_codes,
-    world_size,
 )
 from dsconfig.cli.command_inputs import (
     forbid_overwriting_sources,
-    is_stdout,
-    read,
-    read_mapping,
-    reason,
+    is_stdout_target,
+    os_error_reason,
+    read_config_document,
+    read_mapping_file,
     require_known_values,
-    write,
+    write_output_file,
 )
-from dsconfig.cli.errors import CLEAN, FAILED, PROBLEMS, fail, print_note
+from dsconfig.cli.errors import CLEAN, FAILED, PROBLEMS, fail_with_usage_error, print_note
 from dsconfig.cli.output_files import NEEDS_MATPLOTLIB, check_output_format, plot_suffix, write_text
 from dsconfig.cli.resolve_helpers import (
-    assignment,
     fail_without_world_size,
-    print_lines,
+    parse_assignment,
     print_resolve_error,
-    with_option_names,
+    print_wrapped_lines,
+    use_option_names,
 )
 from dsconfig.render.fingerprint import as_json
 from dsconfig.render.terminal_style import printable
 
 if TYPE_CHECKING:
-    from dsconfig.core.gpu_memory import Gpu
+    from dsconfig.core.gpu_memory import GpuMemory
     from dsconfig.document import Document
     from dsconfig.resolve.errors import ResolveError
     from dsconfig.resolve.memory import Estimate, MemoryOptions, Verdict
@@ -73,11 +73,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="config file, or `-` for stdin; without one, a table of all stages",
     )
-    _add_model(parser)
-    _add_run(parser)
-    _add_result(parser)
-    add_color(parser)
-    add_settings(parser)
+    _add_model_options(parser)
+    _add_run_options(parser)
+    _add_result_options(parser)
+    add_color_option(parser)
+    add_settings_options(parser)
     exceeded = "exceeds --gpu or --host, or DeepSpeed rejects the config"
     undecided = "usage error, internal error, or tight: it depends on what is not known"
     from dsconfig.core.gpu_memory import CARDS
@@ -90,19 +90,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_run(parser: argparse.ArgumentParser) -> None:
+def _add_run_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("job").add_argument
-    add("--world-size", type=world_size, metavar="N", help="number of ranks (default: $WORLD_SIZE)")
-    add("--nodes", type=world_size, metavar="A", help="number of nodes, with --gpus-per-node")
+    add("--world-size", type=parse_world_size, metavar="N", help="number of ranks (default: $WORLD_SIZE)")
+    add("--nodes", type=parse_world_size, metavar="A", help="number of nodes, with --gpus-per-node")
     gpus = "GPUs per node (default: from the settings, else 8, or the world size if that is less)"
-    add("--gpus-per-node", type=world_size, metavar="B", help=gpus)
+    add("--gpus-per-node", type=parse_world_size, metavar="B", help=gpus)
     degree = "sequence-parallel size (Ulysses; default: `sequence_parallel_size`, else 1)"
-    add("--sp", type=world_size, metavar="N", help=degree)
+    add("--sp", type=parse_world_size, metavar="N", help=degree)
     imbalance = "with AutoEP: tokens on the busiest expert-parallel rank, relative to the mean (default: 1)"
-    add("--imbalance", type=factor, metavar="F", help=imbalance)
+    add("--imbalance", type=parse_factor, metavar="F", help=imbalance)
     length = "sequence length in tokens (default: from the launch file, else 2048)"
-    add("--sequence-length", type=count, metavar="S", help=length)
-    add("--micro-batch", type=count, metavar="M", help="samples per micro batch (default: from the config)")
+    add("--sequence-length", type=parse_positive_count, metavar="S", help=length)
+    add(
+        "--micro-batch",
+        type=parse_positive_count,
+        metavar="M",
+        help="samples per micro batch (default: from the config)",
+    )
     add("--attention", choices=ATTENTION, help="default: from the launch file, else sdpa")
     recompute = "activation checkpointing of each layer (default: from the launch file, else off)"
     checkpointing = add("--checkpointing", action=argparse.BooleanOptionalAction, help=recompute)
@@ -119,31 +124,32 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     init = "build the model under `deepspeed.zero.Init` at stage 3 (default: as Trainer and Accelerate do)"
     zero_init = add("--zero-init", action=argparse.BooleanOptionalAction, help=init)
     zero_init.default = checkpointing.default = None
-    add("--set", type=assignment, action="append", metavar="KEY=VALUE", help="override a key, value as JSON")
+    override = "override a key, value as JSON"
+    add("--set", type=parse_assignment, action="append", metavar="KEY=VALUE", help=override)
     add("--target", metavar="RELEASE", help="DeepSpeed release (default: the installed one)")
-    library = f"library that loads the file: {', '.join(_consumers())} (default: auto-detected)"
-    add("--consumer", type=consumer, metavar="CONSUMER", help=library)
-    add_launch(add)
+    library = f"library that loads the file: {', '.join(_consumer_names())} (default: auto-detected)"
+    add("--consumer", type=parse_consumer, metavar="CONSUMER", help=library)
+    add_launch_option(add)
     arguments = "training arguments of the consumer, a JSON or YAML file"
     add("--training-args", metavar="FILE", help=arguments)
 
 
-def _add_result(parser: argparse.ArgumentParser) -> None:
+def _add_result_options(parser: argparse.ArgumentParser) -> None:
     from dsconfig.core.gpu_memory import PART
 
     add = parser.add_argument_group("result").add_argument
     card = (
         "GPU memory such as 80GiB, or a GPU such as h100, a100-40, 4090, or 48GB for cards sold as that size;"
     )
-    add("--gpu", type=gpu, metavar="GPU", help=f"{card} exit with 1 if it does not suffice")
+    add("--gpu", type=parse_gpu_memory, metavar="GPU", help=f"{card} exit with 1 if it does not suffice")
     host = "memory of a node; exit with 1 if it does not suffice (default: from the settings)"
-    add("--host", type=amount, metavar="SIZE", help=host)
+    add("--host", type=parse_byte_size, metavar="SIZE", help=host)
     margin = "headroom on the GPU, instead of fragmentation, CUDA context and NCCL buffers as estimated"
     margin += f" (default with --fit and --max: 2GiB plus 1/{PART} of its memory)"
-    add("--margin", type=amount, metavar="SIZE", help=margin)
+    add("--margin", type=parse_byte_size, metavar="SIZE", help=margin)
     add(
         "--fit",
-        type=gpu,
+        type=parse_gpu_memory,
         metavar="GPU",
         help="find the smallest changes that fit this GPU or GPU memory",
     )
@@ -155,13 +161,13 @@ def _add_result(parser: argparse.ArgumentParser) -> None:
     add("--output-format", choices=FORMATS, default="text", help="output format (default: text)")
 
 
-def _consumers() -> tuple[str, ...]:
+def _consumer_names() -> tuple[str, ...]:
     from dsconfig.job.consumers import CONSUMERS
 
     return CONSUMERS
 
 
-def _add_model(parser: argparse.ArgumentParser) -> None:
+def _add_model_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("model").add_argument
     model = "path of its config.json or directory, or a name such as llama-3-8b or Qwen/Qwen3-30B-A3B"
     model += " (default: from `$dsconfig`, the settings or the launch file)"
@@ -169,11 +175,13 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     params = (
         "number of parameters, such as 7B: alone for model states, with --hidden and --layers for a decoder"
     )
-    add("--params", type=parameter_count, metavar="N", help=params)
-    add("--hidden", type=count, metavar="N", help="hidden size")
-    add("--layers", type=count, metavar="N", help="number of layers")
-    add("--heads", type=count, metavar="N", help="attention heads (default: hidden size / 128)")
-    add("--vocabulary", type=count, metavar="N", help="vocabulary size (default: 32000)")
+    add("--params", type=parse_parameter_count, metavar="N", help=params)
+    add("--hidden", type=parse_positive_count, metavar="N", help="hidden size")
+    add("--layers", type=parse_positive_count, metavar="N", help="number of layers")
+    add(
+        "--heads", type=parse_positive_count, metavar="N", help="attention heads (default: hidden size / 128)"
+    )
+    add("--vocabulary", type=parse_positive_count, metavar="N", help="vocabulary size (default: 32000)")
     lora = "train LoRA adapters, for example r=16,target=q_proj,v_proj (module names, or all)"
     add("--lora", metavar="WHAT", help=lora)
     quantize = (
@@ -190,32 +198,32 @@ def run(args: argparse.Namespace) -> int:
     suffix = plot_suffix(args.plot)
     try:
         if args.file is None:
-            return table(args)
-        document, options = _options(args)
+            return print_stage_table(args)
+        document, options = _config_and_memory_options(args)
         if args.fit is not None:
-            return fit(args, document, options)
+            return find_changes_that_fit(args, document, options)
         if args.max is not None:
-            return largest(args, document, options)
+            return find_largest_value(args, document, options)
         from dsconfig.resolve.memory import estimate_request
 
         estimate = estimate_request(document, options).answer()
     except UnknownWorldSizeError as error:
         fail_without_world_size(error, "--world-size, or --nodes and --gpus-per-node")
     except ResolveError as error:
-        print_resolve_error(error, sys.stderr, _advice(args, error))
+        print_resolve_error(error, sys.stderr, _batch_error_advice(args, error))
         return PROBLEMS
     except OSError as error:
         if error.filename is None:  # from stdout: disk full, or a closed pipe
             raise
-        fail(f"{error.filename}: {reason(error)}")
+        fail_with_usage_error(f"{error.filename}: {os_error_reason(error)}")
     except ValueError as error:
-        fail(printable(with_option_names(str(error))))
+        fail_with_usage_error(printable(use_option_names(str(error))))
     if args.plot:
-        _plot(estimate, args, suffix)
-    return _write(args, estimate)
+        _write_plot(estimate, args, suffix)
+    return _write_estimate(args, estimate)
 
 
-def table(args: argparse.Namespace) -> int:
+def print_stage_table(args: argparse.Namespace) -> int:
     """Print the memory of each stage and offload for a model without a config."""
     from dsconfig.render.terminal_style import style_of
     from dsconfig.resolve import memory_output as render
@@ -223,21 +231,21 @@ def table(args: argparse.Namespace) -> int:
     from dsconfig.resolve.zero_stage_table import stage_table
 
     if args.model is None and args.params is None:
-        fail(
+        fail_with_usage_error(
             "FILE is missing, for example `dsconfig memory ds_config.json --model config.json --world-size 8`;"
             " with --model or --params alone, all stages are listed"
         )
     for name in ("fit", "max", "plot", "output"):
         if getattr(args, name) is not None:
-            fail(f"--{name} requires FILE")
+            fail_with_usage_error(f"--{name} requires FILE")
     if args.output_format == "csv":
-        fail("without FILE, the output formats are text and json")
+        fail_with_usage_error("without FILE, the output formats are text and json")
     size = args.world_size
     if args.nodes is not None:
         if size is not None:
-            fail("--nodes and --world-size exclude each other")
+            fail_with_usage_error("--nodes and --world-size exclude each other")
         size = args.nodes * (args.gpus_per_node or NODE)
-    rows = stage_table(_run_options(args)._replace(world_size=size or args.gpus_per_node or NODE))
+    rows = stage_table(_memory_options(args)._replace(world_size=size or args.gpus_per_node or NODE))
     limits = render.RequestedLimits(args.gpu, args.host, args.margin)
     if args.output_format == "json":
         answer = {
@@ -247,11 +255,11 @@ def table(args: argparse.Namespace) -> int:
         sys.stdout.write(as_json(answer, indent=2) + "\n")
     else:
         style = style_of(sys.stdout, args.color)
-        print_lines(render.stage_lines(rows, limits, style), style, sys.stdout)
-    return exit_code([render.stage_verdict(rows, limits)])
+        print_wrapped_lines(render.stage_lines(rows, limits, style), style, sys.stdout)
+    return exit_code_of_verdicts([render.stage_verdict(rows, limits)])
 
 
-def _advice(args: argparse.Namespace, error: ResolveError) -> tuple[str, ...]:
+def _batch_error_advice(args: argparse.Namespace, error: ResolveError) -> tuple[str, ...]:
     """Hint that applies if only the batch of the config is wrong."""
     diagnostics = error.diagnostics
     only_batch = diagnostics and all(one.code.startswith(BATCH_RULES) for one in diagnostics)
@@ -262,36 +270,36 @@ def _advice(args: argparse.Namespace, error: ResolveError) -> tuple[str, ...]:
     )
 
 
-def _options(args: argparse.Namespace) -> tuple[Document, MemoryOptions]:
+def _config_and_memory_options(args: argparse.Namespace) -> tuple[Document, MemoryOptions]:
     """The config, and the arguments of `memory`."""
-    from dsconfig.cli.command_inputs import job_from_args
-    from dsconfig.job.job import Fact
+    from dsconfig.cli.command_inputs import job_from_arguments
+    from dsconfig.job.job import JobFact
 
-    document = read(args.file)
+    document = read_config_document(args.file)
     require_known_values(document)
-    job = job_from_args(args, document)
-    size, facts = args.world_size, job.facts
+    job = job_from_arguments(args, document)
+    size, facts = args.world_size, job.run_facts
     args.host = facts.host_memory if args.host is None else args.host
     args.gpus_per_node = args.gpus_per_node or facts.gpus_per_node
     if args.nodes is not None:
         if size is not None:
-            fail("--nodes and --world-size exclude each other")
+            fail_with_usage_error("--nodes and --world-size exclude each other")
         if args.gpus_per_node is None:
-            fail("--nodes requires --gpus-per-node")
+            fail_with_usage_error("--nodes requires --gpus-per-node")
         size = args.nodes * args.gpus_per_node
     if args.output is not None and args.fit is None:
-        fail("--output requires --fit")
-    options = _run_options(args)
+        fail_with_usage_error("--output requires --fit")
+    options = _memory_options(args)
     return document, options._replace(
         model=options.model or (facts.model and not facts.model.is_outside and facts.model.named) or None,
         target=None,
         consumer=None,
         launch=None,
-        job=job if size is None else job._replace(world_size=Fact(size, "argument", "--world-size")),
+        job=job if size is None else job._replace(world_size=JobFact(size, "argument", "--world-size")),
     )
 
 
-def _run_options(args: argparse.Namespace) -> MemoryOptions:
+def _memory_options(args: argparse.Namespace) -> MemoryOptions:
     """The arguments of `memory` besides the config and its job."""
     from dsconfig.resolve.memory import MemoryOptions
 
@@ -300,47 +308,49 @@ def _run_options(args: argparse.Namespace) -> MemoryOptions:
         *("gpus_per_node", "sp", "imbalance", "launch", "loss", "quantize", "trainer", "vllm"),
     )
     return MemoryOptions(
-        _model(args),
+        _model_source(args),
         args.world_size,
         args.target,
         args.consumer,
         **{name: getattr(args, name) for name in names},
         set=dict(args.set or ()),
-        training_args=read_mapping(args.training_args),
-        gpu_limit=args.gpu.usable(args.margin) if args.gpu is not None else None,
+        training_args=read_mapping_file(args.training_args),
+        gpu_limit=args.gpu.usable_bytes(args.margin) if args.gpu is not None else None,
         parameters=args.params,
         frozen_models=tuple(args.frozen_model or ()),
         gpu_bytes=args.gpu.least if args.gpu is not None else args.fit and args.fit.least,
     )
 
 
-def _plot(estimate: Estimate, args: argparse.Namespace, suffix: str) -> None:
+def _write_plot(estimate: Estimate, args: argparse.Namespace, suffix: str) -> None:
     from dsconfig.resolve.memory_output import draw_chart
 
     try:
         image = draw_chart(estimate, args.gpu and args.gpu.least, suffix)
     except ImportError:
-        fail(NEEDS_MATPLOTLIB)
-    write(args.plot, image)
+        fail_with_usage_error(NEEDS_MATPLOTLIB)
+    write_output_file(args.plot, image)
 
 
-def _model(args: argparse.Namespace) -> ModelSource | None:
+def _model_source(args: argparse.Namespace) -> ModelSource | None:
     sizes = (args.params, args.hidden, args.layers)
     optional = (args.heads, args.vocabulary)
     has_layers = any((*sizes[1:], *optional))
     if args.model is not None or not has_layers:
         if has_layers:
-            fail("--model and --hidden, --layers, --heads or --vocabulary exclude each other")
+            fail_with_usage_error(
+                "--model and --hidden, --layers, --heads or --vocabulary exclude each other"
+            )
         model: ModelSource | None = args.model
         return model
     if not all(sizes):
-        fail("--hidden and --layers require each other and --params")
+        fail_with_usage_error("--hidden and --layers require each other and --params")
     from dsconfig.resolve.model_source import of_sizes
 
     return of_sizes(*sizes, heads=args.heads or 0, vocabulary=args.vocabulary or 0)
 
 
-def _write(args: argparse.Namespace, estimate: Estimate) -> int:
+def _write_estimate(args: argparse.Namespace, estimate: Estimate) -> int:
     from dsconfig.render.terminal_style import style_of
     from dsconfig.resolve import memory_output as render
 
@@ -351,35 +361,35 @@ def _write(args: argparse.Namespace, estimate: Estimate) -> int:
         sys.stdout.writelines(render.csv_lines(estimate))
     else:
         style = style_of(sys.stdout, args.color)
-        print_lines(render.text_lines(estimate, limits, style), style, sys.stdout)
-    return exit_code(limits.verdicts(estimate))
+        print_wrapped_lines(render.text_lines(estimate, limits, style), style, sys.stdout)
+    return exit_code_of_verdicts(limits.verdicts(estimate))
 
 
 # `dsconfig memory --fit` and `--max`.
 
 
-def margin(args: argparse.Namespace, gpu: Gpu | None) -> int:
+def gpu_headroom(args: argparse.Namespace, gpu: GpuMemory | None) -> int:
     """Headroom of a GPU in bytes."""
-    from dsconfig.core.gpu_memory import Gpu
+    from dsconfig.core.gpu_memory import GpuMemory
 
-    return (gpu or Gpu(0, 0)).margin(args.margin)
+    return (gpu or GpuMemory(0, 0)).headroom_bytes(args.margin)
 
 
-def exit_code(verdicts: Iterable[Verdict | None]) -> int:
+def exit_code_of_verdicts(verdicts: Iterable[Verdict | None]) -> int:
     """Exit code of the worst verdict."""
     kinds = set(verdicts)
     return PROBLEMS if "does not fit" in kinds else FAILED if kinds & {"unknown", "tight"} else CLEAN
 
 
-def fit(args: argparse.Namespace, document: Document, options: MemoryOptions) -> int:
+def find_changes_that_fit(args: argparse.Namespace, document: Document, options: MemoryOptions) -> int:
     """Find the smallest changes that fit, print them, and write the config with them if asked to."""
     from dsconfig.render.terminal_style import style_of
     from dsconfig.resolve import memory_output as render
     from dsconfig.resolve.fit_search import find_fit, fitted_config
 
-    _check_usage(args, document)
-    headroom = margin(args, args.fit)
-    result = find_fit(document, options, args.fit.usable(args.margin), args.host)
+    _reject_conflicting_options(args, document)
+    headroom = gpu_headroom(args, args.fit)
+    result = find_fit(document, options, args.fit.usable_bytes(args.margin), args.host)
     rewritten, failure = None, ""
     if args.output and result.fits:
         try:
@@ -395,53 +405,53 @@ def fit(args: argparse.Namespace, document: Document, options: MemoryOptions) ->
         stream.write(as_json({"fit": answer}, indent=2) + "\n")
     else:
         style, limits = style_of(stream, args.color), render.RequestedLimits(args.fit, args.host, headroom)
-        print_lines(render.fit_lines(result, limits, style, removed, consumer_name), style, stream)
+        print_wrapped_lines(render.fit_lines(result, limits, style, removed, consumer_name), style, stream)
     if rewritten and args.output == "-":
         write_text(rewritten.text)
     elif rewritten:
-        write(args.output, rewritten.text.encode())
+        write_output_file(args.output, rewritten.text.encode())
     elif failure:
-        fail(failure)
+        fail_with_usage_error(failure)
     elif args.output:
         print_note(f"did not write {args.output}")
-    return exit_code([result.verdict])
+    return exit_code_of_verdicts([result.verdict])
 
 
-def _check_usage(args: argparse.Namespace, document: Document) -> None:
+def _reject_conflicting_options(args: argparse.Namespace, document: Document) -> None:
     """Reject options that exclude each other, before anything is computed."""
     from dsconfig.job.model_config_json import find_config_json
     from dsconfig.resolve.fit_search import reject_launch_file
 
     if args.output_format == "csv":
-        fail("--fit supports the output formats text and json")
+        fail_with_usage_error("--fit supports the output formats text and json")
     for name in ("plot", "max", "gpu"):
         if getattr(args, name) is not None:
-            fail(f"--fit and --{name} exclude each other")
+            fail_with_usage_error(f"--fit and --{name} exclude each other")
     if args.output is None:
         return
-    args.output = "-" if is_stdout(args.output) else args.output
+    args.output = "-" if is_stdout_target(args.output) else args.output
     if not args.output or os.path.isdir(args.output):
-        fail(f"--output {args.output}: expected a file name, or `-` for stdout")
+        fail_with_usage_error(f"--output {args.output}: expected a file name, or `-` for stdout")
     reject_launch_file(document)
     check_output_format(document, args.output)
     read = (args.training_args, getattr(args, "config", None), args.model and find_config_json(args.model))
     forbid_overwriting_sources(args.output, document, args.file, *read)
 
 
-def largest(args: argparse.Namespace, document: Document, options: MemoryOptions) -> int:
+def find_largest_value(args: argparse.Namespace, document: Document, options: MemoryOptions) -> int:
     """Find the largest value of one kind that fits, and print it."""
     from dsconfig.render.terminal_style import style_of
     from dsconfig.resolve import memory_output as render
     from dsconfig.resolve.largest_fit import largest
 
     if args.gpu is None:
-        fail("--max requires --gpu")
+        fail_with_usage_error("--max requires --gpu")
     if args.output_format == "csv" or args.plot:
-        fail("--max supports the output formats text and json")
-    result = largest(document, options, args.max, args.gpu.usable(args.margin))
+        fail_with_usage_error("--max supports the output formats text and json")
+    result = largest(document, options, args.max, args.gpu.usable_bytes(args.margin))
     if args.output_format == "json":
         sys.stdout.write(as_json({"max": result.to_dict()}, indent=2) + "\n")
     else:
         style = style_of(sys.stdout, args.color)
-        print_lines(render.max_lines(result, args.gpu, style), style, sys.stdout)
-    return exit_code([result.verdict])
+        print_wrapped_lines(render.max_lines(result, args.gpu, style), style, sys.stdout)
+    return exit_code_of_verdicts([result.verdict])

@@ -10,34 +10,34 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dsconfig.cli.arguments import (
-    add_color,
-    add_file,
+    add_color_option,
+    add_config_argument,
     add_job_options,
-    add_settings,
-    output_path,
+    add_settings_options,
+    parse_output_path,
     set_exit_codes,
 )
 from dsconfig.cli.command_inputs import (
     forbid_overwrite,
     forbid_overwriting_sources,
-    job_from_args,
-    read,
-    reason,
-    write,
+    job_from_arguments,
+    os_error_reason,
+    read_config_document,
+    write_output_file,
 )
-from dsconfig.cli.errors import CLEAN, PROBLEMS, fail
-from dsconfig.core.diagnostic import dotted, truncate_middle
-from dsconfig.core.releases import UnknownReleaseError, resolve
+from dsconfig.cli.errors import CLEAN, PROBLEMS, fail_with_usage_error
+from dsconfig.core.diagnostic import dotted_path, truncate_middle
+from dsconfig.core.releases import UnknownReleaseError, resolve_target
 from dsconfig.fix.migrate import BLOCK_KEY, Migration, migrate
-from dsconfig.job.job import Fact, job_of_reader
+from dsconfig.job.job import JobFact, job_from_consumer
 from dsconfig.render.terminal_style import printable
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import KeyPath
-    from dsconfig.core.releases import Target
+    from dsconfig.core.releases import ReleaseTarget
     from dsconfig.document import Document
-    from dsconfig.fix.migration_plan import Change, Decision
-    from dsconfig.job.detect_consumer import Reader
+    from dsconfig.fix.migration_plan import MigrationChange, MigrationDecision
+    from dsconfig.job.detect_consumer import ConsumerEvidence
     from dsconfig.launch.located_config import EditableConfig
     from dsconfig.render.terminal_style import TerminalStyle
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.set_defaults(run=run)
-    add_file(parser)
+    add_config_argument(parser)
     add = parser.add_argument
     add(
         "--to",
@@ -66,7 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "-o",
         "--output",
-        type=output_path,
+        type=parse_output_path,
         metavar="OUT",
         help="write the new config to this file",
     )
@@ -75,8 +75,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     copy = "write the config with the block to this file (default: NAME.elasticity.json next to the output)"
     add("--elasticity", metavar="FILE", help=copy)
     add("--keep-elasticity", action="store_true", help="keep the block, for `dsconfig elastic`")
-    add_color(parser)
-    add_settings(parser)
+    add_color_option(parser)
+    add_settings_options(parser)
     open_decisions = "decisions are left to you, or the config cannot be migrated"
     set_exit_codes(parser, {CLEAN: "migrated, or nothing to change", PROBLEMS: open_decisions})
 
@@ -84,66 +84,68 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
     from dsconfig.cli.command_inputs import require_config
-    from dsconfig.fix.migrate import in_launch_file
+    from dsconfig.fix.migrate import map_migration_to_launch_file
     from dsconfig.render.terminal_style import style_of
 
-    _check_outputs(args)
-    document = read(args.file)
+    _check_output_files(args)
+    document = read_config_document(args.file)
     require_config(document)
     for name in filter(None, (args.output, args.elasticity)):
         forbid_overwriting_sources(name, document, advice=_OVERWRITE_ADVICE)
-    embedded = _launched_config(args, document)
+    embedded = _config_of_launch_file(args, document)
     if embedded is not None and embedded.embedding is None:
         document, args.file = embedded.document, embedded.document.name
-        _check_outputs(args)
+        _check_output_files(args)
     config = embedded.document if embedded is not None else document
-    route = route_of(args, config, embedded)
+    route = route_from_arguments(args, config, embedded)
     try:
-        migration = route.migrate(config, keep=args.keep_elasticity)
+        migration = route.migrate_document(config, keep=args.keep_elasticity)
     except ValueError as error:
-        fail(f"{route.known_from}: {error}")
+        fail_with_usage_error(f"{route.known_from}: {error}")
     if embedded is not None and embedded.embedding is not None:
-        migration = in_launch_file(migration, embedded.embedding)
+        migration = map_migration_to_launch_file(migration, embedded.embedding)
     elasticity_file = None if migration.stopped else _write_result(args, document, migration)
     # The text or the diff has stdout to itself.
     stream = sys.stdout if args.write or args.output else sys.stderr
-    stream.write(report(document, migration, route, elasticity_file, style_of(stream, args.color)))
+    stream.write(migration_report(document, migration, route, elasticity_file, style_of(stream, args.color)))
     return PROBLEMS if migration.stopped or migration.decisions else CLEAN
 
 
-def _launched_config(args: argparse.Namespace, document: Document) -> EditableConfig | None:
+def _config_of_launch_file(args: argparse.Namespace, document: Document) -> EditableConfig | None:
     """Config of the job that a launch file starts; None for a config."""
     from dsconfig.cli.errors import print_note
-    from dsconfig.launch.located_config import editable_config
+    from dsconfig.launch.located_config import find_editable_config
 
     if args.file == "-":
         return None
     try:
-        config = editable_config(document)
+        config = find_editable_config(document)
     except OSError as error:
-        fail(f"{error.filename}: {reason(error)}")
+        fail_with_usage_error(f"{error.filename}: {os_error_reason(error)}")
     if config is not None:
         print_note(config.note)
     if args.write and config is not None and config.embedding is None:
-        from dsconfig.cli.fix_files import is_ours
+        from dsconfig.cli.fix_files import belongs_to_repository
 
         path = os.path.realpath(config.document.name)
-        if not is_ours(path, args.file):
-            fail(f"{config.document.name} is outside of this repository and is not changed")
+        if not belongs_to_repository(path, args.file):
+            fail_with_usage_error(f"{config.document.name} is outside of this repository and is not changed")
     return config
 
 
 _OVERWRITE_ADVICE = "use --write to overwrite it, or choose another name"
 
 
-def _check_outputs(args: argparse.Namespace) -> None:
+def _check_output_files(args: argparse.Namespace) -> None:
     if args.write and args.file == "-":
-        fail("--write needs a file: a config from stdin is written to stdout")
+        fail_with_usage_error("--write needs a file: a config from stdin is written to stdout")
     for name in (args.output, args.elasticity):
         if name:
             forbid_overwrite(name, args.file, args.config, advice=_OVERWRITE_ADVICE)
     if args.output and args.elasticity and os.path.abspath(args.output) == os.path.abspath(args.elasticity):
-        fail(f"{args.output} is given both for the config and for the copy with the elasticity block")
+        fail_with_usage_error(
+            f"{args.output} is given both for the config and for the copy with the elasticity block"
+        )
 
 
 def _write_result(args: argparse.Namespace, document: Document, migration: Migration) -> str | None:
@@ -155,7 +157,7 @@ def _write_result(args: argparse.Namespace, document: Document, migration: Migra
         unified_diff,
         write_text,
     )
-    from dsconfig.document.atomic_write import sweep
+    from dsconfig.document.atomic_write import remove_stale_drafts
 
     check_output_format(document, args.output or "")
     if args.diff:
@@ -163,13 +165,13 @@ def _write_result(args: argparse.Namespace, document: Document, migration: Migra
         return None
     elasticity_file = None if migration.elastic is None else _write_elasticity_copy(args, migration.elastic)
     if args.output:
-        write(args.output, migration.text.encode())
+        write_output_file(args.output, migration.text.encode())
     elif args.write:
         try:
-            sweep(os.path.dirname(os.path.realpath(args.file)))
+            remove_stale_drafts(os.path.dirname(os.path.realpath(args.file)))
             rewrite_document(args.file, document, migration.text)
         except OSError as error:
-            fail(f"{args.file}: {reason(error)}")
+            fail_with_usage_error(f"{args.file}: {os_error_reason(error)}")
     else:
         write_text(migration.text)
     return elasticity_file
@@ -184,17 +186,17 @@ def _write_elasticity_copy(args: argparse.Namespace, text: str) -> str | None:
             return None
         stem, suffix = os.path.splitext(output)
         name = f"{stem}.elasticity{suffix}"
-    if os.path.lexists(name) and not _has_content(name, text):
-        fail(f"{name} already exists; choose another file with --elasticity")
-    write(name, text.encode())
+    if os.path.lexists(name) and not _file_has_content(name, text):
+        fail_with_usage_error(f"{name} already exists; choose another file with --elasticity")
+    write_output_file(name, text.encode())
     return str(name)
 
 
-def _has_content(name: str, text: str) -> bool:
-    from dsconfig.core.file_access import contents
+def _file_has_content(name: str, text: str) -> bool:
+    from dsconfig.core.file_access import read_contents
 
     try:
-        return contents(name, len(text.encode())) == text.encode()
+        return read_contents(name, len(text.encode())) == text.encode()
     except OSError:
         return False
 
@@ -208,7 +210,7 @@ _ORIGIN_UNKNOWN = (
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class MigrationRoute:
     """Releases of a migration, its consumer and world size; `known_from` says where the first release is set."""
 
     origin: str
@@ -219,7 +221,7 @@ class Route:
     read_by: str = ""
     """Consumer and the evidence for it, in words."""
 
-    def migrate(self, document: Document, *, keep: bool) -> Migration:
+    def migrate_document(self, document: Document, *, keep: bool) -> Migration:
         """Migrate a config.
 
         Raises:
@@ -238,26 +240,30 @@ class Route:
         )
 
 
-def route_of(args: argparse.Namespace, document: Document, embedded: EditableConfig | None = None) -> Route:
+def route_from_arguments(
+    args: argparse.Namespace, document: Document, embedded: EditableConfig | None = None
+) -> MigrationRoute:
     """Route from the arguments; the run ends if the origin release is unknown.
 
     `embedded`: config of a launch file, whose job sets the consumer and the world size.
     """
-    job = job_from_args(args, document)
+    job = job_from_arguments(args, document)
     if embedded is not None:
-        evidence = job_of_reader(job.reader if job.reader.explicit_spec else embedded.reader)
-        size = embedded.world_size and Fact(embedded.world_size, "launch file", embedded.note)
+        evidence = job_from_consumer(job.reader if job.reader.explicit_consumer_spec else embedded.reader)
+        size = embedded.world_size and JobFact(embedded.world_size, "launch file", embedded.note)
         job = job._replace(consumer=evidence.consumer, world_size=job.world_size or size or None)
     if args.target is None and job.releases.origin in ("installed", "latest"):
-        fail(_ORIGIN_UNKNOWN)
+        fail_with_usage_error(_ORIGIN_UNKNOWN)
     source = _ORIGINS.get(job.releases.origin) or job.releases.source
     known_from = "--from" if args.target else source
     try:
-        to = _single(resolve(args.to, "argument"), "--to")
+        to = _single_release(resolve_target(args.to, "argument"), "--to")
     except UnknownReleaseError as error:
-        fail(f"--to: {error}")
-    origin = _single(job.releases, known_from)
-    return Route(origin, known_from, to, job.reader.spec, job.ranks, _consumer_note(job.reader))
+        fail_with_usage_error(f"--to: {error}")
+    origin = _single_release(job.releases, known_from)
+    return MigrationRoute(
+        origin, known_from, to, job.reader.consumer_spec, job.ranks, _consumer_note(job.reader)
+    )
 
 
 _ORIGINS = {
@@ -268,15 +274,15 @@ _ORIGINS = {
 }
 
 
-def _single(target: Target, option: str) -> str:
+def _single_release(target: ReleaseTarget, option: str) -> str:
     if len(target.releases) > 1:
         advice = "" if option.startswith("--") else "; pass --from RELEASE"
         message = f"`{target.text}` names {len(target.releases)} releases"
-        fail(f"{option}: {message}: migrate needs a single release{advice}")
+        fail_with_usage_error(f"{option}: {message}: migrate needs a single release{advice}")
     return target.releases[0]
 
 
-def _consumer_note(reader: Reader) -> str:
+def _consumer_note(reader: ConsumerEvidence) -> str:
     if reader.origin in ("argument", "default"):
         return f"read by {reader.name}"
     return f"{'probably ' * reader.likely}read by {reader.name} ({reader.why})"
@@ -285,17 +291,27 @@ def _consumer_note(reader: Reader) -> str:
 # -- report ------------------------------------------------------------------------------------------------
 
 
-def report(
-    document: Document, migration: Migration, route: Route, elasticity_file: str | None, style: TerminalStyle
+def migration_report(
+    document: Document,
+    migration: Migration,
+    route: MigrationRoute,
+    elasticity_file: str | None,
+    style: TerminalStyle,
 ) -> str:
     """Changes, and the decisions that are left, in the order in which to make them."""
     from dsconfig.render.terminal_style import flowed
 
-    return flowed("\n".join(_report_lines(document, migration, route, elasticity_file, style)) + "\n", style)
+    return flowed(
+        "\n".join(_migration_report_lines(document, migration, route, elasticity_file, style)) + "\n", style
+    )
 
 
-def _report_lines(
-    document: Document, migration: Migration, route: Route, elasticity_file: str | None, style: TerminalStyle
+def _migration_report_lines(
+    document: Document,
+    migration: Migration,
+    route: MigrationRoute,
+    elasticity_file: str | None,
+    style: TerminalStyle,
 ) -> Iterator[str]:
     name = printable(document.name)
     from_to = (
@@ -303,40 +319,42 @@ def _report_lines(
     )
     if migration.stopped is not None:
         yield f"{name}: not migrated {from_to}: {printable(migration.stopped.reason)}"
-        yield from _numbered("decide first", migration.stopped.first, style)
-        yield from _list("help", migration.stopped.hints, style)
+        yield from _numbered_decisions("decide first", migration.stopped.first, style)
+        yield from _list_section("help", migration.stopped.hints, style)
         return
     unchanged = "no changes" if migration.decisions else "nothing to change"
     yield f"{name}: {from_to}{'' if migration.changes else f': {unchanged}'}"
     for title in ("changed", "removed"):
-        lines = [_change(each) for each in migration.changes if each.kind == title]
-        yield from _list(title, lines, style)
+        lines = [_describe_change(each) for each in migration.changes if each.kind == title]
+        yield from _list_section(title, lines, style)
     if migration.elastic is not None:
         location = (
             f"is in {elasticity_file}"
             if elasticity_file
             else "is only written with --write, -o or --elasticity"
         )
-        yield from _list("elasticity", (f"the config with its `elasticity` block {location}",), style)
-    yield from _numbered("to decide, in this order", migration.decisions, style)
+        yield from _list_section("elasticity", (f"the config with its `elasticity` block {location}",), style)
+    yield from _numbered_decisions("to decide, in this order", migration.decisions, style)
 
 
-def _change(change: Change) -> str:
-    return f"{_place(change.path, change.line)}{change.what}\n    {change.why}"
+def _describe_change(change: MigrationChange) -> str:
+    return f"{_format_location(change.path, change.line)}{change.what}\n    {change.why}"
 
 
-def _list(title: str, lines: Sequence[str], style: TerminalStyle) -> Iterator[str]:
+def _list_section(title: str, lines: Sequence[str], style: TerminalStyle) -> Iterator[str]:
     if lines:
         yield f"\n{style.paint(title, 'bold')}"
         for line in lines:
             yield "\n".join(f"  {printable(part)}" for part in line.split("\n"))
 
 
-def _numbered(title: str, decisions: Sequence[Decision], style: TerminalStyle) -> Iterator[str]:
+def _numbered_decisions(
+    title: str, decisions: Sequence[MigrationDecision], style: TerminalStyle
+) -> Iterator[str]:
     if decisions:
         yield f"\n{style.paint(title, 'bold')}"
     for number, each in enumerate(decisions, 1):
-        place = _place(each.path, each.line, was=each.is_removed)
+        place = _format_location(each.path, each.line, was=each.is_removed)
         yield f"  {number}. {printable(place + each.why)}"
         for letter, choice in zip(_LETTERS, each.choices, strict=False):
             means = f": {choice.consequence}" if choice.consequence else ""
@@ -348,8 +366,10 @@ _LONGEST = 400
 """Characters of a key that a line shows."""
 
 
-def _place(path: KeyPath, line: int | None, *, was: bool = False) -> str:
+def _format_location(path: KeyPath, line: int | None, *, was: bool = False) -> str:
     location = f"{'was line' if was else 'line'} {line}, " if line else ""
     return (
-        f"{location}`{truncate_middle(dotted(path), _LONGEST)}`: " if path else location.replace(", ", ": ")
+        f"{location}`{truncate_middle(dotted_path(path), _LONGEST)}`: "
+        if path
+        else location.replace(", ", ": ")
     )

@@ -8,9 +8,9 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator
 
-from dsconfig.cli.errors import fail
+from dsconfig.cli.errors import fail_with_usage_error
 from dsconfig.document import Document
-from dsconfig.document.atomic_write import rewrite
+from dsconfig.document.atomic_write import rewrite_if_unchanged
 from dsconfig.render.matplotlib_output import SUFFIXES
 
 # New text of a config: to stdout, into the file, or as a diff.
@@ -42,7 +42,7 @@ def rewrite_document(name: str, document: Document, text: str) -> None:
     if name == "-":
         write_text(text)
     elif text != document.file_text:
-        rewrite(name, document.file_text.encode(), text.encode())
+        rewrite_if_unchanged(name, document.file_text.encode(), text.encode())
 
 
 def is_lossless(document: Document) -> bool:
@@ -53,19 +53,23 @@ def is_lossless(document: Document) -> bool:
 def check_output_format(document: Document, name: str) -> None:
     """Reject an output file that would lose bytes, or whose suffix is of another format."""
     if not is_lossless(document):
-        fail(f"{document.name} is not UTF-8 text")
+        fail_with_usage_error(f"{document.name} is not UTF-8 text")
     suffix = os.path.splitext(name)[1].lower()
     if document.format == "yaml" and suffix in (".json", ".jsonc", ".hjson"):
-        fail(f"{name}: {document.name} is YAML and is not converted; choose a name that ends in .yaml")
+        fail_with_usage_error(
+            f"{name}: {document.name} is YAML and is not converted; choose a name that ends in .yaml"
+        )
     if document.format != "yaml" and suffix in (".yaml", ".yml"):
-        fail(f"{name}: {document.name} is not YAML and is not converted; choose a name that ends in .json")
+        fail_with_usage_error(
+            f"{name}: {document.name} is not YAML and is not converted; choose a name that ends in .json"
+        )
 
 
 def unified_diff(name: str, old: str, new: str) -> Iterator[str]:
     """Unified diff of two texts."""
     from dsconfig.render.unified_diff import unified
 
-    return unified(old, new, _in_diff(f"a/{name}"), _in_diff(f"b/{name}"))
+    return unified(old, new, _file_name_in_diff(f"a/{name}"), _file_name_in_diff(f"b/{name}"))
 
 
 def print_diff(lines: Iterable[str]) -> None:
@@ -96,16 +100,18 @@ def forbid_ci_commands(text: str, *, anywhere: bool = True) -> None:
     """
     from dsconfig.render.terminal_style import is_agent_command, is_line_command
 
-    if _is_file():
+    if _is_stdout_redirected():
         return
     for line in re.split(r"[\r\n]", text):
         if is_line_command(line) or (anywhere and is_agent_command(line)):
             shown = line.strip()
             shown = shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
-            fail(f"CI services would execute a line of the output, `{shown}`; write the output to a file")
+            fail_with_usage_error(
+                f"CI services would execute a line of the output, `{shown}`; write the output to a file"
+            )
 
 
-def _is_file() -> bool:
+def _is_stdout_redirected() -> bool:
     """Whether stdout is redirected to a file, which no CI service reads as a log."""
     try:
         return stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
@@ -113,15 +119,15 @@ def _is_file() -> bool:
         return False
 
 
-def _in_diff(name: str) -> str:
+def _file_name_in_diff(name: str) -> str:
     """File name as git writes it: quoted and escaped if it has unprintable characters."""
     if not name.isprintable() or any(mark in name for mark in ('"', "\\", "##")):
-        quoted = (_quoted(char) for char in name)
+        quoted = (_escape_character(char) for char in name)
         return f'"{"".join(quoted)}"'
     return f"{name}\t" if " " in name else name  # patch takes the text after a blank for a date
 
 
-def _quoted(char: str) -> str:
+def _escape_character(char: str) -> str:
     if char in '"\\':
         return f"\\{char}"
     if char.isprintable() and char != "#":  # `##` starts a command of CI services
@@ -140,5 +146,5 @@ def plot_suffix(name: str | None) -> str:
         return ""
     suffix = os.path.splitext(name)[1].lower()
     if suffix not in SUFFIXES:
-        fail(f"--plot {name}: expected a file that ends in {' or '.join(SUFFIXES)}")
+        fail_with_usage_error(f"--plot {name}: expected a file that ends in {' or '.join(SUFFIXES)}")
     return suffix

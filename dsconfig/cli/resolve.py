@@ -7,30 +7,30 @@ import sys
 from typing import TYPE_CHECKING
 
 from dsconfig.cli.arguments import (
+    add_config_argument,
     add_consumer_options,
-    add_file,
-    add_settings,
-    output_path,
+    add_settings_options,
+    parse_output_path,
+    parse_world_size,
     set_exit_codes,
-    world_size,
 )
 from dsconfig.cli.command_inputs import (
     forbid_overwriting_sources,
-    read,
-    read_mapping,
+    read_config_document,
+    read_mapping_file,
     require_known_values,
-    write,
+    write_output_file,
 )
-from dsconfig.cli.errors import CLEAN, PROBLEMS, fail
+from dsconfig.cli.errors import CLEAN, PROBLEMS, fail_with_usage_error
 from dsconfig.cli.resolve_helpers import (
-    assignment,
     fail_without_world_size,
-    json_value,
     non_json_values,
+    parse_assignment,
     print_resolve_error,
-    with_option_names,
+    to_json_value,
+    use_option_names,
 )
-from dsconfig.core.diagnostic import dotted
+from dsconfig.core.diagnostic import dotted_path
 from dsconfig.core.releases import NUMBERS
 from dsconfig.render.fingerprint import as_json
 from dsconfig.render.terminal_style import printable
@@ -52,18 +52,19 @@ DEGREES = (
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.set_defaults(run=run)
-    add_file(parser)
+    add_config_argument(parser)
     add = parser.add_argument
-    add("--world-size", type=world_size, metavar="N", help="number of ranks (default: $WORLD_SIZE)")
+    add("--world-size", type=parse_world_size, metavar="N", help="number of ranks (default: $WORLD_SIZE)")
     add("--target", metavar="RELEASE", help="DeepSpeed release (default: the installed one)")
     for name, degree in DEGREES:
         default = "1" if name == "ep" else "from the launch file, else 1"
-        add(f"--{name}", type=world_size, metavar="N", help=f"{degree} (default: {default})")
-    add("--set", type=assignment, action="append", metavar="KEY=VALUE", help="override a key, value as JSON")
+        add(f"--{name}", type=parse_world_size, metavar="N", help=f"{degree} (default: {default})")
+    override = "override a key, value as JSON"
+    add("--set", type=parse_assignment, action="append", metavar="KEY=VALUE", help=override)
     add_consumer_options(parser)
     output = "write the config to this file (default: `-`, stdout)"
-    add("-o", "--output", type=output_path, metavar="OUT", help=output)
-    add_settings(parser)
+    add("-o", "--output", type=parse_output_path, metavar="OUT", help=output)
+    add_settings_options(parser)
     set_exit_codes(parser, {CLEAN: "resolved", PROBLEMS: "DeepSpeed rejects the config at this world size"})
 
 
@@ -72,63 +73,65 @@ def run(args: argparse.Namespace) -> int:
     from dsconfig.resolve.errors import ResolveError, UnknownWorldSizeError
 
     try:
-        result = _resolve(args)
+        result = _resolve_config(args)
     except UnknownWorldSizeError as error:
         fail_without_world_size(error)
     except ResolveError as error:
         print_resolve_error(error, sys.stderr)
         return PROBLEMS
     except ValueError as error:
-        fail(with_option_names(str(error)))
+        fail_with_usage_error(use_option_names(str(error)))
     is_rejected = any(message.kind == "refused" for message in result.messages)
     if result.mismatches or is_rejected:
-        _report(result, sys.stderr)
+        _print_report(result, sys.stderr)
         return PROBLEMS
-    text = _json(result.config, result.release)
+    text = _resolved_config_as_json(result.config, result.release)
     if args.output:
-        write(args.output, text.encode())
+        write_output_file(args.output, text.encode())
     else:
         sys.stdout.write(text)
-    _report(result, sys.stdout if args.output else sys.stderr)
+    _print_report(result, sys.stdout if args.output else sys.stderr)
     return CLEAN
 
 
-def _resolve(args: argparse.Namespace) -> Run:
-    from dsconfig.cli.command_inputs import job_from_args
-    from dsconfig.launch.located_config import locate
+def _resolve_config(args: argparse.Namespace) -> Run:
+    from dsconfig.cli.command_inputs import job_from_arguments
+    from dsconfig.launch.located_config import locate_config
     from dsconfig.resolve.resolve import resolve_job
 
-    document = read(args.file)
+    document = read_config_document(args.file)
     require_known_values(document)
     if args.output:
         forbid_overwriting_sources(
             args.output, document, args.file, args.training_args, args.model_config, args.config
         )
-    located = locate(document)
+    located = locate_config(document)
     return resolve_job(
         located,
-        job_from_args(args, document, located),
+        job_from_arguments(args, document, located),
         (args.tp, args.pp, args.sp, args.ep),
         dict(args.set or ()),
-        read_mapping(args.training_args),
-        read_mapping(args.model_config),
+        read_mapping_file(args.training_args),
+        read_mapping_file(args.model_config),
     )
 
 
-def _json(config: JsonObject, release: str) -> str:
-    from dsconfig.model.key_table import may_read
+def _resolved_config_as_json(config: JsonObject, release: str) -> str:
+    from dsconfig.model.key_table import may_release_read_path
 
     for path, what in non_json_values(config):
-        if may_read(path, NUMBERS[release]):
-            fail(f"{printable(f'`{dotted(path)}` is {what}')}, which JSON cannot represent")
-    config = json_value(config)
+        if may_release_read_path(path, NUMBERS[release]):
+            fail_with_usage_error(
+                f"{printable(f'`{dotted_path(path)}` is {what}')}, which JSON cannot represent"
+            )
+    config = to_json_value(config)
     text = as_json(config, indent=2, ascii=False)
     if not text.replace("\n", "").isprintable():  # a lone surrogate, or direction marks
         text = as_json(config, indent=2)
     return text + "\n"
 
 
-def _report(result: Run, stream: TextIO) -> None:
+def _print_report(result: Run, stream: TextIO) -> None:
     from dsconfig.render.terminal_style import flowed, style_of
     from dsconfig.resolve.resolved_run import run_lines
 

@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterable
 
-from dsconfig.cli.errors import fail
+from dsconfig.cli.errors import fail_with_usage_error
 from dsconfig.render.terminal_style import printable
 
 TYPE_CHECKING = False
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 WORLD_SIZE = "WORLD_SIZE"
 
 
-def assignment(text: str) -> tuple[str, Json]:
+def parse_assignment(text: str) -> tuple[str, Json]:
     """Parse KEY=VALUE: a dotted key, and a value in JSON or plain text."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
@@ -39,7 +39,7 @@ def assignment(text: str) -> tuple[str, Json]:
         return key.strip(), value
 
 
-def print_lines(lines: Iterable[str], style: TerminalStyle, stream: TextIO) -> None:
+def print_wrapped_lines(lines: Iterable[str], style: TerminalStyle, stream: TextIO) -> None:
     """Print lines, wrapped to the width of the terminal."""
     from dsconfig.render.terminal_style import flowed
 
@@ -51,7 +51,7 @@ def fail_without_world_size(error: UnknownWorldSizeError, options: str = "--worl
     advice = f"pass {options}, or set {WORLD_SIZE} in the environment"
     formula = [error.formula] if error.formula else []
     parts = [error.source, *formula, advice] if error.source else [advice, *formula]
-    fail(printable(f"no world size: {'; '.join((*parts, *error.advice))}"))
+    fail_with_usage_error(printable(f"no world size: {'; '.join((*parts, *error.advice))}"))
 
 
 _FLAGS = {
@@ -64,14 +64,14 @@ _FLAGS = {
 """Command-line options for the parameters that errors of the Python functions name."""
 
 
-def with_option_names(text: str) -> str:
+def use_option_names(text: str) -> str:
     """Replace the parameters that an error names by command-line options."""
     for parameter, flag in _FLAGS.items():
         text = text.replace(parameter, flag)
-    return re.sub(r"`set=\{([^}]*)\}`", lambda match: f"`{_as_options(match[1])}`", text)
+    return re.sub(r"`set=\{([^}]*)\}`", lambda match: f"`{_entries_as_set_options(match[1])}`", text)
 
 
-def _as_options(entries: str) -> str:
+def _entries_as_set_options(entries: str) -> str:
     """Write the entries of a `set` dict as options: `"bf16.enabled": True` as `--set bf16.enabled=true`."""
     pairs = re.findall(r'"([^"]+)": (\w+)', entries)
     return " ".join(
@@ -85,11 +85,11 @@ def print_resolve_error(error: ResolveError, stream: TextIO, advice: tuple[str, 
 
     style = style_of(stream)
     lines = [
-        f"{style.paint('error', 'error')}: {style.paint(printable(with_option_names(error.reason)), 'bold')}\n"
+        f"{style.paint('error', 'error')}: {style.paint(printable(use_option_names(error.reason)), 'bold')}\n"
     ]
     lines += [
         f"  {style.paint('=', 'place')} {printable(hint)}\n"
-        for hint in (*map(with_option_names, error.hints), *advice)
+        for hint in (*map(use_option_names, error.hints), *advice)
     ]
     stream.write(flowed("".join(lines), style))
 
@@ -97,14 +97,14 @@ def print_resolve_error(error: ResolveError, stream: TextIO, advice: tuple[str, 
 # YAML values that JSON cannot represent: dates, sets, bytes, NaN, infinity.
 
 
-def json_value(value: Json) -> Json:
+def to_json_value(value: Json) -> Json:
     """Convert a value to JSON: a date, NaN or bytes (base64) as text, a set as a list."""
     if isinstance(value, dict):
-        return {str(key): json_value(item) for key, item in value.items()}
+        return {str(key): to_json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [json_value(item) for item in value]
+        return [to_json_value(item) for item in value]
     if isinstance(value, set | frozenset):
-        return sorted((json_value(item) for item in value), key=str)
+        return sorted((to_json_value(item) for item in value), key=str)
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, float) and not math.isfinite(value):

@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dsconfig.cli.arguments import (
-    add_color,
-    add_file,
+    add_color_option,
+    add_config_argument,
     add_job_options,
-    add_settings,
-    add_text_or_json,
+    add_output_format_option,
+    add_settings_options,
     set_exit_codes,
 )
-from dsconfig.cli.command_inputs import read, reason
-from dsconfig.cli.errors import CLEAN, PROBLEMS, fail
+from dsconfig.cli.command_inputs import os_error_reason, read_config_document
+from dsconfig.cli.errors import CLEAN, PROBLEMS, fail_with_usage_error
 from dsconfig.cli.output_files import write_text
 
 if TYPE_CHECKING:
@@ -30,20 +30,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.set_defaults(run=run)
     parser.add_argument("folder", metavar="DIR", help="checkpoint folder: with `latest`, or of one step")
-    add_file(parser)
+    add_config_argument(parser)
     parser.add_argument("--target", metavar="RELEASE", help="DeepSpeed release (default: the installed one)")
     add_job_options(parser)
-    add_text_or_json(parser)
-    add_color(parser)
-    add_settings(parser)
+    add_output_format_option(parser)
+    add_color_option(parser)
+    add_settings_options(parser)
     blocked = "something has to be converted or changed first, or is not known"
     set_exit_codes(parser, {CLEAN: "the checkpoint can be loaded as it is", PROBLEMS: blocked})
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    from dsconfig.cli.command_inputs import job_from_args
-    from dsconfig.launch.located_config import locate
+    from dsconfig.cli.command_inputs import job_from_arguments
+    from dsconfig.launch.located_config import locate_config
     from dsconfig.render.terminal_style import style_of
     from dsconfig.resolve.checkpoint_folder import read_checkpoint
     from dsconfig.resolve.checkpoint_resume import compare_checkpoint
@@ -52,25 +52,25 @@ def run(args: argparse.Namespace) -> int:
     try:
         checkpoint = read_checkpoint(args.folder)
     except OSError as error:
-        fail(f"{args.folder}: {reason(error)}")
+        fail_with_usage_error(f"{args.folder}: {os_error_reason(error)}")
     if checkpoint is None:
-        fail(
+        fail_with_usage_error(
             f"{args.folder}: no checkpoint of DeepSpeed: neither `latest`, nor a folder `global_step…` with states"
         )
-    document = read(args.file)
-    located = locate(document)
+    document = read_config_document(args.file)
+    located = locate_config(document)
     try:
-        resume = compare_checkpoint(checkpoint, located, job_from_args(args, document, located))
+        resume = compare_checkpoint(checkpoint, located, job_from_arguments(args, document, located))
     except (ResolveError, ValueError) as error:
-        fail(str(error))
+        fail_with_usage_error(str(error))
     if args.output_format == "json":
-        write_text(_json(resume))
+        write_text(_resume_as_json(resume))
     else:
-        write_text("\n".join(_text(resume, style_of(sys.stdout, args.color))) + "\n")
+        write_text("\n".join(_resume_as_text(resume, style_of(sys.stdout, args.color))) + "\n")
     return CLEAN if resume.verdict == "loads" else PROBLEMS
 
 
-def _json(resume: ResumeReport) -> str:
+def _resume_as_json(resume: ResumeReport) -> str:
     data = {
         "version": 1,
         "verdict": resume.verdict,
@@ -85,7 +85,7 @@ def _json(resume: ResumeReport) -> str:
 _TONES = {"blocked": "error", "unknown": "warning"}
 
 
-def _text(resume: ResumeReport, style: TerminalStyle) -> Iterator[str]:
+def _resume_as_text(resume: ResumeReport, style: TerminalStyle) -> Iterator[str]:
     from dsconfig.render.terminal_style import printable
 
     checkpoint = resume.checkpoint

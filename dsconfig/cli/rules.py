@@ -6,8 +6,13 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_color, add_text_or_json, comma_list, set_exit_codes
-from dsconfig.cli.errors import CLEAN, fail
+from dsconfig.cli.arguments import (
+    add_color_option,
+    add_output_format_option,
+    set_exit_codes,
+    split_comma_list,
+)
+from dsconfig.cli.errors import CLEAN, fail_with_usage_error
 from dsconfig.render.fingerprint import as_json
 
 if TYPE_CHECKING:
@@ -21,34 +26,36 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.set_defaults(run=run)
     selection = "comma-separated codes, code prefixes, or names (default: ALL)"
-    parser.add_argument("rules", nargs="*", type=comma_list, metavar="RULES", help=selection)
+    parser.add_argument("rules", nargs="*", type=split_comma_list, metavar="RULES", help=selection)
     parser.add_argument(
         "--advisories", action="store_true", help="list the known defects of releases that rules DSC88 report"
     )
-    add_text_or_json(parser)
-    add_color(parser)
+    add_output_format_option(parser)
+    add_color_option(parser)
     set_exit_codes(parser, {CLEAN: "rules listed"})
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    from dsconfig.check.rule_selector import UnknownRuleError, catalog, expand
+    from dsconfig.check.rule_selector import UnknownRuleError, expand_selectors, rule_names_by_code
     from dsconfig.render.terminal_style import style_of
     from dsconfig.rules import RULES
 
     try:
-        codes = expand([word for each in args.rules for word in each] or ["ALL"], catalog(), "rules")
+        codes = expand_selectors(
+            [word for each in args.rules for word in each] or ["ALL"], rule_names_by_code(), "rules"
+        )
     except UnknownRuleError as error:
-        fail(str(error).removeprefix("rules: "))
+        fail_with_usage_error(str(error).removeprefix("rules: "))
     if args.advisories:
         _list_advisories(codes, args)
         return CLEAN
     shown = [RULES[code] for code in sorted(codes)]
     if args.output_format == "json":
-        document = {"version": 1, "rules": [_record(rule) for rule in shown]}
+        document = {"version": 1, "rules": [_rule_as_json(rule) for rule in shown]}
         sys.stdout.write(as_json(document, indent=1) + "\n")
     else:
-        sys.stdout.writelines(lines(shown, style_of(sys.stdout, args.color)))
+        sys.stdout.writelines(rule_lines(shown, style_of(sys.stdout, args.color)))
     return CLEAN
 
 
@@ -74,7 +81,7 @@ def _list_advisories(codes: Iterable[str], args: argparse.Namespace) -> None:
         sys.stdout.write(f"{wrapped(line, style, 2)}\n")
 
 
-def lines(rules: Iterable[Rule], style: TerminalStyle) -> Iterator[str]:
+def rule_lines(rules: Iterable[Rule], style: TerminalStyle) -> Iterator[str]:
     """A line for each rule: code, effect, name and title."""
     from dsconfig.core.diagnostic import rule_url
     from dsconfig.render.terminal_style import wrapped
@@ -85,8 +92,8 @@ def lines(rules: Iterable[Rule], style: TerminalStyle) -> Iterator[str]:
         yield wrapped(f"{code}  {effect}  {rule.name}: {rule.title}", style, 20) + "\n"
 
 
-def _record(rule: Rule) -> dict[str, object]:
-    from dsconfig.cli.markdown_to_terminal import dedented
+def _rule_as_json(rule: Rule) -> dict[str, object]:
+    from dsconfig.cli.markdown_to_terminal import dedent_docstring
     from dsconfig.core.diagnostic import rule_url
 
     return {
@@ -98,6 +105,6 @@ def _record(rule: Rule) -> dict[str, object]:
         "since": rule.since,
         "until": rule.until,
         "source": rule.source,
-        "explanation": "\n".join(dedented(rule.doc)),
+        "explanation": "\n".join(dedent_docstring(rule.doc)),
         "url": rule_url(rule.code),
     }

@@ -6,59 +6,59 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_schema_choice, add_settings, output_path, set_exit_codes
-from dsconfig.cli.errors import CLEAN, fail
+from dsconfig.cli.arguments import add_schema_options, add_settings_options, parse_output_path, set_exit_codes
+from dsconfig.cli.errors import CLEAN, fail_with_usage_error
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dsconfig.core.releases import Target
+    from dsconfig.core.releases import ReleaseTarget
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.set_defaults(run=run)
-    add_schema_choice(parser)
+    add_schema_options(parser)
     add = parser.add_argument
     output = "write the schema to this file (default: `-`, stdout)"
-    add("-o", "--output", type=output_path, metavar="FILE", help=output)
+    add("-o", "--output", type=parse_output_path, metavar="FILE", help=output)
     add("--path", action="store_true", help="print the path of the installed schema file, and exit")
-    add_settings(parser)
+    add_settings_options(parser)
     set_exit_codes(parser, {CLEAN: "schema or path printed"})
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    from dsconfig.cli.command_inputs import schema_target
-    from dsconfig.document.pretty_print import pretty_file
+    from dsconfig.cli.command_inputs import schema_release_and_consumer
+    from dsconfig.document.pretty_print import format_generated_file
     from dsconfig.schema import json_schema
 
     if args.path and args.output:
-        fail("--path and --output exclude each other")
-    target, consumer = schema_target(args)
+        fail_with_usage_error("--path and --output exclude each other")
+    target, consumer = schema_release_and_consumer(args)
     if args.path:
         print(_schema_path(target, consumer))
         return CLEAN
-    schema = pretty_file(json_schema(target, consumer))
+    schema = format_generated_file(json_schema(target, consumer))
     if args.output:
-        from dsconfig.cli.command_inputs import write
+        from dsconfig.cli.command_inputs import write_output_file
 
-        write(args.output, schema.encode())
+        write_output_file(args.output, schema.encode())
     else:
         sys.stdout.write(schema)
     return CLEAN
 
 
-def _schema_path(target: Target, consumer: str | None) -> Path:
+def _schema_path(target: ReleaseTarget, consumer: str | None) -> Path:
     """Path of the installed schema file; the run ends if there is none for the release and consumer."""
-    from dsconfig.schema.schema_files import file_of
+    from dsconfig.schema.schema_files import schema_file_of_target
 
-    path = None if consumer else file_of(target)
+    path = None if consumer else schema_file_of_target(target)
     if path is None:
         option = f" --consumer {consumer}" if consumer else ""
         release = target.releases[-1]
         description = f"{release} and {consumer}" if consumer else release
-        fail(
+        fail_with_usage_error(
             f"no schema file for {description} is installed; write one with "
             f"`dsconfig schema --target {release}{option} -o FILE`"
         )

@@ -32,7 +32,7 @@ def shadowing_problems(folders: Sequence[str] | None = None) -> Iterator[str]:
                 f"{names} installs a package `{package}` too, and overwrites files of {DISTRIBUTION}; install"
                 f" {DISTRIBUTION} in an environment of its own"
             )
-    origin = _origin("elastic")
+    origin = _import_origin("elastic")
     installed = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     if origin is not None and os.path.dirname(os.path.dirname(os.path.abspath(origin))) != installed:
         yield (
@@ -55,7 +55,7 @@ def _other_owners(package: str, folders: Sequence[str] | None) -> Iterator[str]:
             yield name
 
 
-def _origin(package: str) -> str | None:
+def _import_origin(package: str) -> str | None:
     """The file that `import` would use; None if there is none."""
     try:
         spec = util.find_spec(package)

@@ -8,16 +8,16 @@ import sys
 from typing import TYPE_CHECKING
 
 from dsconfig.cli.arguments import (
-    add_color,
+    add_color_option,
+    add_config_argument,
     add_consumer_options,
-    add_file,
-    add_settings,
+    add_settings_options,
+    parse_world_size,
     set_exit_codes,
-    world_size,
 )
-from dsconfig.cli.command_inputs import read, read_mapping
-from dsconfig.cli.errors import CLEAN, PROBLEMS, fail, print_error
-from dsconfig.cli.resolve_helpers import json_value, with_option_names
+from dsconfig.cli.command_inputs import read_config_document, read_mapping_file
+from dsconfig.cli.errors import CLEAN, PROBLEMS, fail_with_usage_error, print_error
+from dsconfig.cli.resolve_helpers import to_json_value, use_option_names
 from dsconfig.render.fingerprint import as_json
 
 if TYPE_CHECKING:
@@ -34,55 +34,61 @@ _TONES |= {"default": "dim", "derived": "good", "filled": "good"}
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.set_defaults(run=run)
-    add_file(parser)
+    add_config_argument(parser)
     add = parser.add_argument
     add("keys", nargs="*", metavar="KEY", help="show only this key or section, with all of its defaults")
-    add("--world-size", type=world_size, metavar="N", help="derive the batch for this world size")
+    add("--world-size", type=parse_world_size, metavar="N", help="derive the batch for this world size")
     add("--target", metavar="RELEASE", help="DeepSpeed release (default: the installed one)")
     add_consumer_options(parser)
     add("--all", action="store_true", help="also show the defaults of sections that are not in the config")
     add("--output-format", choices=FORMATS, default="table", help="output format (default: table)")
-    add_color(parser)
-    add_settings(parser)
+    add_color_option(parser)
+    add_settings_options(parser)
     set_exit_codes(parser, {CLEAN: "values shown", PROBLEMS: "DeepSpeed rejects the config"})
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    from dsconfig.cli.command_inputs import job_from_args
-    from dsconfig.launch.located_config import locate
+    from dsconfig.cli.command_inputs import job_from_arguments
+    from dsconfig.launch.located_config import locate_config
     from dsconfig.render.terminal_style import style_of
     from dsconfig.resolve.effective_values import effective_in
     from dsconfig.resolve.errors import ResolveError
 
-    document = read(args.file)
-    located = locate(document)
-    job = job_from_args(args, document, located)
+    document = read_config_document(args.file)
+    located = locate_config(document)
+    job = job_from_arguments(args, document, located)
     try:
         shown = effective_in(
             located,
             job,
-            training_args=read_mapping(args.training_args),
-            model_config=read_mapping(args.model_config),
+            training_args=read_mapping_file(args.training_args),
+            model_config=read_mapping_file(args.model_config),
             every=args.all,
             keys=args.keys,
         )
     except ResolveError as error:
-        print_error(with_option_names(str(error)))
+        print_error(use_option_names(str(error)))
         return PROBLEMS
     except ValueError as error:
-        fail(str(error))
+        fail_with_usage_error(str(error))
     if args.keys and not shown.values:
-        fail(f"DeepSpeed {shown.release} has no key {' or '.join(f'`{key}`' for key in args.keys)}")
+        fail_with_usage_error(
+            f"DeepSpeed {shown.release} has no key {' or '.join(f'`{key}`' for key in args.keys)}"
+        )
     style = style_of(sys.stdout, args.color)
-    sys.stdout.writelines(_json(shown) if args.output_format == "json" else _table(shown, style))
+    sys.stdout.writelines(
+        _values_as_json(shown) if args.output_format == "json" else _values_as_table(shown, style)
+    )
     return CLEAN
 
 
-def _table(shown: Shown, style: TerminalStyle) -> Iterator[str]:
+def _values_as_table(shown: Shown, style: TerminalStyle) -> Iterator[str]:
     from dsconfig.render.terminal_style import flowed, printable, wrapped
 
-    cells = [(value.key, json.dumps(json_value(value.value), ensure_ascii=False)) for value in shown.values]
+    cells = [
+        (value.key, json.dumps(to_json_value(value.value), ensure_ascii=False)) for value in shown.values
+    ]
     key, value = (max((len(row[at]) for row in cells), default=0) for at in (0, 1))
     if style.wraps:
         key, value = min(key, style.width // 2), min(value, style.width // 5)
@@ -94,9 +100,9 @@ def _table(shown: Shown, style: TerminalStyle) -> Iterator[str]:
         yield flowed(f"{style.paint(message.kind, 'info')}: {printable(message.text)}\n", style)
 
 
-def _json(shown: Shown) -> Iterator[str]:
+def _values_as_json(shown: Shown) -> Iterator[str]:
     values = [
-        {"key": value.key, "value": json_value(value.value), "origin": value.origin, "note": value.note}
+        {"key": value.key, "value": to_json_value(value.value), "origin": value.origin, "note": value.note}
         for value in shown.values
     ]
     yield as_json({"version": 1, "release": shown.release, "values": values}, indent=2) + "\n"

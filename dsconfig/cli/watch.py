@@ -19,14 +19,14 @@ SHARE = 0.05
 CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 
 
-def watch(args: argparse.Namespace, run: Callable[[argparse.Namespace], tuple[int, set[str]]]) -> int:
+def watch_files(args: argparse.Namespace, run: Callable[[argparse.Namespace], tuple[int, set[str]]]) -> int:
     """Check now and after each change, until Ctrl-C.
 
     `run` also returns the files on which the result depends. After a usage error, wait for the next change.
     """
     dependencies: set[str] = set()
     while True:
-        before = _stamps(args, dependencies)
+        before = _file_stamps(args, dependencies)
         if sys.stdout.isatty():
             sys.stdout.write(CLEAR)
         latest: set[str] = set()
@@ -37,27 +37,27 @@ def watch(args: argparse.Namespace, run: Callable[[argparse.Namespace], tuple[in
         print_note("watching for changes (Ctrl-C to stop)")
         sys.stderr.flush()
         dependencies |= latest
-        after = _stamps(args, dependencies)
+        after = _file_stamps(args, dependencies)
         # Files that this run discovered or has written do not count as changed.
-        _wait(
+        _wait_for_change(
             args,
             dependencies,
             after if args.fix else {**{p: after[p] for p in latest & after.keys()}, **before},
         )
 
 
-def _wait(args: argparse.Namespace, dependencies: Iterable[str], before: _Stamps) -> None:
+def _wait_for_change(args: argparse.Namespace, dependencies: Iterable[str], before: _Stamps) -> None:
     """Return when a file has changed."""
     pause = PAUSE
     while True:
         time.sleep(pause)
         start = time.process_time()
-        if _stamps(args, dependencies) != before:
+        if _file_stamps(args, dependencies) != before:
             return
         pause = max(PAUSE, (time.process_time() - start) / SHARE)
 
 
-def _stamps(args: argparse.Namespace, dependencies: Iterable[str]) -> _Stamps:
+def _file_stamps(args: argparse.Namespace, dependencies: Iterable[str]) -> _Stamps:
     """Modification time and size of each file on which the result may depend."""
     stamps: _Stamps = {}
     for path in (*_watched_files(args.paths or ["."]), *dependencies, *filter(None, [args.config])):

@@ -30,81 +30,87 @@ ABSENT = object()
 Failure: TypeAlias = "Literal['none-given', 'arithmetic', 'zero-divisor', 'not-positive', 'mismatch']"
 
 
-class Triplet(NamedTuple):
+class BatchTriplet(NamedTuple):
     """Samples per step over all ranks, samples per forward pass on one rank, and forward passes per step."""
 
     train_batch_size: Json
     train_micro_batch_size_per_gpu: Json
     gradient_accumulation_steps: Json
 
-    def values(self) -> tuple[Json, Json, Json]:
+    def values_in_key_order(self) -> tuple[Json, Json, Json]:
         """Return the three values in the order of `KEYS`."""
         return (self.train_batch_size, self.train_micro_batch_size_per_gpu, self.gradient_accumulation_steps)
 
 
-class Impossible(NamedTuple):
+class ImpossibleTriplet(NamedTuple):
     """The reason why DeepSpeed derives no triplet. `key` is the invalid key, if it is a single one."""
 
     failure: Failure
-    triplet: Triplet
+    triplet: BatchTriplet
     key: str | None = None
 
 
-def derive(train: Json, micro: Json, steps: Json, world_size: float) -> Triplet | Impossible:
+def derive_batch_triplet(
+    train: Json, micro: Json, steps: Json, world_size: float
+) -> BatchTriplet | ImpossibleTriplet:
     """Return the triplet that DeepSpeed derives from the config; None stands for absent or null."""
-    given_values = Triplet(train, micro, steps)
+    given_values = BatchTriplet(train, micro, steps)
     if train is None and micro is None:
-        return Impossible("none-given", given_values)
+        return ImpossibleTriplet("none-given", given_values)
     try:
-        triplet = _complete(train, micro, steps, world_size)
-        failure = _check(triplet, world_size)
+        triplet = _complete_triplet(train, micro, steps, world_size)
+        failure = _check_triplet(triplet, world_size)
     except TypeError:
-        return Impossible("arithmetic", given_values, _not_a_number(given_values))
+        return ImpossibleTriplet("arithmetic", given_values, _non_numeric_key(given_values))
     except ZeroDivisionError:
-        return Impossible("zero-divisor", given_values, MICRO if micro is not None and not micro else STEPS)
+        return ImpossibleTriplet(
+            "zero-divisor", given_values, MICRO if micro is not None and not micro else STEPS
+        )
     except OverflowError:
-        return Impossible("arithmetic", given_values, None)
+        return ImpossibleTriplet("arithmetic", given_values, None)
     return failure or triplet
 
 
-def _complete(train: Json, micro: Json, steps: Json, world: float) -> Triplet:
+def _complete_triplet(train: Json, micro: Json, steps: Json, world: float) -> BatchTriplet:
     if train is not None and micro is not None and steps is not None:
-        return Triplet(train, micro, steps)
+        return BatchTriplet(train, micro, steps)
     if train is not None and micro is not None:
-        return Triplet(train, micro, train // micro // world)
+        return BatchTriplet(train, micro, train // micro // world)
     if train is not None and steps is not None:
-        return Triplet(train, train // world // steps, steps)
+        return BatchTriplet(train, train // world // steps, steps)
     if micro is not None and steps is not None:
-        return Triplet(_product(micro, steps, world), micro, steps)
+        return BatchTriplet(_multiply_sizes(micro, steps, world), micro, steps)
     if train is not None:
-        return Triplet(train, train // world, 1)
-    return Triplet(_product(micro, world), micro, 1)
+        return BatchTriplet(train, train // world, 1)
+    return BatchTriplet(_multiply_sizes(micro, world), micro, 1)
 
 
-def _product(*factors: Json) -> Json:
+def _multiply_sizes(*factors: Json) -> Json:
     """Return the product; raise a TypeError before Python repeats a string or list (DeepSpeed raises it later)."""
     if not all(isinstance(factor, int | float) for factor in factors):
         raise TypeError
     return prod(factors)
 
 
-def _check(triplet: Triplet, world: float) -> Impossible | None:
-    for key, value in zip(KEYS, triplet.values(), strict=True):
+def _check_triplet(triplet: BatchTriplet, world: float) -> ImpossibleTriplet | None:
+    for key, value in zip(KEYS, triplet.values_in_key_order(), strict=True):
         if not value > 0:
-            return Impossible("not-positive", triplet, key)
-    train, micro, steps = triplet.values()
-    return None if train == micro * steps * world else Impossible("mismatch", triplet)
+            return ImpossibleTriplet("not-positive", triplet, key)
+    train, micro, steps = triplet.values_in_key_order()
+    return None if train == micro * steps * world else ImpossibleTriplet("mismatch", triplet)
 
 
-def _not_a_number(triplet: Triplet) -> str | None:
+def _non_numeric_key(triplet: BatchTriplet) -> str | None:
     """Return the key whose value is not a number."""
-    for key, value in zip(KEYS, triplet.values(), strict=True):
+    for key, value in zip(KEYS, triplet.values_in_key_order(), strict=True):
         if value is not None and not isinstance(value, int | float):
             return key
     return None
 
 
-def world_size(ranks: int, sequence_parallel_size: Json, release: int, *, from_file: bool) -> float:
+def data_parallel_world_size(
+    ranks: int, sequence_parallel_size: Json, release: int, *, from_file: bool
+) -> float:
     """Return the data-parallel world size that DeepSpeedConfig uses.
 
     It divides the ranks by `sequence_parallel_size` only if the config is a dict: for a file it looks for
@@ -143,7 +149,7 @@ def nearest_multiples(value: Json, step: Json) -> tuple[Json, ...]:
 # case: its groups are created after the config is read.
 
 
-class Degree(NamedTuple):
+class ParallelDegree(NamedTuple):
     """A degree of parallelism: ranks that share a layer, a sequence, or the stages of a pipeline."""
 
     kind: str
@@ -175,49 +181,49 @@ class Degree(NamedTuple):
 class Parallelism(NamedTuple):
     """The degrees of parallelism of a job, except data parallelism."""
 
-    degrees: tuple[Degree, ...] = ()
+    degrees: tuple[ParallelDegree, ...] = ()
 
     @property
-    def unknown(self) -> Degree | None:
+    def unknown_degree(self) -> ParallelDegree | None:
         """The first degree with an unknown effect on the batch."""
         return next((degree for degree in self.degrees if not degree.is_known), None)
 
     @property
-    def dividing(self) -> tuple[Degree, ...]:
+    def dividing_degrees(self) -> tuple[ParallelDegree, ...]:
         """The degrees by which DeepSpeed divides the batch."""
         return tuple(each for each in self.degrees if each.divides and each.size not in (None, 1))
 
     @property
-    def counted(self) -> tuple[Degree, ...]:
+    def degrees_unknown_to_deepspeed(self) -> tuple[ParallelDegree, ...]:
         """Degrees unknown to DeepSpeed, which therefore counts each sample that many times."""
         return tuple(each for each in self.degrees if each.divides is False and each.size not in (None, 1))
 
-    def divisor(self, ranks: int | None = None) -> int:
+    def ranks_per_sample(self, ranks: int | None = None) -> int:
         """Return how many ranks share one sample for DeepSpeed. `ranks`: the world size."""
         divisor = 1
-        for each in self.dividing:
+        for each in self.dividing_degrees:
             size = each.size or 1
             divisor *= min(size, max(1, ranks // divisor)) if each.capped and ranks is not None else size
         return divisor
 
-    def of(self, kind: str) -> int:
+    def degree_of_kind(self, kind: str) -> int:
         """Return the product of the degrees of one kind by which DeepSpeed divides the batch."""
-        return prod(each.size or 1 for each in self.dividing if each.kind == kind)
+        return prod(each.size or 1 for each in self.dividing_degrees if each.kind == kind)
 
     @property
-    def sources(self) -> str:
+    def dividing_sources(self) -> str:
         """The sources of the dividing degrees, in words."""
-        return " and ".join(dict.fromkeys(each.source for each in self.dividing))
+        return " and ".join(dict.fromkeys(each.source for each in self.dividing_degrees))
 
     def __str__(self) -> str:
         """Return `2 tensor × 4 pipeline`."""
-        return " × ".join(f"{each.size} {each.kind}" for each in self.dividing)
+        return " × ".join(f"{each.size} {each.kind}" for each in self.dividing_degrees)
 
 
 NONE = Parallelism()
 
 
-class UnevenError(ValueError):
+class UnevenRanksError(ValueError):
     """The ranks cannot be divided into groups of this size."""
 
     def __init__(self, ranks: int, divisor: int) -> None:
@@ -241,11 +247,11 @@ def data_parallel_size(
         UnevenError: the degrees of the job do not divide the ranks.
         TypeError, ZeroDivisionError: DeepSpeed cannot divide by `sequence_parallel_size`.
     """
-    divisor = parallelism.divisor(ranks)
+    divisor = parallelism.ranks_per_sample(ranks)
     if divisor == 1:
-        return world_size(ranks, sequence_parallel_size, release, from_file=from_file)
+        return data_parallel_world_size(ranks, sequence_parallel_size, release, from_file=from_file)
     if ranks % divisor:
-        raise UnevenError(ranks, divisor)
+        raise UnevenRanksError(ranks, divisor)
     return ranks // divisor
 
 
@@ -266,7 +272,7 @@ def batch_formula(train: Json, micro: Json, steps: Json, ranks: str = "GPUs", di
     """
     groups = f"{ranks} / {divisor}" if divisor > 1 else ranks
     sizes = {TRAIN: train, MICRO: micro, STEPS: steps}
-    if any(not _is_size(value) for value in sizes.values()):
+    if any(not _is_valid_size(value) for value in sizes.values()):
         return None
     words = {key: key if value == "auto" else str(value) for key, value in sizes.items()}
     if train in (None, "auto"):
@@ -284,5 +290,5 @@ def batch_formula(train: Json, micro: Json, steps: Json, ranks: str = "GPUs", di
     return f"{TRAIN} {train} = {micro} × {steps} × {groups}"
 
 
-def _is_size(value: Json) -> bool:
+def _is_valid_size(value: Json) -> bool:
     return value is None or value == "auto" or (isinstance(value, int) and value > 0)

@@ -97,34 +97,34 @@ class Related(NamedTuple):
     location: Location | None = None
 
 
-class Set(NamedTuple):
+class SetValue(NamedTuple):
     """Set the key at `path` to a value; add the key if it is absent."""
 
     path: KeyPath
     value: Json
 
 
-class Remove(NamedTuple):
+class RemoveKey(NamedTuple):
     """Remove the key at `path`."""
 
     path: KeyPath
 
 
-class Rename(NamedTuple):
+class RenameKey(NamedTuple):
     """Rename the key at `path`; its value and position stay."""
 
     path: KeyPath
     name: str
 
 
-class Move(NamedTuple):
+class MoveKey(NamedTuple):
     """Move the key at `path`, with its value, to `to`."""
 
     path: KeyPath
     to: KeyPath
 
 
-class Replace(NamedTuple):
+class ReplaceText(NamedTuple):
     """Replace a range of the source text, for problems of the text rather than of a value.
 
     The offsets are in code points, the end exclusive. Several in one fix refer to the same text.
@@ -135,7 +135,7 @@ class Replace(NamedTuple):
     text: str
 
 
-Operation: TypeAlias = "Set | Remove | Rename | Move | Replace"
+Operation: TypeAlias = "SetValue | RemoveKey | RenameKey | MoveKey | ReplaceText"
 
 
 class Fix(NamedTuple):
@@ -183,7 +183,7 @@ class Diagnostic(NamedTuple):
     @property
     def dotted(self) -> str:
         """The path as users write it: `zero_optimization.stage`, `groups[0].name`."""
-        return dotted(self.path)
+        return dotted_path(self.path)
 
     def to_dict(self) -> dict[str, object]:
         """Return the diagnostic as `--output-format json` writes it."""
@@ -195,17 +195,17 @@ class Diagnostic(NamedTuple):
             "message": self.message,
             "help": self.help,
             "path": _json_value(self.path),
-            **_location_fields(self.location),
+            **_location_as_json(self.location),
             "releases": list(self.releases),
             "related": [
                 {
                     "message": other.message,
                     "path": _json_value(other.path),
-                    **_location_fields(other.location),
+                    **_location_as_json(other.location),
                 }
                 for other in self.related
             ],
-            "fix": None if self.fix is None else _fix(self.fix),
+            "fix": None if self.fix is None else _fix_as_json(self.fix),
             "url": self.url,
         }
 
@@ -216,26 +216,34 @@ class Diagnostic(NamedTuple):
         return json.dumps(self.to_dict(), indent=indent)
 
 
-def _location_fields(location: Location | None) -> dict[str, int | None]:
+def _location_as_json(location: Location | None) -> dict[str, int | None]:
     fields = {name: getattr(location, name, None) for name in ("line", "column", "end_line", "end_column")}
     cell = None if location is None else location.cell
     return fields if cell is None else {**fields, "cell": cell.number}
 
 
-def _fix(fix: Fix) -> dict[str, object]:
-    return {"title": fix.title, "safe": fix.safe, "operations": [_operation(step) for step in fix.operations]}
+def _fix_as_json(fix: Fix) -> dict[str, object]:
+    return {
+        "title": fix.title,
+        "safe": fix.safe,
+        "operations": [_operation_as_json(step) for step in fix.operations],
+    }
 
 
-def _operation(step: Operation) -> dict[str, object]:
-    if isinstance(step, Replace):
+_OPERATIONS = {SetValue: "set", RemoveKey: "remove", RenameKey: "rename", MoveKey: "move"}
+"""Names of the operations in JSON."""
+
+
+def _operation_as_json(step: Operation) -> dict[str, object]:
+    if isinstance(step, ReplaceText):
         return {"operation": "replace", "start": step.start, "end": step.end, "text": step.text}
-    kind: dict[str, object] = {"operation": type(step).__name__.lower(), "path": _json_value(step.path)}
+    kind: dict[str, object] = {"operation": _OPERATIONS[type(step)], "path": _json_value(step.path)}
     match step:
-        case Set():
+        case SetValue():
             return {**kind, "value": _json_value(step.value)}
-        case Rename():
+        case RenameKey():
             return {**kind, "name": step.name}
-        case Move():
+        case MoveKey():
             return {**kind, "to": _json_value(step.to)}
         case _:
             return kind
@@ -262,7 +270,7 @@ def _json_value(value: object) -> object:
             return str(value)
 
 
-def dotted(path: KeyPath) -> str:
+def dotted_path(path: KeyPath) -> str:
     """Return a path as users write it: keys joined by dots, list indices in brackets; empty for the root."""
     text = ""
     for part in path:

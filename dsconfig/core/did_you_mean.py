@@ -17,7 +17,7 @@ from itertools import pairwise
 from dsconfig.core.json_types import NamedTuple
 
 
-class Near(NamedTuple):
+class SimilarWord(NamedTuple):
     """A known word, and its distance from the unknown one."""
 
     word: str
@@ -29,22 +29,22 @@ PARTS_DIFFER = 5
 """The cost if parts are abbreviated, left out or added."""
 
 
-class _Part(NamedTuple):
+class _WordPart(NamedTuple):
     text: str
     letters: int
     """A bit for each letter and digit that occurs."""
 
 
-class _Entry(NamedTuple):
+class _IndexedWord(NamedTuple):
     word: str
     plain: str
     letters: int
-    parts: tuple[_Part, ...]
-    ordered: tuple[_Part, ...]
+    parts: tuple[_WordPart, ...]
+    ordered: tuple[_WordPart, ...]
     """The parts in alphabetical order, so that swapped parts match."""
 
 
-class Lexicon(NamedTuple):
+class WordIndex(NamedTuple):
     """Known words, indexed for comparison."""
 
     by_letters: dict[str, list[str]]
@@ -53,58 +53,60 @@ class Lexicon(NamedTuple):
     """Words by their number of letters."""
 
 
-def lexicon(words: Iterable[str]) -> Lexicon:
+def index_words(words: Iterable[str]) -> WordIndex:
     """Index words for comparison; keep the result if the words stay the same."""
-    index = Lexicon({}, {})
+    index = WordIndex({}, {})
     for word in words:
-        letters = letters_of(word)
+        letters = letters_and_digits_of(word)
         index.by_letters.setdefault(letters, []).append(word)
         index.by_length.setdefault(len(letters), []).append(word)
     return index
 
 
 @lru_cache(maxsize=8)
-def cached_lexicon(words: tuple[str, ...]) -> Lexicon:
+def cached_word_index(words: tuple[str, ...]) -> WordIndex:
     """Index words, with a cache for repeated calls with the same words."""
-    return lexicon(words)
+    return index_words(words)
 
 
-def near(word: str, words: Lexicon) -> list[Near]:
+def similar_words(word: str, words: WordIndex) -> list[SimilarWord]:
     """Return the known words similar to this one, closest first; ties keep the order of the known words."""
     return next((similar for matcher in MATCHERS if (similar := list(matcher(word, words)))), [])
 
 
-def by_letters(word: str, words: Lexicon) -> tuple[Near, ...]:
+def words_with_same_letters(word: str, words: WordIndex) -> tuple[SimilarWord, ...]:
     """Return the known words with the same letters."""
-    entry = _entry(word[:MAX_LETTERS])
-    return tuple([Near(each, 0) for each in words.by_letters.get(entry.plain, ())] if entry.letters else ())
+    entry = _index_word(word[:MAX_LETTERS])
+    return tuple(
+        [SimilarWord(each, 0) for each in words.by_letters.get(entry.plain, ())] if entry.letters else ()
+    )
 
 
-def by_edits(word: str, words: Lexicon) -> tuple[Near, ...]:
+def words_within_few_edits(word: str, words: WordIndex) -> tuple[SimilarWord, ...]:
     """Return the known words within a few edits, closest first."""
-    entry = _entry(word[:MAX_LETTERS])
+    entry = _index_word(word[:MAX_LETTERS])
     return tuple(sorted(_similar_by_edits(entry, words), key=lambda each: each.cost)) if entry.letters else ()
 
 
-def by_parts(word: str, words: Lexicon) -> tuple[Near, ...]:
+def words_sharing_parts(word: str, words: WordIndex) -> tuple[SimilarWord, ...]:
     """Return the known words that share parts with the word."""
-    entry = _entry(word[:MAX_LETTERS])
-    return tuple(_related(entry, words)) if entry.letters else ()
+    entry = _index_word(word[:MAX_LETTERS])
+    return tuple(_words_related_by_parts(entry, words)) if entry.letters else ()
 
 
-MATCHERS = (by_letters, by_edits, by_parts)
+MATCHERS = (words_with_same_letters, words_within_few_edits, words_sharing_parts)
 """Matchers in order; the first one with a result counts."""
 
 
-def best_match(word: str, words: Lexicon) -> str | None:
+def best_match(word: str, words: WordIndex) -> str | None:
     """Return the word that was meant; None without a similar one, or if two match equally by parts alone."""
-    similar = near(word, words)
+    similar = similar_words(word, words)
     if not similar or (similar[0].cost >= PARTS_DIFFER and len(similar) > 1):
         return None
     return similar[0].word
 
 
-def letters_of(word: str) -> str:
+def letters_and_digits_of(word: str) -> str:
     """Return the word's letters and digits in lower case."""
     return word.lower().replace("_", "").replace("-", "").replace(" ", "").replace(".", "")
 
@@ -116,16 +118,16 @@ _BITS = {letter: 1 << index for index, letter in enumerate("abcdefghijklmnopqrst
 
 
 @lru_cache(maxsize=4096)
-def _entry(word: str) -> _Entry:
+def _index_word(word: str) -> _IndexedWord:
     texts = [text.lower() for text in _PARTS.findall(word)]
-    parts = tuple([_Part(text, _letters(text)) for text in texts])
+    parts = tuple([_WordPart(text, _letter_mask(text)) for text in texts])
     letters = 0
     for part in parts:
         letters |= part.letters
-    return _Entry(word, letters_of(word), letters, parts, tuple(sorted(parts)))
+    return _IndexedWord(word, letters_and_digits_of(word), letters, parts, tuple(sorted(parts)))
 
 
-def _letters(text: str) -> int:
+def _letter_mask(text: str) -> int:
     letters = 0
     for letter in text:
         letters |= _BITS.get(letter, 0)
@@ -139,12 +141,12 @@ def _max_edits(length: int) -> int:
     return 0 if length < 3 else 1 if length < 6 else 2 if length < 12 else 3
 
 
-def _similar_by_edits(unknown: _Entry, words: Lexicon) -> Iterator[Near]:
+def _similar_by_edits(unknown: _IndexedWord, words: WordIndex) -> Iterator[SimilarWord]:
     length = len(unknown.plain)
     limit = _max_edits(length)
-    pieces = _pieces(unknown.plain, limit)
+    pieces = _split_into_pieces(unknown.plain, limit)
     for candidate_length in range(length - limit, length + limit + 1):
-        for entry in map(_entry, words.by_length.get(candidate_length, ())):
+        for entry in map(_index_word, words.by_length.get(candidate_length, ())):
             # Every letter that only one of the words has costs an edit: a cheap test before the expensive
             # one.
             if (unknown.letters & ~entry.letters).bit_count() > limit:
@@ -152,27 +154,27 @@ def _similar_by_edits(unknown: _Entry, words: Lexicon) -> Iterator[Near]:
             if (entry.letters & ~unknown.letters).bit_count() > limit:
                 continue
             if len(entry.parts) > 1 and len(entry.parts) == len(unknown.parts):
-                edits = _part_by_part(unknown.parts, entry.parts)
+                edits = _edits_part_by_part(unknown.parts, entry.parts)
                 if edits is not None and edits <= limit:
-                    yield Near(entry.word, 1 + edits)
+                    yield SimilarWord(entry.word, 1 + edits)
                     continue
-                edits = _part_by_part(unknown.ordered, entry.ordered)
+                edits = _edits_part_by_part(unknown.ordered, entry.ordered)
                 if edits is not None and edits < limit:
-                    yield Near(entry.word, 1 + edits + (edits > 0))
+                    yield SimilarWord(entry.word, 1 + edits + (edits > 0))
             elif any(piece in entry.plain for piece in pieces):
-                edits = distance(unknown.plain, entry.plain, limit)
-                if edits <= limit and _begins_alike(unknown.plain, entry.plain, edits):
-                    yield Near(entry.word, 1 + edits)
+                edits = edit_distance(unknown.plain, entry.plain, limit)
+                if edits <= limit and _begin_alike(unknown.plain, entry.plain, edits):
+                    yield SimilarWord(entry.word, 1 + edits)
 
 
-def _pieces(text: str, edits: int) -> list[str]:
+def _split_into_pieces(text: str, edits: int) -> list[str]:
     """Split the text into more pieces than the edits can change, unless a swap crosses a border."""
     count = edits + 2
     cuts = [len(text) * index // count for index in range(count + 1)]
     return [text[start:end] for start, end in pairwise(cuts) if start < end]
 
 
-def _part_by_part(parts: tuple[_Part, ...], counterparts: tuple[_Part, ...]) -> int | None:
+def _edits_part_by_part(parts: tuple[_WordPart, ...], counterparts: tuple[_WordPart, ...]) -> int | None:
     """Return the edits over all parts; None if a part is a different word."""
     edits = 0
     for (part, letters), (counterpart, counterpart_letters) in zip(parts, counterparts, strict=True):
@@ -186,26 +188,26 @@ def _part_by_part(parts: tuple[_Part, ...], counterparts: tuple[_Part, ...]) -> 
             counterpart_letters & ~letters
         ).bit_count() > limit:
             return None
-        part_edits = distance(part, counterpart, limit)
-        if part_edits > limit or not _begins_alike(part, counterpart, part_edits):
+        part_edits = edit_distance(part, counterpart, limit)
+        if part_edits > limit or not _begin_alike(part, counterpart, part_edits):
             return None
         edits += part_edits
     return edits
 
 
-def _begins_alike(word: str, other: str, edits: int) -> bool:
+def _begin_alike(word: str, other: str, edits: int) -> bool:
     """Whether short words with many edits start with the same letters: `gpu` is not `cpu`."""
     if edits < _max_edits(len(word)) or (edits == 1 and len(word) > 3):
         return True
     return word[0] == other[0] or word[:2] == other[1::-1]
 
 
-def distance(word: str, other: str, limit: int) -> int:
+def edit_distance(word: str, other: str, limit: int) -> int:
     """Return the number of edits between two words (optimal string alignment).
 
     It returns some number above the limit if there are more.
     """
-    word, other = _without_common_ends(word, other)
+    word, other = _strip_common_ends(word, other)
     beyond = limit + 1
     if abs(len(word) - len(other)) > limit:
         return beyond
@@ -229,7 +231,7 @@ def distance(word: str, other: str, limit: int) -> int:
     return min(row[-1], beyond)
 
 
-def _without_common_ends(word: str, other: str) -> tuple[str, str]:
+def _strip_common_ends(word: str, other: str) -> tuple[str, str]:
     """Strip the common prefix and suffix of two words."""
     start, shortest = 0, min(len(word), len(other))
     while start < shortest and word[start] == other[start]:
@@ -243,9 +245,9 @@ def _without_common_ends(word: str, other: str) -> tuple[str, str]:
 # -- parts -------------------------------------------------------------------------------------------------
 
 
-def _related(unknown: _Entry, words: Lexicon) -> Iterator[Near]:
+def _words_related_by_parts(unknown: _IndexedWord, words: WordIndex) -> Iterator[SimilarWord]:
     for length in sorted(words.by_length):
-        for entry in map(_entry, words.by_length[length]):
+        for entry in map(_index_word, words.by_length[length]):
             if unknown.letters & ~entry.letters and entry.letters & ~unknown.letters & ~_PLURAL:
                 continue  # neither word contains all letters of the other
             if len(unknown.parts) == len(entry.parts):
@@ -256,24 +258,27 @@ def _related(unknown: _Entry, words: Lexicon) -> Iterator[Near]:
                     _contains_parts(unknown, entry, 0.5) if fewer else _contains_parts(entry, unknown, 0.6)
                 )
             if related:
-                yield Near(entry.word, PARTS_DIFFER)
+                yield SimilarWord(entry.word, PARTS_DIFFER)
 
 
 _PLURAL = _BITS["s"]
 
 
-def _is_abbreviation(first: _Entry, second: _Entry) -> bool:
+def _is_abbreviation(first: _IndexedWord, second: _IndexedWord) -> bool:
     """Whether one word abbreviates the other: `grad_clip` for `gradient_clipping`."""
     if len(first.parts) == 1:
         short, long = sorted((first.plain, second.plain), key=len)
         return len(short) >= 4 and long.startswith(short)
-    if all(_abbreviates(part.text, full.text) for part, full in zip(first.parts, second.parts, strict=True)):
+    if all(
+        _is_abbreviation_of(part.text, full.text)
+        for part, full in zip(first.parts, second.parts, strict=True)
+    ):
         return True
     sorted_parts = zip(first.ordered, second.ordered, strict=True)
-    return all(_abbreviates(part.text, full.text) for part, full in sorted_parts)
+    return all(_is_abbreviation_of(part.text, full.text) for part, full in sorted_parts)
 
 
-def _abbreviates(part: str, other: str) -> bool:
+def _is_abbreviation_of(part: str, other: str) -> bool:
     short, long = sorted((part, other), key=len)
     if short == long:
         return True
@@ -281,7 +286,7 @@ def _abbreviates(part: str, other: str) -> bool:
     return is_prefix or (len(short) > 1 and long.endswith(short))
 
 
-def _contains_parts(shorter: _Entry, longer: _Entry, share: float) -> bool:
+def _contains_parts(shorter: _IndexedWord, longer: _IndexedWord, share: float) -> bool:
     """Whether the parts of one word are consecutive parts of the other, and a large enough share of it.
 
     With three parts or more, other parts may lie between them.

@@ -34,7 +34,7 @@ _FLAGS = sum(getattr(os, flag, 0) for flag in ("O_RDONLY", "O_BINARY", "O_CLOEXE
 """Flags that keep `open` from blocking, even on a pipe that replaced the file in the meantime."""
 
 
-def contents(path: str | os.PathLike[str], limit: int = MAX_SIZE) -> bytes:
+def read_contents(path: str | os.PathLike[str], limit: int = MAX_SIZE) -> bytes:
     """Return the file's first `limit` + 1 bytes; the extra byte tells that the file is longer.
 
     Raises:
@@ -42,11 +42,11 @@ def contents(path: str | os.PathLike[str], limit: int = MAX_SIZE) -> bytes:
     """
     if unsaved and (data := unsaved.get(os.path.realpath(path))) is not None:
         return data[: limit + 1]
-    with opened(path) as descriptor:
-        return read(descriptor, limit + 1)
+    with open_regular_file(path) as descriptor:
+        return read_descriptor(descriptor, limit + 1)
 
 
-def contents_of(entry: os.DirEntry[str], limit: int) -> bytes:
+def read_directory_entry(entry: os.DirEntry[str], limit: int) -> bytes:
     """Read a directory entry, whose type is known already: twice as fast for thousands of files.
 
     Unsaved texts of an editor are not considered.
@@ -55,12 +55,14 @@ def contents_of(entry: os.DirEntry[str], limit: int) -> bytes:
         OSError: the file cannot be read, or is not a regular file.
     """
     if not entry.is_file(follow_symlinks=False):
-        return contents(entry.path, limit)
+        return read_contents(entry.path, limit)
     descriptor = os.open(entry.path, _FLAGS)
     try:
         head = os.read(descriptor, _FIRST_READ)
         # A short read of a regular file means the end of the file.
-        return head if len(head) < _FIRST_READ else head + read(descriptor, limit + 1 - _FIRST_READ)
+        return (
+            head if len(head) < _FIRST_READ else head + read_descriptor(descriptor, limit + 1 - _FIRST_READ)
+        )
     finally:
         os.close(descriptor)
 
@@ -73,7 +75,7 @@ def is_file(path: str) -> bool:
 
 
 @contextmanager
-def opened(path: str | os.PathLike[str]) -> Iterator[int]:
+def open_regular_file(path: str | os.PathLike[str]) -> Iterator[int]:
     """Open a regular file, or a pipe that was passed to this process, and yield its descriptor.
 
     Raises:
@@ -81,10 +83,12 @@ def opened(path: str | os.PathLike[str]) -> Iterator[int]:
     """
     name = os.fspath(path)
     is_inherited = name.startswith(("/dev/", "/proc/")) and re.fullmatch(_HANDED, name) is not None
-    _check(path, _status(path), is_inherited=is_inherited)  # some devices do something when they are opened
+    _check_file_type(
+        path, _file_status(path), is_inherited=is_inherited
+    )  # some devices do something when they are opened
     descriptor = os.open(path, _FLAGS)
     try:
-        _check(path, os.fstat(descriptor), is_inherited=is_inherited)
+        _check_file_type(path, os.fstat(descriptor), is_inherited=is_inherited)
         if is_inherited and hasattr(os, "set_blocking"):
             os.set_blocking(descriptor, True)
         yield descriptor
@@ -95,7 +99,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[int]:
         os.close(descriptor)
 
 
-def read(descriptor: int, count: int) -> bytes:
+def read_descriptor(descriptor: int, count: int) -> bytes:
     """Read `count` bytes from the descriptor, or up to the end.
 
     Raises:
@@ -113,7 +117,7 @@ def read(descriptor: int, count: int) -> bytes:
     return b"".join(pieces)
 
 
-def _status(path: str | os.PathLike[str]) -> os.stat_result:
+def _file_status(path: str | os.PathLike[str]) -> os.stat_result:
     try:
         return os.stat(path)
     except FileNotFoundError:
@@ -124,7 +128,7 @@ def _status(path: str | os.PathLike[str]) -> os.stat_result:
         raise
 
 
-def _check(path: str | os.PathLike[str], status: os.stat_result, *, is_inherited: bool) -> None:
+def _check_file_type(path: str | os.PathLike[str], status: os.stat_result, *, is_inherited: bool) -> None:
     if stat.S_ISREG(status.st_mode) or (is_inherited and stat.S_ISFIFO(status.st_mode)):
         return
     if stat.S_ISDIR(status.st_mode):
@@ -161,10 +165,10 @@ def repository_root(folder: str) -> str | None:
 def register_named_paths(paths: Iterable[str]) -> None:
     """Register the files and folders that the user named, replacing earlier ones: other files may refer to them."""
     _named.clear()
-    _named.update(real for path in paths if (real := _real(path)) is not None)
+    _named.update(real for path in paths if (real := _real_path(path)) is not None)
 
 
-def _real(path: str) -> str | None:
+def _real_path(path: str) -> str | None:
     """Return the real path; None for an impossible name."""
     try:
         return os.path.realpath(path)
@@ -172,28 +176,29 @@ def _real(path: str) -> str | None:
         return None
 
 
-def is_own(path: str) -> bool:
+def may_read_discovered_file(path: str) -> bool:
     """Whether a discovered file may be read: it is no link, or a link that stays inside the repository."""
-    return not os.path.islink(path) or may_read(path, path)
+    return not os.path.islink(path) or may_read_file(path, path)
 
 
-def links_out(path: str) -> bool:
+def is_link_out_of_repository(path: str) -> bool:
     """Whether a path inside the working folder or its repository is a link out of it."""
-    cwd, real = os.path.realpath(os.curdir), _real(path)
+    cwd, real = os.path.realpath(os.curdir), _real_path(path)
     full_path = os.path.normpath(os.path.join(cwd, path))
     return real is not None and any(
-        _contains(folder, full_path) and not _contains(folder, real) for folder in _homes(cwd)
+        _folder_contains(folder, full_path) and not _folder_contains(folder, real)
+        for folder in _allowed_folders(cwd)
     )
 
 
-def may_read(path: str, launch: str) -> bool:
+def may_read_file(path: str, launch: str) -> bool:
     """Whether the file at `path` may be read because the file at `launch` refers to it.
 
     A discovered file refers to itself, as it may be a link. The file need not exist.
     """
-    if os.name == "nt" and is_on_share(path) and not is_on_share(os.path.abspath(launch)):
+    if os.name == "nt" and is_on_network_share(path) and not is_on_network_share(os.path.abspath(launch)):
         return False  # opening it would send the user's credentials to the server
-    real = _real(path)
+    real = _real_path(path)
     if real is None:
         return False
     if real in _named and not os.path.isdir(real):
@@ -201,27 +206,27 @@ def may_read(path: str, launch: str) -> bool:
     if _is_system_file(real):
         return False
     folder = os.path.realpath(os.curdir if launch.startswith("<") else os.path.dirname(launch) or os.curdir)
-    return any(_is_inside(real, home_folder, folder) for home_folder in _homes(folder))
+    return any(_is_inside_folder(real, home_folder, folder) for home_folder in _allowed_folders(folder))
 
 
-def _homes(folder: str) -> set[str]:
+def _allowed_folders(folder: str) -> set[str]:
     """Return the repository of a folder, else the folders that contain it and that the user named."""
     top = repository_root(folder)
     if top is not None:
         return {top}
-    homes = {each for each in (os.path.realpath(os.curdir), *_named) if _contains(each, folder)}
+    homes = {each for each in (os.path.realpath(os.curdir), *_named) if _folder_contains(each, folder)}
     return {folder, *(each for each in homes if each != os.path.dirname(each))}
 
 
-def _is_inside(real: str, home_folder: str, folder: str) -> bool:
+def _is_inside_folder(real: str, home_folder: str, folder: str) -> bool:
     """Whether a file is inside a home folder and not hidden there, as private files (`.ssh`, `.netrc`) are."""
-    if not _contains(home_folder, real):
+    if not _folder_contains(home_folder, real):
         return False
     hidden = [part for part in os.path.relpath(real, home_folder).split(os.sep) if part.startswith(".")]
     if ".git" in hidden:  # `.git/config` may contain a password
         return False
     if not hidden or (
-        repository_root(folder) == home_folder and not _contains(home_folder, _home_directory())
+        repository_root(folder) == home_folder and not _folder_contains(home_folder, _home_directory())
     ):
         return True
     common = os.path.commonpath([os.path.dirname(real), folder])
@@ -232,7 +237,7 @@ def _home_directory() -> str:
     return os.path.realpath(os.path.expanduser("~"))
 
 
-def _contains(folder: str, path: str) -> bool:
+def _folder_contains(folder: str, path: str) -> bool:
     """Whether a path is a folder or below it."""
     folder, path = os.path.normcase(folder), os.path.normcase(path)
     return path == folder or path.startswith(os.path.join(folder, ""))
@@ -240,10 +245,10 @@ def _contains(folder: str, path: str) -> bool:
 
 def _is_system_file(real: str) -> bool:
     """Whether a file belongs to the kernel: it may reveal secrets or be endless."""
-    return any(_contains(each, real) for each in _SYSTEM) and not _contains(_MEMORY, real)
+    return any(_folder_contains(each, real) for each in _SYSTEM) and not _folder_contains(_MEMORY, real)
 
 
-def is_on_share(path: str) -> bool:
+def is_on_network_share(path: str) -> bool:
     r"""Whether a path is on another machine (`\\server\share` on Windows), or is a link to such a path."""
     for _ in range(_MAX_LINKS):
         if path.replace("/", "\\").startswith("\\\\"):

@@ -9,7 +9,7 @@ MARGIN, PART = 2 << 30, 32
 """Default headroom on a GPU: a number of bytes, plus this fraction of its memory."""
 
 
-class Card(NamedTuple):
+class GpuCard(NamedTuple):
     """A card: the gigabytes that it is sold by, and the memory that torch sees."""
 
     sold: tuple[int, ...]
@@ -18,33 +18,33 @@ class Card(NamedTuple):
 
 
 CARDS = {
-    "t4": Card((16,), 14.5),  # 15360 MiB
-    "v100-16": Card((16,), 15.7),  # 16384 MiB
-    "v100-32": Card((32,), 31.7),  # 32768 MiB
-    "a10": Card((24,), 22.0),  # 23028 MiB
-    "a10g": Card((24,), 22.0),  # 23028 MiB
-    "l4": Card((24,), 22.0),  # 23034 MiB
-    "a30": Card((24,), 23.5),  # 24576 MiB
-    "a5000": Card((24,), 23.5),  # 24564 MiB
-    "3090": Card((24,), 23.5),  # 24576 MiB
-    "4090": Card((24,), 23.5),  # 24564 MiB
-    "5090": Card((32,), 31.3),  # 32607 MiB
-    "a40": Card((48,), 44.3),  # 46068 MiB
-    "l40": Card((48,), 44.3),  # 46068 MiB
-    "l40s": Card((48,), 44.3),  # 46068 MiB
-    "a6000": Card((48,), 47.2),  # 49140 MiB
-    "6000-ada": Card((48,), 47.2),  # 49140 MiB
-    "a100-40": Card((40,), 39.3),  # 40960 MiB
-    "a100-80": Card((80,), 79.1),  # 81920 MiB
-    "a800": Card((80,), 79.1),  # 81920 MiB
-    "h100": Card((80,), 79.1),  # 81559 MiB
-    "h800": Card((80,), 79.1),  # 81559 MiB
-    "h100-nvl": Card((94,), 93.0),  # 95830 MiB
-    "h20": Card((96,), 95.0),  # 97871 MiB
-    "gh200": Card((96,), 94.5),  # 97871 MiB
-    "pro-6000": Card((96,), 94.9),  # 97887 MiB
-    "h200": Card((141,), 139.7),  # 143771 MiB
-    "b200": Card((180, 192), 178.3),  # 183359 MiB
+    "t4": GpuCard((16,), 14.5),  # 15360 MiB
+    "v100-16": GpuCard((16,), 15.7),  # 16384 MiB
+    "v100-32": GpuCard((32,), 31.7),  # 32768 MiB
+    "a10": GpuCard((24,), 22.0),  # 23028 MiB
+    "a10g": GpuCard((24,), 22.0),  # 23028 MiB
+    "l4": GpuCard((24,), 22.0),  # 23034 MiB
+    "a30": GpuCard((24,), 23.5),  # 24576 MiB
+    "a5000": GpuCard((24,), 23.5),  # 24564 MiB
+    "3090": GpuCard((24,), 23.5),  # 24576 MiB
+    "4090": GpuCard((24,), 23.5),  # 24564 MiB
+    "5090": GpuCard((32,), 31.3),  # 32607 MiB
+    "a40": GpuCard((48,), 44.3),  # 46068 MiB
+    "l40": GpuCard((48,), 44.3),  # 46068 MiB
+    "l40s": GpuCard((48,), 44.3),  # 46068 MiB
+    "a6000": GpuCard((48,), 47.2),  # 49140 MiB
+    "6000-ada": GpuCard((48,), 47.2),  # 49140 MiB
+    "a100-40": GpuCard((40,), 39.3),  # 40960 MiB
+    "a100-80": GpuCard((80,), 79.1),  # 81920 MiB
+    "a800": GpuCard((80,), 79.1),  # 81920 MiB
+    "h100": GpuCard((80,), 79.1),  # 81559 MiB
+    "h800": GpuCard((80,), 79.1),  # 81559 MiB
+    "h100-nvl": GpuCard((94,), 93.0),  # 95830 MiB
+    "h20": GpuCard((96,), 95.0),  # 97871 MiB
+    "gh200": GpuCard((96,), 94.5),  # 97871 MiB
+    "pro-6000": GpuCard((96,), 94.9),  # 97887 MiB
+    "h200": GpuCard((141,), 139.7),  # 143771 MiB
+    "b200": GpuCard((180, 192), 178.3),  # 183359 MiB
 }
 """The memory that cards have for tensors and the CUDA context, which is less than the advertised gigabytes.
 
@@ -64,7 +64,7 @@ IRRELEVANT_WORDS = ("pcie", "sxm", "sxm2", "sxm4", "sxm5", "hbm2e", "hbm3", "ti"
 """Parts of a card's full name that do not determine its memory."""
 
 
-class Gpu(NamedTuple):
+class GpuMemory(NamedTuple):
     """The memory of a GPU in bytes; a range if a size matches several cards."""
 
     least: int
@@ -74,44 +74,46 @@ class Gpu(NamedTuple):
     cards: tuple[tuple[str, int], ...] = ()
     """The matching cards, and the bytes of each."""
 
-    def margin(self, requested: int | None = None) -> int:
+    def headroom_bytes(self, requested: int | None = None) -> int:
         """Return the headroom: the requested one, else the default."""
         return MARGIN + self.least // PART if requested is None else requested
 
-    def usable(self, requested: int | None = None) -> int:
+    def usable_bytes(self, requested: int | None = None) -> int:
         """Return the bytes available to tensors."""
-        return max(0, self.least - self.margin(requested))
+        return max(0, self.least - self.headroom_bytes(requested))
 
 
-def parse_gpu(requested: str | int) -> Gpu:
+def parse_gpu_memory(requested: str | int) -> GpuMemory:
     """Parse the memory of a GPU: `80GiB`, `80e9`, `a100-80`, `h100`, or `80GB` for the cards sold with it.
 
     Raises:
         ValueError: the text is neither an amount nor a known card.
     """
     if isinstance(requested, int):
-        return Gpu(requested, requested)
+        return GpuMemory(requested, requested)
     text = requested.strip()
     sold = re.fullmatch(r"(\d{1,4})(?:\.0+)?\s*GB", text, re.IGNORECASE)
-    names = [name for name, card in CARDS.items() if sold and int(sold[1]) in card.sold] or _named_cards(text)
+    names = [name for name, card in CARDS.items() if sold and int(sold[1]) in card.sold] or _cards_by_name(
+        text
+    )
     if names:
-        cards = tuple((name, memory_of(name)) for name in names)
+        cards = tuple((name, memory_of_card(name)) for name in names)
         sizes = [size for _, size in cards]
-        return Gpu(min(sizes), max(sizes), text, cards)
+        return GpuMemory(min(sizes), max(sizes), text, cards)
     try:
         size = parse_bytes(text)
     except ValueError as error:
         alternatives = ", or a card such as h100 or a100-80" if re.search(r"[A-Za-z]", text) else ""
         raise ValueError(f"{error}{alternatives}") from None
-    return Gpu(size, size)
+    return GpuMemory(size, size)
 
 
-def memory_of(name: str) -> int:
+def memory_of_card(name: str) -> int:
     """Return the bytes of a known card."""
     return int(CARDS[name].total * (1 << 30))
 
 
-def _named_cards(text: str) -> list[str]:
+def _cards_by_name(text: str) -> list[str]:
     """Return the card that a name means in any common spelling: `A100-SXM4-40GB`, `NVIDIA RTX 4090`.
 
     Raises:

@@ -91,7 +91,7 @@ else:
         """
 
 
-def at(data: Mapping[str, Json], path: str) -> Json:
+def value_at_dotted_path(data: Mapping[str, Json], path: str) -> Json:
     """Return the value at a dotted path; None if absent."""
     value: Json = data
     for part in path.split("."):

@@ -46,7 +46,7 @@ NEVER = 10**9
 """A number greater than every release: the end of an open interval."""
 
 
-class Interval(NamedTuple):
+class ReleaseInterval(NamedTuple):
     """Consecutive releases by number, both ends included."""
 
     first: int = 0
@@ -55,20 +55,20 @@ class Interval(NamedTuple):
     def __contains__(self, release: object) -> bool:
         return isinstance(release, int) and self.first <= release <= self.last
 
-    def meet(self, other: Interval) -> Interval:
+    def intersect(self, other: ReleaseInterval) -> ReleaseInterval:
         """Return the intersection of two intervals."""
         if self.first >= other.first and self.last <= other.last:
             return self
-        return Interval(max(self.first, other.first), min(self.last, other.last))
+        return ReleaseInterval(max(self.first, other.first), min(self.last, other.last))
 
-    def side(self, release: int) -> Interval:
+    def releases_on_same_side(self, release: int) -> ReleaseInterval:
         """Return the releases on the same side as this one: the interval, all before it, or all after it."""
         if release < self.first:
-            return Interval(last=self.first - 1)
-        return self if release <= self.last else Interval(self.last + 1)
+            return ReleaseInterval(last=self.first - 1)
+        return self if release <= self.last else ReleaseInterval(self.last + 1)
 
 
-EVERY_RELEASE = Interval()
+EVERY_RELEASE = ReleaseInterval()
 
 
 Origin: TypeAlias = "Literal['argument', 'environment', 'file', 'settings', 'pin', 'installed', 'latest']"
@@ -78,7 +78,7 @@ class UnknownReleaseError(ValueError):
     """A target matches no release; the message is one line and says what is accepted."""
 
 
-class Target(NamedTuple):
+class ReleaseTarget(NamedTuple):
     """The releases that a config is checked against, oldest first, and their source."""
 
     releases: tuple[str, ...]
@@ -90,7 +90,7 @@ class Target(NamedTuple):
     """The file that pins the releases; empty for any other origin."""
 
 
-def number(release: str) -> int:
+def release_number(release: str) -> int:
     """Convert `0.19.8` to 19008. The order of numbers is the order of releases.
 
     Raises:
@@ -100,19 +100,19 @@ def number(release: str) -> int:
     return int(major) * 1_000_000 + int(minor) * 1_000 + int(patch)
 
 
-def name(value: int) -> str:
+def release_name(value: int) -> str:
     """Convert a number back to its release: 19008 → `0.19.8`."""
     return f"{value // 1_000_000}.{value // 1_000 % 1_000}.{value % 1_000}"
 
 
-NUMBERS: dict[str, int] = {release: number(release) for release in RELEASES}
+NUMBERS: dict[str, int] = {release: release_number(release) for release in RELEASES}
 
 
-PYDANTIC_2 = number("0.15.0")
+PYDANTIC_2 = release_number("0.15.0")
 """DeepSpeed's models use pydantic 1 up to 0.14.5 (runtime/config_utils.py, pydantic_v1.py), then pydantic 2."""
 
 
-def resolve(text: str | None, origin: Origin = "argument") -> Target:
+def resolve_target(text: str | None, origin: Origin = "argument") -> ReleaseTarget:
     """Return the releases that `text` means: one release, a range such as `>=0.14,<0.19.8`, `installed` or `latest`.
 
     None means the installed DeepSpeed, else the latest release known here.
@@ -128,13 +128,17 @@ def resolve(text: str | None, origin: Origin = "argument") -> Target:
     if text == "installed":
         return _installed_target(fallback=False)
     if text == "latest":
-        return Target((LATEST,), text, origin)
+        return ReleaseTarget((LATEST,), text, origin)
     if text in NUMBERS:
-        return Target((text,), text, origin)
-    return _range(text, origin) if any(c in text for c in "<>=!~,*") else _single(text, origin)
+        return ReleaseTarget((text,), text, origin)
+    return (
+        _target_of_range(text, origin)
+        if any(c in text for c in "<>=!~,*")
+        else _target_of_one_release(text, origin)
+    )
 
 
-def _single(text: str, origin: Origin) -> Target:
+def _target_of_one_release(text: str, origin: Origin) -> ReleaseTarget:
     parts = text.removeprefix("v").split("+")[0].split(".")
     if not all(part.isdecimal() and len(part) < 6 for part in parts) or not 1 < len(parts) <= 3:
         raise UnknownReleaseError(
@@ -144,29 +148,31 @@ def _single(text: str, origin: Origin) -> Target:
     if len(parts) == 2:  # a series means its newest release
         series = [r for r in RELEASES if r.split(".")[:2] == parts]
         if series:
-            return Target((series[-1],), text, origin, f"{text} means its newest release, {series[-1]}")
+            return ReleaseTarget(
+                (series[-1],), text, origin, f"{text} means its newest release, {series[-1]}"
+            )
         parts.append("0")
     release = ".".join(str(int(part)) for part in parts)
     if release in NUMBERS:
-        return Target((release,), release, origin)
-    if number(release) > NUMBERS[LATEST]:
-        if origin != "installed" and not _is_installed(release):
+        return ReleaseTarget((release,), release, origin)
+    if release_number(release) > NUMBERS[LATEST]:
+        if origin != "installed" and not _is_release_installed(release):
             raise UnknownReleaseError(
                 f"unknown DeepSpeed release `{text}`: the latest known to this version of dsconfig is `{LATEST}`"
             )
-        return Target(
+        return ReleaseTarget(
             (LATEST,),
             release,
             origin,
             f"{release} is newer than every release that dsconfig knows; checking it as {LATEST}",
         )
-    closest = min(RELEASES, key=lambda each: abs(NUMBERS[each] - number(release)))
+    closest = min(RELEASES, key=lambda each: abs(NUMBERS[each] - release_number(release)))
     raise UnknownReleaseError(
         f"unknown DeepSpeed release `{text}`: it is not on the package index; the nearest is `{closest}`"
     )
 
 
-def allows(specifier: str, version: str) -> bool:
+def specifier_allows(specifier: str, version: str) -> bool:
     """Whether a version specifier (PEP 440) allows a version; an invalid specifier allows nothing."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
@@ -176,12 +182,12 @@ def allows(specifier: str, version: str) -> bool:
         return False
 
 
-def _is_installed(release: str) -> bool:
+def _is_release_installed(release: str) -> bool:
     version = installed_version("deepspeed")
     return version is not None and version.split("+")[0] == release
 
 
-def _range(text: str, origin: Origin) -> Target:
+def _target_of_range(text: str, origin: Origin) -> ReleaseTarget:
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     try:
@@ -195,15 +201,15 @@ def _range(text: str, origin: Origin) -> Target:
         raise UnknownReleaseError(
             f"no DeepSpeed release matches `{text}`: the releases go from {RELEASES[0]} to {LATEST}"
         )
-    return Target(releases, text, origin)
+    return ReleaseTarget(releases, text, origin)
 
 
-def _installed_target(*, fallback: bool) -> Target:
+def _installed_target(*, fallback: bool) -> ReleaseTarget:
     version = installed_version("deepspeed")
     if version is not None:
-        return _nearest_to_installed(version)
+        return _nearest_release_to_installed(version)
     if fallback:
-        return Target((LATEST,), LATEST, "latest")
+        return ReleaseTarget((LATEST,), LATEST, "latest")
     raise UnknownReleaseError(
         f"DeepSpeed is not installed: install it, or name a release such as `--target {LATEST}`"
     )
@@ -215,23 +221,23 @@ def installed_version(package: str) -> str | None:
     It lists the folders of `sys.path` itself: importing importlib.metadata costs more than a check. A folder is
     listed again once it has changed, because a language server runs while packages are installed.
     """
-    versions = (_version_in(folder or os.curdir, package) for folder in sys.path)
+    versions = (_version_in_folder(folder or os.curdir, package) for folder in sys.path)
     return next((version for version in versions if version is not None), None)
 
 
-def _version_in(folder: str, package: str) -> str | None:
+def _version_in_folder(folder: str, package: str) -> str | None:
     """Return the version of a package that is installed in this folder."""
     try:
         status = os.stat(folder)
     except OSError:
         return None
-    return _listed_version(folder, package, status.st_dev, status.st_ino, status.st_mtime_ns)
+    return _version_listed_in_folder(folder, package, status.st_dev, status.st_ino, status.st_mtime_ns)
 
 
 @lru_cache(
     maxsize=64
 )  # a folder may have hundreds of entries, and each config asks for the installed DeepSpeed
-def _listed_version(folder: str, package: str, *_: int) -> str | None:
+def _version_listed_in_folder(folder: str, package: str, *_: int) -> str | None:
     prefix = f"{package}-"
     try:
         names = os.listdir(folder)
@@ -245,13 +251,13 @@ def _listed_version(folder: str, package: str, *_: int) -> str | None:
     return None
 
 
-def _nearest_to_installed(version: str) -> Target:
+def _nearest_release_to_installed(version: str) -> ReleaseTarget:
     """Map development builds (`0.17.0.dev3`, `0.18.9+abc`) to the newest release that is not later."""
     try:
-        return _single(version, "installed")
+        return _target_of_one_release(version, "installed")
     except UnknownReleaseError:
         pass
     digits = re.findall(r"\d+", version)[:3]
-    installed = number(".".join(digits)) if len(digits) == 3 else 0
+    installed = release_number(".".join(digits)) if len(digits) == 3 else 0
     release = next((r for r in reversed(RELEASES) if NUMBERS[r] <= installed), RELEASES[0])
-    return Target((release,), version, "installed", f"the installed {version} is checked as {release}")
+    return ReleaseTarget((release,), version, "installed", f"the installed {version} is checked as {release}")

@@ -23,11 +23,11 @@ class VersionRange(NamedTuple):
     def __contains__(self, version: object) -> bool:
         return isinstance(version, tuple) and self.first <= version < self.end
 
-    def within(self, other: VersionRange) -> bool:
+    def is_within(self, other: VersionRange) -> bool:
         """Whether every version of this range is in the other."""
         return other.first <= self.first and self.end <= other.end
 
-    def meets(self, other: VersionRange) -> bool:
+    def overlaps(self, other: VersionRange) -> bool:
         """Whether any version is in both ranges."""
         return max(self.first, other.first) < min(self.end, other.end)
 
@@ -39,10 +39,10 @@ def version_numbers(version: str) -> Version:
     """
     match = re.match(r"v?(\d+(?:\.\d+)*)", version.strip())
     numbers = [int(part) for part in match[1].split(".")] if match else []
-    return _stripped(numbers)
+    return _strip_trailing_zeros(numbers)
 
 
-def parse_range(specifier: str) -> VersionRange:
+def parse_version_range(specifier: str) -> VersionRange:
     """Return the smallest range that contains every version that a specifier (PEP 440) allows.
 
     `!=` and unknown operators do not limit the range.
@@ -50,41 +50,43 @@ def parse_range(specifier: str) -> VersionRange:
     first: Version = ()
     end = _UNLIMITED
     for operator, text, wildcard in _CLAUSE.findall(specifier):
-        low, high = _clause(operator, [int(part) for part in text.split(".")], bool(wildcard))
+        low, high = _range_of_clause(operator, [int(part) for part in text.split(".")], bool(wildcard))
         first, end = max(first, low), min(end, high)
     return VersionRange(first, end)
 
 
-def _clause(operator: str, numbers: list[int], wildcard: bool) -> tuple[Version, Version]:
-    version = _stripped(numbers)
+def _range_of_clause(operator: str, numbers: list[int], wildcard: bool) -> tuple[Version, Version]:
+    version = _strip_trailing_zeros(numbers)
     match operator:
         case "==" | "===":
-            return version, _next(numbers) if wildcard else _after(version)
+            return version, _first_version_of_next_series(numbers) if wildcard else _least_version_above(
+                version
+            )
         case "~=":
-            return version, _next(numbers[:-1] or numbers)
+            return version, _first_version_of_next_series(numbers[:-1] or numbers)
         case ">=":
             return version, _UNLIMITED
         case ">":
-            return _after(version), _UNLIMITED
+            return _least_version_above(version), _UNLIMITED
         case "<":
             return (), version
         case "<=":
-            return (), _after(version)
+            return (), _least_version_above(version)
         case _:
             return (), _UNLIMITED
 
 
-def _stripped(numbers: list[int]) -> Version:
+def _strip_trailing_zeros(numbers: list[int]) -> Version:
     while numbers and numbers[-1] == 0:
         numbers = numbers[:-1]
     return tuple(numbers)
 
 
-def _next(numbers: list[int]) -> Version:
+def _first_version_of_next_series(numbers: list[int]) -> Version:
     """The first version of the next series: `2.4` → `2.5`."""
-    return _stripped([*numbers[:-1], numbers[-1] + 1])
+    return _strip_trailing_zeros([*numbers[:-1], numbers[-1] + 1])
 
 
-def _after(version: Version) -> Version:
+def _least_version_above(version: Version) -> Version:
     """The least version above: `2.4` → `2.4.0.0.0.1`, which no release has."""
     return (*version, *[0] * (5 - len(version)), 1)

@@ -24,7 +24,7 @@ _KINDS = {
 _BOUNDS = ("at least", "greater than", "at most", "less than")
 
 
-def quoted(value: object) -> str:
+def quote_value(value: object) -> str:
     """Return a value as JSON in backticks: `"auto"`, `true`, `4.5`; long values are truncated."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 200:
         return "`an integer of more than 60 digits`"
@@ -35,7 +35,7 @@ def quoted(value: object) -> str:
     return f"`{text if len(text) <= _LONGEST else text[: _LONGEST - 1] + '…'}`"
 
 
-def compact(number: float) -> str:
+def format_number(number: float) -> str:
     """Return a number in at most six digits, as `%g` does; beyond all floats, its order of magnitude."""
     try:
         return f"{number:g}"
@@ -50,7 +50,7 @@ def _json_fallback(value: object) -> object:
     return str(value).partition(" at 0x")[0]
 
 
-def kind(value: object) -> str:
+def json_kind(value: object) -> str:
     """Return the JSON kind of a value with its article: `a string`, `an object`, `null`; else its Python type."""
     word = next((_KINDS[each] for each in type(value).__mro__ if each in _KINDS), None)
     if word == "null":
@@ -63,42 +63,44 @@ def kind(value: object) -> str:
 _EXPONENT = r'(?a)(?<![\w."])(-?\d+)e([+-]?)(\d+)(?![\w"])'
 
 
-def in_yaml(advice: str) -> str:
+def numbers_for_yaml(advice: str) -> str:
     """Rewrite the numbers of an advice for YAML 1.1, which reads 6e-05 as a string and 6.0e-05 as a number."""
     return re.sub(_EXPONENT, lambda match: f"{match[1]}.0e{match[2] or '+'}{match[3]}", advice)
 
 
-def described(value: object) -> str:
+def describe_value(value: object) -> str:
     """Return a value with its kind, set off by commas: ``a list, `[3]`,``; plain `null` for null."""
-    return "null" if value is None else f"{kind(value)}, {quoted(value)},"
+    return "null" if value is None else f"{json_kind(value)}, {quote_value(value)},"
 
 
-def one_of(values: Iterable[object], conjunction: str = "or") -> str:
+def join_alternatives(values: Iterable[object], conjunction: str = "or") -> str:
     """Join alternatives: `"a"`, `"b"` or `"c"`."""
-    words = [value if isinstance(value, str) and value.startswith("`") else quoted(value) for value in values]
+    words = [
+        value if isinstance(value, str) and value.startswith("`") else quote_value(value) for value in values
+    ]
     if len(words) < 2:
         return "".join(words)
     return f"{', '.join(words[:-1])} {conjunction} {words[-1]}"
 
 
-def closest(word: str, candidates: Iterable[str], count: int = 1) -> list[str]:
+def closest_words(word: str, candidates: Iterable[str], count: int = 1) -> list[str]:
     """Return the candidates that are spelled most like `word`, best first."""
-    from dsconfig.core.did_you_mean import cached_lexicon, near
+    from dsconfig.core.did_you_mean import cached_word_index, similar_words
 
-    return [each.word for each in near(word, cached_lexicon(tuple(candidates)))][:count]
+    return [each.word for each in similar_words(word, cached_word_index(tuple(candidates)))][:count]
 
 
-def expected(spec: Spec) -> str:
+def describe_type(spec: Spec) -> str:
     """Describe the values that a type accepts: `an integer of at least 1`, `one of "none", "cpu" or "nvme"`."""
     head = spec[0]
     if head == "union":
-        return _union(spec[1:])
+        return _describe_union(spec[1:])
     if head == "enum":
-        return ("one of " if len(spec) > 2 else "") + one_of(spec[1:])
+        return ("one of " if len(spec) > 2 else "") + join_alternatives(spec[1:])
     if head in ("int", "float"):
-        return _number(spec)
+        return _describe_number_type(spec)
     if head == "list":
-        return "a list" if spec[1][0] == "any" else f"a list of {_plural(spec[1])}"
+        return "a list" if spec[1][0] == "any" else f"a list of {_describe_type_in_plural(spec[1])}"
     return _SIMPLE[head]
 
 
@@ -123,17 +125,17 @@ _PLURALS = {
 }
 
 
-def _plural(spec: Spec) -> str:
+def _describe_type_in_plural(spec: Spec) -> str:
     if spec[0] == "enum" and len(spec) > 2:
-        return f"any of {one_of(spec[1:])}"
-    return _PLURALS.get(spec[0]) or expected(spec)
+        return f"any of {join_alternatives(spec[1:])}"
+    return _PLURALS.get(spec[0]) or describe_type(spec)
 
 
-def _union(arms: Spec) -> str:
-    return " or ".join(map(expected, arms))
+def _describe_union(arms: Spec) -> str:
+    return " or ".join(map(describe_type, arms))
 
 
-def _number(spec: Spec) -> str:
+def _describe_number_type(spec: Spec) -> str:
     word = "an integer" if spec[0] == "int" else "a number"
     bounds = [f"{text} {limit:g}" for text, limit in zip(_BOUNDS, spec[1:], strict=True) if limit is not None]
     if not bounds:

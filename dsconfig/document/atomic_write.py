@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from dsconfig.core.file_access import opened, read
+from dsconfig.core.file_access import open_regular_file, read_descriptor
 
 try:
     import fcntl
@@ -30,14 +30,14 @@ _ABANDONED_AFTER = 86_400
 """Seconds after which a draft counts as abandoned, on file systems without locks."""
 
 
-class ChangedError(OSError):
+class FileChangedError(OSError):
     """The file changed since it was read."""
 
     def __init__(self, path: str) -> None:
         super().__init__(None, "changed while it was being fixed; it is not written", path)
 
 
-def write(path: str, data: bytes) -> None:
+def write_atomically(path: str, data: bytes) -> None:
     """Write the data to the file, whether it exists or not.
 
     Raises:
@@ -49,16 +49,16 @@ def write(path: str, data: bytes) -> None:
         before = None
     # Write into a pipe or device, never replace it.
     if before is not None and not stat.S_ISREG(before.st_mode):
-        _write_into(path, data, before)
+        _write_into_pipe(path, data, before)
         return
     path = os.path.realpath(path)
     if before is not None:
         _check_replaceable(path, before)
-    with _draft(path, data, before) as draft:
+    with _write_draft(path, data, before) as draft:
         os.replace(draft, path)
 
 
-def rewrite(path: str, old: bytes, new: bytes) -> None:
+def rewrite_if_unchanged(path: str, old: bytes, new: bytes) -> None:
     """Replace the content `old` of a file with `new`.
 
     Raises:
@@ -68,20 +68,20 @@ def rewrite(path: str, old: bytes, new: bytes) -> None:
     path = os.path.realpath(path)
     before = _stat_unchanged(path, old)
     _check_replaceable(path, before)
-    with _draft(path, new, before) as draft:
+    with _write_draft(path, new, before) as draft:
         _stat_unchanged(path, old)
         os.replace(draft, path)
 
 
-def sweep(folder: str) -> None:
+def remove_stale_drafts(folder: str) -> None:
     """Remove the drafts that killed runs left behind in a folder."""
     with suppress(OSError):
         for name in filter(_DRAFT.fullmatch, os.listdir(folder)):
             with suppress(OSError):
-                _remove_if_left(os.path.join(folder, name))
+                _remove_if_abandoned(os.path.join(folder, name))
 
 
-def _remove_if_left(draft: str) -> None:
+def _remove_if_abandoned(draft: str) -> None:
     status = os.lstat(draft)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         return  # not one of our drafts
@@ -90,14 +90,14 @@ def _remove_if_left(draft: str) -> None:
         return
     descriptor = os.open(draft, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        is_locked = _lock(descriptor)
+        is_locked = _try_to_lock(descriptor)
         if is_locked or (is_locked is None and time.time() - status.st_mtime > _ABANDONED_AFTER):
             os.unlink(draft)
     finally:
         os.close(descriptor)
 
 
-def _write_into(path: str, data: bytes, before: os.stat_result) -> None:
+def _write_into_pipe(path: str, data: bytes, before: os.stat_result) -> None:
     """Write into a pipe or device, such as stdout."""
     if stat.S_ISBLK(before.st_mode):
         raise OSError(errno.EINVAL, "is a disk, not a file", path)
@@ -110,7 +110,7 @@ def _write_into(path: str, data: bytes, before: os.stat_result) -> None:
     try:
         if hasattr(os, "set_blocking"):
             os.set_blocking(descriptor, True)
-        _write_all(descriptor, data)
+        _write_all_bytes(descriptor, data)
     finally:
         os.close(descriptor)
 
@@ -130,15 +130,15 @@ def _check_replaceable(path: str, before: os.stat_result) -> None:
 
 
 @contextmanager
-def _draft(path: str, data: bytes, before: os.stat_result | None) -> Iterator[str]:
+def _write_draft(path: str, data: bytes, before: os.stat_result | None) -> Iterator[str]:
     """Write a draft beside the file that it will replace; remove the draft if it does not.
 
     It has the mode, the owner and the attributes of the file as it was `before`.
     """
-    descriptor, draft = _create(os.path.dirname(path), 0o666 if before is None else 0o600)
+    descriptor, draft = _create_locked_file(os.path.dirname(path), 0o666 if before is None else 0o600)
     try:
         try:
-            _write_all(descriptor, data)
+            _write_all_bytes(descriptor, data)
             if before is not None:
                 _copy_ownership(descriptor, path, before)
             os.fsync(descriptor)
@@ -156,7 +156,7 @@ def _draft(path: str, data: bytes, before: os.stat_result | None) -> Iterator[st
         raise
 
 
-def _create(folder: str, mode: int) -> tuple[int, str]:
+def _create_locked_file(folder: str, mode: int) -> tuple[int, str]:
     """Create a locked file; return its descriptor and its path."""
     flags = ("O_WRONLY", "O_CREAT", "O_EXCL", "O_BINARY", "O_CLOEXEC")
     while True:
@@ -169,14 +169,14 @@ def _create(folder: str, mode: int) -> tuple[int, str]:
         except (FileNotFoundError, NotADirectoryError) as error:
             error.filename = folder
             raise
-        if _lock(descriptor) is not False and os.path.lexists(draft):
+        if _try_to_lock(descriptor) is not False and os.path.lexists(draft):
             return descriptor, draft
         os.close(descriptor)  # another run swept it before it was locked
         with suppress(OSError):
             os.unlink(draft)
 
 
-def _lock(descriptor: int) -> bool | None:
+def _try_to_lock(descriptor: int) -> bool | None:
     """Whether the open file could be locked; None if the file system has no locks."""
     if not _LOCKS:
         return None
@@ -189,7 +189,7 @@ def _lock(descriptor: int) -> bool | None:
     return True
 
 
-def _write_all(descriptor: int, data: bytes) -> None:
+def _write_all_bytes(descriptor: int, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
@@ -226,7 +226,7 @@ def _copy_attributes(path: str, descriptor: int) -> None:
 
 
 def _stat_unchanged(path: str, old: bytes) -> os.stat_result:
-    with opened(path) as descriptor:
-        if read(descriptor, len(old) + 1) != old:
-            raise ChangedError(path)
+    with open_regular_file(path) as descriptor:
+        if read_descriptor(descriptor, len(old) + 1) != old:
+            raise FileChangedError(path)
         return os.fstat(descriptor)

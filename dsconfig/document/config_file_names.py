@@ -30,32 +30,32 @@ LAUNCH_FILES = ("accelerate_config.yaml", "accelerate_config_*.yaml", "**/accele
 """Patterns of the names of Accelerate's launch files."""
 
 
-def is_yaml(name: str) -> bool:
+def is_yaml_name(name: str) -> bool:
     """Whether a file is parsed as YAML."""
     return name.lower().endswith(YAML)
 
 
-def is_python(name: str) -> bool:
+def is_python_name(name: str) -> bool:
     """Whether a file is a Python source or notebook, which may contain configs."""
     return name.lower().endswith(PYTHON)
 
 
-def is_notebook(name: str) -> bool:
+def is_notebook_name(name: str) -> bool:
     """Whether a file is a Jupyter notebook."""
     return name.lower().endswith(NOTEBOOK)
 
 
-def is_named_config(path: str) -> bool:
+def is_config_name(path: str) -> bool:
     """Whether only a config has this file name, also with a prefix and as JSONC or Hjson."""
-    return _pattern().search("/" + path.lower().replace("\\", "/")) is not None
+    return _config_name_pattern().search("/" + path.lower().replace("\\", "/")) is not None
 
 
 @cache
-def _pattern() -> re.Pattern[str]:
-    return re.compile("|".join(map(_as_regex, CONFIGS)))
+def _config_name_pattern() -> re.Pattern[str]:
+    return re.compile("|".join(map(_glob_to_regex, CONFIGS)))
 
 
-def _as_regex(pattern: str) -> str:
+def _glob_to_regex(pattern: str) -> str:
     """Convert a pattern to a regular expression that also accepts other separators and a prefix."""
     folder, _, name = pattern.removeprefix("**/").removesuffix(".json").rpartition("/")
     marks = ((r"\?", r"\d" if "_z" in name else "[-_.]?"), (r"_\*", r"(?:[^a-z/][^/]*)?"), (r"\*", "[^/]*"))

@@ -13,13 +13,13 @@ from dsconfig.document.tree import (
     MAX_VALUES,
     YAML_TEXT,
     Format,
-    Node,
+    LocatedTree,
     Parser,
     Part,
-    Position,
-    Problem,
-    Span,
-    Tree,
+    TextPosition,
+    TextProblem,
+    TextSpan,
+    TreeNode,
 )
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     from dsconfig.core.json_types import KeyPath
-    from dsconfig.document.notebook import Cell
+    from dsconfig.document.notebook import NotebookCode
 
 
 LINE_END: Final = re.compile(r"\r\n?|\n")
@@ -61,7 +61,7 @@ class Document:
         name: str,
         text: str,
         format: Format,
-        tree: Tree | Callable[[], Tree],
+        tree: LocatedTree | Callable[[], LocatedTree],
         *,
         value: object = _NOT_PARSED,
         is_data: bool = False,
@@ -75,7 +75,7 @@ class Document:
         """The path of the config in the text; None if the text is all config."""
         self.reread: Callable[[str], Document] | None = None
         """Function that finds the same config in an edited text of a program; it raises `ValueError` without one."""
-        self.cell: Cell | None = None
+        self.cell: NotebookCode | None = None
         """Cell of a notebook whose source the text is."""
         self.has_unknown_values = is_data or format == "yaml"
         """Whether values may be `UNKNOWN`: flags and variables of a script, interpolations of OmegaConf."""
@@ -98,31 +98,31 @@ class Document:
 
     def file_text_with(self, text: str) -> str:
         """Return the text of the file after the text of the document has changed."""
-        return text if self.cell is None else self.cell.with_text(text)
+        return text if self.cell is None else self.cell.notebook_text_with(text)
 
     # -- what was read -----------------------------------------------------------------------------
 
     @property
-    def tree(self) -> Tree:
+    def tree(self) -> LocatedTree:
         """The located tree."""
-        if not isinstance(self._tree, Tree):
+        if not isinstance(self._tree, LocatedTree):
             self._tree = self._tree()
         return self._tree
 
     @property
-    def root(self) -> Node | None:
+    def root(self) -> TreeNode | None:
         """The root node; None if nothing could be parsed."""
         return self.tree.root
 
     @property
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[TextProblem, ...]:
         """All problems of the text, by location."""
-        return self._tree.problems if isinstance(self._tree, Tree) else ()  # plain JSON has none
+        return self._tree.problems if isinstance(self._tree, LocatedTree) else ()  # plain JSON has none
 
     @property
-    def comments(self) -> tuple[tuple[Span, str], ...]:
+    def comments(self) -> tuple[tuple[TextSpan, str], ...]:
         """All comments, with their markers."""
-        return self._tree.comments if isinstance(self._tree, Tree) else ()
+        return self._tree.comments if isinstance(self._tree, LocatedTree) else ()
 
     def is_readable(self, parser: Parser = "hjson") -> bool:
         """Whether this parser accepts the text. YAML text has one parser, whichever is requested."""
@@ -137,7 +137,9 @@ class Document:
         if parser != "json" or self.format == "yaml" or self.is_data or self.embedded_at is not None:
             return self._value
         if self._json is _NOT_PARSED:
-            self._json = json_value(self.text, self._tree.root if isinstance(self._tree, Tree) else None)
+            self._json = value_read_by_json(
+                self.text, self._tree.root if isinstance(self._tree, LocatedTree) else None
+            )
         return self._json
 
     def subdocument(self, path: KeyPath) -> Document | None:
@@ -150,14 +152,14 @@ class Document:
             return None
         full_path = (*(self.embedded_at or ()), *path)
         return Document(
-            self.name, self.text, self.format, Tree(node, ()), value=node.value, embedded_at=full_path
+            self.name, self.text, self.format, LocatedTree(node, ()), value=node.value, embedded_at=full_path
         )
 
     def passed_as_json(self) -> Document:
         """Return the document of YAML text that its job passes to a JSON or Hjson parser, which fails."""
         end = len(self.text) - len(LINE_END.split(self.text.lstrip(), 1)[-1]) if self.text else 0
         start = len(self.text) - len(self.text.lstrip())
-        problem = Problem(YAML_TEXT, Span(start, max(start, end)), (), "", ALL_PARSERS)
+        problem = TextProblem(YAML_TEXT, TextSpan(start, max(start, end)), (), "", ALL_PARSERS)
         tree = self.tree._replace(problems=(problem, *self.tree.problems))
         return Document(self.name, self.text, self.format, tree)
 
@@ -180,37 +182,39 @@ class Document:
 
     # -- from a path to its location --------------------------------------------------------------
 
-    def node(self, path: KeyPath) -> Node | None:
+    def node(self, path: KeyPath) -> TreeNode | None:
         """Return the node at a path; None if the text does not have the path."""
-        entry = self._entry(path)
+        entry = self._find_entry(path)
         return entry[1] if entry else None
 
     def has_path(self, path: KeyPath) -> bool:
         """Whether the text has exactly this path."""
-        return self._entry(path) is not None
+        return self._find_entry(path) is not None
 
-    def span(self, path: KeyPath, part: Part = "value") -> Span:
+    def span(self, path: KeyPath, part: Part = "value") -> TextSpan:
         """Return the span of a path. An absent path has the span of the key of its nearest existing parent."""
-        while (entry := self._entry(path)) is None:
+        while (entry := self._find_entry(path)) is None:
             if not path:
-                return Span(0, 0)
+                return TextSpan(0, 0)
             path, part = path[:-1], "key"
         key, node = entry
         if part == "value" or (part == "entry" and key is None):
             return node.span
         if key is not None:
-            return key if part == "key" else Span(key.start, max(key.end, node.span.end))
+            return key if part == "key" else TextSpan(key.start, max(key.end, node.span.end))
         if path:
             return node.span
-        return Span(node.span.start, min(node.span.start + 1, node.span.end))  # the root's opening bracket
+        return TextSpan(
+            node.span.start, min(node.span.start + 1, node.span.end)
+        )  # the root's opening bracket
 
-    def _entry(self, path: KeyPath) -> tuple[Span | None, Node] | None:
+    def _find_entry(self, path: KeyPath) -> tuple[TextSpan | None, TreeNode] | None:
         node, key = self.root, None
         for step in path:
             if node is None:
                 return None
             if node.kind == "object" and isinstance(step, str):
-                index = self.index(node, step)
+                index = self.member_index(node, step)
                 if index is None:
                     return None
                 _, key, node = node.members[index]
@@ -220,7 +224,7 @@ class Document:
                 return None
         return None if node is None else (key, node)
 
-    def index(self, node: Node, key: str) -> int | None:
+    def member_index(self, node: TreeNode, key: str) -> int | None:
         """Return the position of a key among the members of an object; the last duplicate wins."""
         keys = self._index.get(id(node))
         if keys is None:
@@ -229,7 +233,7 @@ class Document:
 
     # -- lines -------------------------------------------------------------------------------------
 
-    def position(self, offset: int) -> Position:
+    def position(self, offset: int) -> TextPosition:
         """Return the line and column of an offset."""
         from bisect import bisect_right
 
@@ -238,7 +242,7 @@ class Document:
         line = bisect_right(starts, offset)
         if self.text[offset - 1 : offset + 1] == "\r\n":  # inside of one line end
             offset -= 1
-        return Position(line, offset - starts[line - 1] + 1)
+        return TextPosition(line, offset - starts[line - 1] + 1)
 
     def line(self, number: int) -> str:
         """Return the text of a line, counted from 1, without its end."""
@@ -257,7 +261,7 @@ class Document:
 # Locations of diagnostics: spans and paths with lines and columns.
 
 
-def location(document: Document, span: Span) -> Location | None:
+def location_of_span(document: Document, span: TextSpan) -> Location | None:
     """Return the location of a span; None for a dict, which has no text."""
     if document.is_data:
         return None
@@ -266,19 +270,19 @@ def location(document: Document, span: Span) -> Location | None:
     if (cell := document.cell) is None:
         return place
     return place._replace(
-        cell=NotebookCell(cell.number, cell.file_line(start.line), cell.file_line(end.line))
+        cell=NotebookCell(cell.number, cell.line_in_file(start.line), cell.line_in_file(end.line))
     )
 
 
-def location_of(document: Document, path: KeyPath, part: Part = "value") -> Location | None:
+def location_of_path(document: Document, path: KeyPath, part: Part = "value") -> Location | None:
     """Return the location of the value at a path, or of its key; see `location`."""
-    return None if document.is_data else location(document, document.span(path, part))
+    return None if document.is_data else location_of_span(document, document.span(path, part))
 
 
 # Plain JSON, which json and hjson read alike, parsed by json's C scanner. Most configs are plain.
 
 
-class NotPlainError(Exception):
+class NotPlainJsonError(Exception):
     """The text is JSON, but not plain."""
 
 
@@ -292,21 +296,21 @@ def parse_plain_json(text: str) -> dict[str, object]:
     """
     brackets = text.count("{") + text.count("[")
     if text.count(",") + brackets >= MAX_VALUES or "\\ud" in text or "\\uD" in text:
-        raise NotPlainError  # possibly too many values, or an unpaired surrogate
+        raise NotPlainJsonError  # possibly too many values, or an unpaired surrogate
     if not text.isascii():
         text.encode()  # raises on a lone surrogate
     value = _DECODER.decode(text)
     if type(value) is not dict:
-        raise NotPlainError
+        raise NotPlainJsonError
     if brackets > MAX_DEPTH:
         from dsconfig.document.tree import exceeded_limit
 
         if exceeded_limit(value) is not None:
-            raise NotPlainError
+            raise NotPlainJsonError
     return value
 
 
-def number(word: str) -> int | float:
+def parse_hjson_number(word: str) -> int | float:
     """Return the number that hjson 3.1.0 reads: a whole float below 1e10 becomes an int.
 
     Raises:
@@ -322,44 +326,48 @@ def number(word: str) -> int | float:
     return int(value) if abs(value) < 1e10 and int(value) == value else value
 
 
-def json_value(text: str, root: Node | None) -> object:
+def value_read_by_json(text: str, root: TreeNode | None) -> object:
     """Return what `json.load` reads: json's own value if it accepts the text, else the recovered one."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        return _with_json_numbers(text, root)
+        return _use_json_numbers(text, root)
 
 
-def _with_json_numbers(text: str, node: Node | None) -> object:
+def _use_json_numbers(text: str, node: TreeNode | None) -> object:
     """Convert a recovered value to json's numbers, where `1e3` is a float. MAX_DEPTH bounds the recursion."""
     if node is None:
         return None
     if node.kind == "object":
-        return {member.key: _with_json_numbers(text, member.node) for member in node.members}
+        return {member.key: _use_json_numbers(text, member.node) for member in node.members}
     if node.kind == "array":
-        return [_with_json_numbers(text, item) for item in node.items]
+        return [_use_json_numbers(text, item) for item in node.items]
     if node.kind == "number" and isinstance(node.value, int):
         raw = text[node.span.start : node.span.end]
         return node.value if raw.lstrip("-").isdigit() else float(raw)
     return node.value
 
 
-def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _object_without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        raise NotPlainError  # duplicate keys
+        raise NotPlainJsonError  # duplicate keys
     return value
 
 
-def _float(word: str) -> int | float:
+def _parse_plain_float(word: str) -> int | float:
     try:
-        return number(word)
+        return parse_hjson_number(word)
     except OverflowError:
-        raise NotPlainError from None  # json reads infinity, hjson raises
+        raise NotPlainJsonError from None  # json reads infinity, hjson raises
 
 
-def _constant(word: str) -> object:
-    raise NotPlainError(word)  # hjson reads NaN and Infinity as strings
+def _reject_json_constant(word: str) -> object:
+    raise NotPlainJsonError(word)  # hjson reads NaN and Infinity as strings
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object_without_duplicates,
+    parse_float=_parse_plain_float,
+    parse_constant=_reject_json_constant,
+)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 
-from dsconfig.document.document import number
+from dsconfig.document.document import parse_hjson_number
 from dsconfig.document.tree import (
     MAX_DEPTH,
     MAX_PROBLEMS,
     MAX_VALUES,
     NO_PARSER,
     ONLY_JSON,
-    Member,
-    Node,
+    LocatedTree,
     NodeKind,
+    ObjectMember,
     Parser,
-    Problem,
-    Span,
-    Tree,
+    TextProblem,
+    TextSpan,
+    TreeNode,
 )
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
@@ -27,140 +27,140 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import KeyPath
 
 
-# Text that hjson 3.1.0 accepts becomes a tree; anything else raises `ReadError`.
+# Text that hjson 3.1.0 accepts becomes a tree; anything else raises `HjsonSyntaxError`.
 #
 # The loop has an explicit stack, so that no nesting can exhaust Python's own. Each function takes a position
 # and returns the one where it stopped. What hjson accepts and json rejects is recorded as a problem.
 
 
-def parse(text: str, *, translate: bool = True) -> Tree:
-    """Parse the whole text (hjson `HjsonDecoder.raw_decode` and `decode`). Raises `ReadError`."""
+def parse_hjson(text: str, *, translate: bool = True) -> LocatedTree:
+    """Parse the whole text (hjson `HjsonDecoder.raw_decode` and `decode`). Raises `HjsonSyntaxError`."""
     builder = TreeBuilder(text, translate=translate)
-    first, pos = skip(builder, skip_mark(builder))
+    first, pos = skip_space_and_comments(builder, skip_byte_order_mark(builder))
     if not first and not text.startswith(("\ufeff", "\xef\xbb\xbf")):
-        builder.root = Node("object", Span(pos, pos), {})
+        builder.root = TreeNode("object", TextSpan(pos, pos), {})
         builder.add_problem("empty", 0, pos)
-        return builder.tree()
+        return builder.finished_tree()
     if first in ("{", "["):
-        pos = _read_entries(builder, _value(builder, pos))
+        pos = _parse_entries(builder, _parse_value(builder, pos))
     else:
-        builder, pos = _bare_root(builder, pos)
-    char, pos = skip(builder, pos)
+        builder, pos = _parse_root_without_braces(builder, pos)
+    char, pos = skip_space_and_comments(builder, pos)
     if char:
-        raise ReadError("unexpected", pos, len(text), text[pos : pos + 80].strip())
-    return builder.tree()
+        raise HjsonSyntaxError("unexpected", pos, len(text), text[pos : pos + 80].strip())
+    return builder.finished_tree()
 
 
-def _bare_root(builder: TreeBuilder, pos: int) -> tuple[TreeBuilder, int]:
+def _parse_root_without_braces(builder: TreeBuilder, pos: int) -> tuple[TreeBuilder, int]:
     """Parse entries without braces; if that fails as in hjson, parse a single value."""
     try:
-        builder.open(pos, is_object=True, braces=False)
-        return builder, _read_entries(builder, pos)
-    except ReadError as error:
+        builder.open_container(pos, is_object=True, braces=False)
+        return builder, _parse_entries(builder, pos)
+    except HjsonSyntaxError as error:
         if error.fatal or pos >= len(builder.text):
             raise
         builder = TreeBuilder(builder.text, translate=builder.translate)
-        skip(builder, skip_mark(builder))
+        skip_space_and_comments(builder, skip_byte_order_mark(builder))
         try:
-            return builder, _value(builder, pos)
-        except ReadError:
+            return builder, _parse_value(builder, pos)
+        except HjsonSyntaxError:
             raise error from None
 
 
-def _read_entries(builder: TreeBuilder, pos: int) -> int:
+def _parse_entries(builder: TreeBuilder, pos: int) -> int:
     """Parse until all brackets are closed."""
     stack = builder.stack
     while stack:
         frame = stack[-1]
-        is_closed, pos = _close_or_continue(builder, frame, pos)
+        is_closed, pos = _parse_comma_or_end(builder, frame, pos)
         if not is_closed:
             if frame.is_object:
-                pos = _key(builder, frame, pos)
-            pos = _value(builder, pos)
+                pos = _parse_key(builder, frame, pos)
+            pos = _parse_value(builder, pos)
     return pos
 
 
-def _close_or_continue(builder: TreeBuilder, frame: Frame, pos: int) -> tuple[bool, int]:
+def _parse_comma_or_end(builder: TreeBuilder, frame: OpenContainer, pos: int) -> tuple[bool, int]:
     """Parse the comma, if any, and close the object or array at its end. True: closed."""
     frame.key = None
     count = len(frame.members) + len(frame.items)
-    char, pos = skip(builder, pos)
+    char, pos = skip_space_and_comments(builder, pos)
     comma = pos if char == "," and count else None
     if comma is not None:
-        char, pos = skip(builder, pos + 1)
+        char, pos = skip_space_and_comments(builder, pos + 1)
     if char == frame.closer and (frame.braces or count):
         if comma is not None:
             builder.add_problem("trailing-comma", comma, comma + 1)
         pos += len(char)
-        builder.close(pos if frame.braces else frame.last_end())
+        builder.close_container(pos if frame.braces else frame.end_of_last_entry())
         return True, pos
     if count and comma is None and char:
-        end = frame.last_end()
+        end = frame.end_of_last_entry()
         builder.add_problem("missing-comma", end, end)
     return False, pos
 
 
-def _key(builder: TreeBuilder, frame: Frame, start: int) -> int:
+def _parse_key(builder: TreeBuilder, frame: OpenContainer, start: int) -> int:
     """Parse a key with or without quotes (`scanKeyName`), and its colon."""
     text = builder.text
     char = text[start : start + 1]
     if char in ('"', "'"):
-        key, end, found_problems = quoted(text, start)
+        key, end, found_problems = parse_quoted_string(text, start)
         for problem in found_problems:
             builder.add_problem(*problem)
     else:
         match = KEY.match(text, start)
         if not match:
-            raise ReadError("unexpected" if char else "unclosed", start, start + len(char), char)
+            raise HjsonSyntaxError("unexpected" if char else "unclosed", start, start + len(char), char)
         word, space = match.groups()
         key, end = word.rstrip() if space else word, start + len(word)
         builder.add_problem("unquoted-key", start, end, word)
-    frame.key, frame.key_span = key, Span(start, end)
-    char, pos = (":", end) if text.startswith(":", end) else skip(builder, end)
+    frame.key, frame.key_span = key, TextSpan(start, end)
+    char, pos = (":", end) if text.startswith(":", end) else skip_space_and_comments(builder, end)
     if char != ":":
-        raise ReadError("missing-colon", pos, pos + 1, char)
-    return skip(builder, pos + 1)[1]
+        raise HjsonSyntaxError("missing-colon", pos, pos + 1, char)
+    return skip_space_and_comments(builder, pos + 1)[1]
 
 
-def _value(builder: TreeBuilder, start: int) -> int:
+def _parse_value(builder: TreeBuilder, start: int) -> int:
     """Parse a scalar, or the bracket that opens an object or array."""
     text = builder.text
     char = text[start : start + 1]
     if char == '"' or (char == "'" and not text.startswith("'''", start)):
-        value, end, found_problems = quoted(text, start)
+        value, end, found_problems = parse_quoted_string(text, start)
         for problem in found_problems:
             builder.add_problem(*problem)
-        builder.scalar("string", start, end, value)
+        builder.add_scalar("string", start, end, value)
         return end
     if char in ("{", "["):
-        builder.open(start, is_object=char == "{")
+        builder.open_container(start, is_object=char == "{")
         return start + 1
     if char == "'":
-        value, end = multiline(text, start, translate=builder.translate)
+        value, end = parse_multiline_string(text, start, translate=builder.translate)
         builder.add_problem("multiline-string", start, end)
-        builder.scalar("string", start, end, value)
+        builder.add_scalar("string", start, end, value)
         return end
     if not char or char in "}],:":
-        raise ReadError("missing-value" if char else "unclosed", start, start + len(char), char)
-    return _bare(builder, start)
+        raise HjsonSyntaxError("missing-value" if char else "unclosed", start, start + len(char), char)
+    return _parse_unquoted_value(builder, start)
 
 
-def _bare(builder: TreeBuilder, start: int) -> int:
+def _parse_unquoted_value(builder: TreeBuilder, start: int) -> int:
     """Parse a number, true, false or null, else an unquoted string up to the end of the line (`scantfnns`)."""
-    parsed = literal(builder.text, start)
+    parsed = parse_literal(builder.text, start)
     if parsed is not None:
         value, end, word = parsed
         kind: NodeKind = "null" if value is None else "boolean" if isinstance(value, bool) else "number"
-        builder.scalar(kind, start, start + len(word), value)
+        builder.add_scalar(kind, start, start + len(word), value)
         return end
-    end = line_end(builder.text, start)
+    end = find_line_end(builder.text, start)
     line = builder.text[start:end]
     word = line.strip()
     start += len(line) - len(line.lstrip())  # white space that JSON does not have, such as U+00A0
     # A trailing comma is part of the value, but not of its span.
     stop = start + len(word.rstrip(", \t") or word)
-    builder.add_problem(kind_of_word(word), start, stop, word[:80])
-    builder.scalar("string", start, stop, word)
+    builder.add_problem(classify_unquoted_word(word), start, stop, word[:80])
+    builder.add_scalar("string", start, stop, word)
     return end
 
 
@@ -183,7 +183,7 @@ _NAN: Final = re.compile(r"-?(?:NaN|Infinity)\b")
 _LIKE_NUMBER: Final = re.compile(r"[-+]?\.?\d[\w.+-]*")
 
 
-def skip_mark(builder: TreeBuilder) -> int:
+def skip_byte_order_mark(builder: TreeBuilder) -> int:
     """Skip a byte order mark at the start, or its three bytes decoded as Latin-1."""
     for mark in ("\ufeff", "\xef\xbb\xbf"):
         if builder.text.startswith(mark):
@@ -192,7 +192,7 @@ def skip_mark(builder: TreeBuilder) -> int:
     return 0
 
 
-def skip(builder: TreeBuilder, pos: int) -> tuple[str, int]:
+def skip_space_and_comments(builder: TreeBuilder, pos: int) -> tuple[str, int]:
     """Skip white space and comments (`getNext`); return the next character (empty at the end) and its position.
 
     Raises:
@@ -204,34 +204,36 @@ def skip(builder: TreeBuilder, pos: int) -> tuple[str, int]:
         char = text[pos : pos + 1]
         if char not in ("#", "/"):
             return char, pos
-        end = _comment_end(text, pos)
+        end = _find_comment_end(text, pos)
         if end == pos:
             return char, pos
         builder.add_comment(pos, end)
         pos = end
 
 
-def _comment_end(text: str, start: int) -> int:
+def _find_comment_end(text: str, start: int) -> int:
     """Return the end of the comment that starts here; the start itself if none does."""
     if text[start] == "#" or text.startswith("//", start):
-        return line_end(text, start)
+        return find_line_end(text, start)
     if not text.startswith("/*", start):
         return start
     close = text.find("*/", start + 2)
     if close < 0:
-        raise ReadError("unclosed", start, start + 2, "/*", fatal=True)
+        raise HjsonSyntaxError("unclosed", start, start + 2, "/*", fatal=True)
     return close + 2
 
 
-def line_end(text: str, pos: int) -> int:
+def find_line_end(text: str, pos: int) -> int:
     """Return the end of the line."""
     return _TO_LINE_END.match(text, pos).end()  # type: ignore[union-attr]  # it matches the empty string
 
 
-def literal(text: str, start: int, limit: int | None = None) -> tuple[bool | float | None, int, str] | None:
+def parse_literal(
+    text: str, start: int, limit: int | None = None
+) -> tuple[bool | float | None, int, str] | None:
     """Parse a number, true, false or null at `start`: its value, the end of the parsed text, and its own text.
 
-    None for other words. Text behind `limit` is not parsed. Raises `ReadError` for a number too large.
+    None for other words. Text behind `limit` is not parsed. Raises `HjsonSyntaxError` for a number too large.
     """
     limit = len(text) if limit is None else limit
     stop = _WORD_END.search(text, start, limit).start()  # type: ignore[union-attr]  # it matches at the end
@@ -245,12 +247,12 @@ def literal(text: str, start: int, limit: int | None = None) -> tuple[bool | flo
         return None
     word = "".join(filter(None, match.groups()))
     try:
-        return number(word), stop, word
+        return parse_hjson_number(word), stop, word
     except OverflowError:
-        raise ReadError("huge-number", start, start + len(word), word[:20], fatal=True) from None
+        raise HjsonSyntaxError("huge-number", start, start + len(word), word[:20], fatal=True) from None
 
 
-def kind_of_word(word: str) -> str:
+def classify_unquoted_word(word: str) -> str:
     """Classify an unquoted word by what was probably meant."""
     core = word.rstrip(", \t")
     if _NAN.match(core):
@@ -288,21 +290,21 @@ _ESCAPES: Final = {
 _NEWLINES: Final = re.compile("\r\n?")
 
 
-def quoted(text: str, start: int) -> tuple[str, int, list[ProblemArguments]]:
-    """Parse a string in single or double quotes (`scanstring`). Raises `ReadError`."""
+def parse_quoted_string(text: str, start: int) -> tuple[str, int, list[ProblemArguments]]:
+    """Parse a string in single or double quotes (`scanstring`). Raises `HjsonSyntaxError`."""
     quote = text[start]
     simple = SIMPLE[quote].match
     end = simple(text, start + 1).end()  # type: ignore[union-attr]  # it matches the empty string
-    found_problems = [] if quote == '"' else [single_quotes(start)]
+    found_problems = [] if quote == '"' else [single_quotes_problem(start)]
     if text[end : end + 1] == quote:
         return text[start + 1 : end], end + 1, found_problems
     chunks = [text[start + 1 : end]]
     while (char := text[end : end + 1]) != quote:
         if not char:
-            raise ReadError("unclosed", start, start + 1, quote)
+            raise HjsonSyntaxError("unclosed", start, start + 1, quote)
         if char != "\\":
-            raise ReadError("control-character", end, end + 1, char)
-        piece, piece_end = unescape(text, end)
+            raise HjsonSyntaxError("control-character", end, end + 1, char)
+        piece, piece_end = parse_escape(text, end)
         if len(found_problems) < MAX_PROBLEMS and not _JSON_ESCAPES.fullmatch(text, end, piece_end):
             found_problems.append(("bad-escape", end, piece_end, text[end:piece_end], ONLY_JSON))
         chunks.append(piece)
@@ -314,88 +316,90 @@ def quoted(text: str, start: int) -> tuple[str, int, list[ProblemArguments]]:
     return value, end + 1, found_problems
 
 
-def single_quotes(start: int) -> ProblemArguments:
+def single_quotes_problem(start: int) -> ProblemArguments:
     """Return the problem of a string in single quotes."""
     return "single-quotes", start, start + 1, "", ONLY_JSON
 
 
-def unescape(text: str, at: int) -> tuple[str, int]:
-    """Parse the escape at `at` (its backslash): its character and its end. Raises `ReadError`."""
+def parse_escape(text: str, at: int) -> tuple[str, int]:
+    """Parse the escape at `at` (its backslash): its character and its end. Raises `HjsonSyntaxError`."""
     letter = text[at + 1 : at + 2]
     if letter != "u":
         if letter in _ESCAPES:
             return _ESCAPES[letter], at + 2
-        raise ReadError("bad-escape", at, min(at + 2, len(text)), f"\\{letter}")
-    code = _unit(text, at)
+        raise HjsonSyntaxError("bad-escape", at, min(at + 2, len(text)), f"\\{letter}")
+    code = _parse_unicode_escape(text, at)
     end = at + 6
     if code & 0xFC00 == 0xD800 and text[end : end + 2] == "\\u":
-        low = _unit(text, end, pair=True)
+        low = _parse_unicode_escape(text, end, pair=True)
         if low & 0xFC00 == 0xDC00:
             code, end = 0x10000 + ((code - 0xD800) << 10 | (low - 0xDC00)), end + 6
     return chr(code), end
 
 
-def _unit(text: str, at: int, *, pair: bool = False) -> int:
+def _parse_unicode_escape(text: str, at: int, *, pair: bool = False) -> int:
     """Parse a `\\uXXXX`. `scanstring` uses int(), which accepts signs, spaces and underscores."""
     digits = text[at + 2 : at + 6]
     if len(digits) != 4 or digits[1] in "xX":
         if pair:  # the second half is then parsed as an escape of its own
             return 0
-        raise ReadError("bad-escape", at, min(at + 6, len(text)), text[at : at + 6])
+        raise HjsonSyntaxError("bad-escape", at, min(at + 6, len(text)), text[at : at + 6])
     try:
         code = int(digits, 16)
     except ValueError:
-        raise ReadError("bad-escape", at, at + 6, text[at : at + 6]) from None
+        raise HjsonSyntaxError("bad-escape", at, at + 6, text[at : at + 6]) from None
     if code < 0 and not pair:
-        raise ReadError("bad-escape", at, at + 6, text[at : at + 6], fatal=True)
+        raise HjsonSyntaxError("bad-escape", at, at + 6, text[at : at + 6], fatal=True)
     return code
 
 
-def multiline(text: str, start: int, *, translate: bool) -> tuple[str, int]:
-    """Parse a string in triple quotes (`mlscanstring`). Raises `ReadError`.
+def parse_multiline_string(text: str, start: int, *, translate: bool) -> tuple[str, int]:
+    """Parse a string in triple quotes (`mlscanstring`). Raises `HjsonSyntaxError`.
 
     `translate`: line ends are converted as `open()` does before hjson sees them, `\\r` and `\\r\\n` to `\\n`.
     """
-    indent = _column(text, start, translate=translate)
+    indent = _column_of_offset(text, start, translate=translate)
     close = text.find("'''", start + 3)
     if close < 0:
         at_end = not text[start + 3 :].strip(" \t\r")
-        raise ReadError("unclosed", start, start + 3, "'''", fatal=at_end or indent is None)
+        raise HjsonSyntaxError("unclosed", start, start + 3, "'''", fatal=at_end or indent is None)
     if indent is None:  # hjson searches for a line end before the start of the text: IndexError
-        raise ReadError("multiline-string", start, close + 3, "no line end in the whole text", fatal=True)
+        raise HjsonSyntaxError(
+            "multiline-string", start, close + 3, "no line end in the whole text", fatal=True
+        )
     body = text[start + 3 : close]
     body = _NEWLINES.sub("\n", body) if translate else body
     stripped = body.lstrip(" \t\r")
     lines = stripped.split("\n")
     if len(lines) > 1 and not lines[0]:
         del lines[0]
-        lines[0] = _dedented(lines[0], indent)
-    value = "\n".join([lines[0], *(_dedented(line, indent) for line in lines[1:])]).replace("\r", "")
+        lines[0] = _dedent_line(lines[0], indent)
+    value = "\n".join([lines[0], *(_dedent_line(line, indent) for line in lines[1:])]).replace("\r", "")
     return value.removesuffix("\n"), close + 3
 
 
-def _dedented(line: str, indent: int) -> str:
+def _dedent_line(line: str, indent: int) -> str:
     stripped = line.lstrip(" \t\r")
     return line[min(indent, len(line) - len(stripped)) :]
 
 
-def _column(text: str, at: int, *, translate: bool) -> int | None:
+def _column_of_offset(text: str, at: int, *, translate: bool) -> int | None:
     """Return the column of `at`; on the first line hjson counts on from the end of the text."""
 
-    def line_start(end: int) -> int:
+    def find_line_start(end: int) -> int:
         return max(text.rfind("\n", 0, end), text.rfind("\r", 0, end) if translate else -1) + 1
 
-    start = line_start(at)
+    start = find_line_start(at)
     if start:
         return at - start
-    last_line = line_start(len(text))
+    last_line = find_line_start(len(text))
     return at + len(text) - last_line if last_line else None
 
 
 # The tree under construction: open brackets, finished values, and problems.
 
 
-class Frame:
+class OpenContainer:
     """An object or array that is not closed yet."""
 
     __slots__ = ("braces", "closer", "is_object", "items", "key", "key_span", "members", "start")
@@ -403,16 +407,16 @@ class Frame:
     def __init__(self, start: int, *, is_object: bool, braces: bool) -> None:
         self.start, self.is_object, self.braces = start, is_object, braces
         self.closer = "" if not braces else "}" if is_object else "]"
-        self.members: list[Member] = []
-        self.items: list[Node] = []
+        self.members: list[ObjectMember] = []
+        self.items: list[TreeNode] = []
         self.key: str | None = None
         """The key of the next value."""
-        self.key_span = Span(start, start)
+        self.key_span = TextSpan(start, start)
 
     def __len__(self) -> int:
         return len(self.members) + len(self.items)
 
-    def last_end(self) -> int:
+    def end_of_last_entry(self) -> int:
         """Return the end of the last entry."""
         if self.members:
             return self.members[-1].node.span.end
@@ -431,13 +435,13 @@ class TreeBuilder:
 
     def __init__(self, text: str, *, translate: bool) -> None:
         self.text, self.translate = text, translate
-        self.root: Node | None = None
-        self.stack: list[Frame] = []
+        self.root: TreeNode | None = None
+        self.stack: list[OpenContainer] = []
         self.values = 0
         self.errors = 0
         """The number of problems that hjson rejects."""
-        self.problems: list[Problem] = []
-        self.comments: list[tuple[Span, str]] = []
+        self.problems: list[TextProblem] = []
+        self.comments: list[tuple[TextSpan, str]] = []
 
     def add_problem(
         self,
@@ -455,73 +459,77 @@ class TreeBuilder:
         """
         if len(self.problems) < MAX_PROBLEMS:
             end = min(end, len(self.text))
-            location = self.path() if path is None else path
-            self.problems.append(Problem(kind, Span(min(start, end), end), location, detail, rejected_by))
+            location = self.current_path() if path is None else path
+            self.problems.append(
+                TextProblem(kind, TextSpan(min(start, end), end), location, detail, rejected_by)
+            )
         elif not rejected_by <= (last_kept := self.problems[-1]).rejected_by:
             self.problems[-1] = last_kept._replace(rejected_by=last_kept.rejected_by | rejected_by)
         if "hjson" in rejected_by:
             self.errors += 1
             if self.errors == MAX_PROBLEMS and self.stack:
-                raise GiveUpError
+                raise TooManyErrorsError
 
     def add_comment(self, start: int, end: int) -> None:
         """Record a comment, unless an earlier attempt at the same text recorded it already."""
         if self.comments and start <= self.comments[-1][0].start:
             return
         if len(self.comments) >= MAX_VALUES:
-            raise ReadError("too-large", start, start + 1, f"more than {MAX_VALUES} comments", fatal=True)
-        self.comments.append((Span(start, end), self.text[start:end]))
+            raise HjsonSyntaxError(
+                "too-large", start, start + 1, f"more than {MAX_VALUES} comments", fatal=True
+            )
+        self.comments.append((TextSpan(start, end), self.text[start:end]))
         self.add_problem(
             "comment", start, end, "#" if self.text[start] == "#" else self.text[start : start + 2]
         )
 
-    def path(self) -> KeyPath:
+    def current_path(self) -> KeyPath:
         """Return the path of the current position."""
         keys = (frame.key if frame.is_object else len(frame.items) for frame in self.stack)
         return tuple(key for key in keys if key is not None)
 
-    def open(self, start: int, *, is_object: bool, braces: bool = True) -> None:
+    def open_container(self, start: int, *, is_object: bool, braces: bool = True) -> None:
         """Enter an object or array."""
         if len(self.stack) >= MAX_DEPTH:
-            raise ReadError("too-deep", start, start + 1, f"{MAX_DEPTH} levels", fatal=True)
-        self.stack.append(Frame(start, is_object=is_object, braces=braces))
+            raise HjsonSyntaxError("too-deep", start, start + 1, f"{MAX_DEPTH} levels", fatal=True)
+        self.stack.append(OpenContainer(start, is_object=is_object, braces=braces))
         if not braces:
             self.add_problem("missing-root-braces", start, start + 1, path=())
 
-    def close(self, end: int) -> None:
+    def close_container(self, end: int) -> None:
         """Close the innermost object or array, and add it to its parent."""
         frame = self.stack.pop()
         if frame.is_object:
             value = {member.key: member.node.value for member in frame.members}
             if len(value) != len(frame.members):
-                self._note_duplicates(frame)
-            self.attach(Node("object", Span(frame.start, end), value, tuple(frame.members)))
+                self._record_duplicate_keys(frame)
+            self.attach_value(TreeNode("object", TextSpan(frame.start, end), value, tuple(frame.members)))
         else:
             items = [item.value for item in frame.items]
-            self.attach(Node("array", Span(frame.start, end), items, (), tuple(frame.items)))
+            self.attach_value(TreeNode("array", TextSpan(frame.start, end), items, (), tuple(frame.items)))
 
-    def scalar(self, kind: NodeKind, start: int, end: int, value: object) -> None:
+    def add_scalar(self, kind: NodeKind, start: int, end: int, value: object) -> None:
         """Add a value without entries."""
-        self.attach(Node(kind, Span(start, end), value))
+        self.attach_value(TreeNode(kind, TextSpan(start, end), value))
 
-    def attach(self, node: Node) -> None:
+    def attach_value(self, node: TreeNode) -> None:
         """Add a finished value to its parent."""
         self.values += 1
         if self.values > MAX_VALUES:
-            raise ReadError("too-large", *node.span, f"more than {MAX_VALUES} values", fatal=True)
+            raise HjsonSyntaxError("too-large", *node.span, f"more than {MAX_VALUES} values", fatal=True)
         if not self.stack:
             self.root = node
             return
         frame = self.stack[-1]
         if frame.is_object and frame.key is not None:
-            frame.members.append(Member(frame.key, frame.key_span, node))
+            frame.members.append(ObjectMember(frame.key, frame.key_span, node))
         else:
             frame.items.append(node)
 
-    def _note_duplicates(self, frame: Frame) -> None:
+    def _record_duplicate_keys(self, frame: OpenContainer) -> None:
         """Record each repeated key. DeepSpeed rejects them: `dict_raise_error_on_duplicate_keys`."""
         keys: set[str] = set()
-        parent_path = self.path()
+        parent_path = self.current_path()
         for member in frame.members:
             if member.key in keys:
                 self.add_problem(
@@ -529,15 +537,15 @@ class TreeBuilder:
                 )
             keys.add(member.key)
 
-    def tree(self) -> Tree:
+    def finished_tree(self) -> LocatedTree:
         """Return the finished tree."""
         if self.root and self.root.kind != "object":
             self.add_problem("root-not-object", *self.root.span, self.root.kind, NO_PARSER, ())
         problems = sorted(dict.fromkeys(self.problems), key=lambda problem: problem.span)
-        return Tree(self.root, tuple(problems), tuple(self.comments))
+        return LocatedTree(self.root, tuple(problems), tuple(self.comments))
 
 
-class ReadError(Exception):
+class HjsonSyntaxError(Exception):
     """A syntax error in hjson. `fatal`: hjson raises another exception, and does not try another parse."""
 
     def __init__(self, kind: str, start: int, end: int, detail: str, *, fatal: bool = False) -> None:
@@ -545,5 +553,5 @@ class ReadError(Exception):
         self.kind, self.start, self.end, self.detail, self.fatal = kind, start, end, detail, fatal
 
 
-class GiveUpError(Exception):
+class TooManyErrorsError(Exception):
     """The text has so many errors that the rest is not parsed."""

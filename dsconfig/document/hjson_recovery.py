@@ -11,21 +11,21 @@ from dsconfig.document.hjson import (
     KEY,
     SIMPLE,
     SURROGATE,
-    Frame,
-    GiveUpError,
+    HjsonSyntaxError,
+    OpenContainer,
     ProblemArguments,
-    ReadError,
+    TooManyErrorsError,
     TreeBuilder,
-    kind_of_word,
-    line_end,
-    literal,
-    multiline,
-    parse,
-    quoted,
-    single_quotes,
-    skip,
-    skip_mark,
-    unescape,
+    classify_unquoted_word,
+    find_line_end,
+    parse_escape,
+    parse_hjson,
+    parse_literal,
+    parse_multiline_string,
+    parse_quoted_string,
+    single_quotes_problem,
+    skip_byte_order_mark,
+    skip_space_and_comments,
 )
 from dsconfig.document.tree import (
     ALL_PARSERS,
@@ -34,11 +34,11 @@ from dsconfig.document.tree import (
     NO_PARSER,
     ONLY_HJSON,
     ONLY_JSON,
+    LocatedTree,
     NodeKind,
     Parser,
-    Problem,
-    Span,
-    Tree,
+    TextProblem,
+    TextSpan,
 )
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
@@ -46,33 +46,35 @@ if TYPE_CHECKING:
     from typing import Final
 
 
-def read_any(text: str, *, translate: bool) -> Tree:
+def parse_or_recover(text: str, *, translate: bool) -> LocatedTree:
     """Parse any text: exactly if hjson accepts it, else by recovery."""
     try:
-        tree = parse(text, translate=translate)
-    except ReadError as error:
-        tree = _recovered(text, error, translate=translate)
+        tree = parse_hjson(text, translate=translate)
+    except HjsonSyntaxError as error:
+        tree = _recover_with_problem(text, error, translate=translate)
     # UTF-8 files cannot contain one, text in memory can.
     if not text.isascii() and (surrogate := SURROGATE.search(text)):
-        tree = _with_problem(tree, Problem("lone-surrogate", Span(*surrogate.span()), (), "", NO_PARSER))
-    return _reconciled_with_json(text, tree)
+        tree = _add_problem(
+            tree, TextProblem("lone-surrogate", TextSpan(*surrogate.span()), (), "", NO_PARSER)
+        )
+    return _reconcile_with_json(text, tree)
 
 
-def _recovered(text: str, error: ReadError, *, translate: bool) -> Tree:
+def _recover_with_problem(text: str, error: HjsonSyntaxError, *, translate: bool) -> LocatedTree:
     rejecting_parsers = ALL_PARSERS if error.kind in ("too-deep", "too-large") else None
-    span = Span(min(error.start, len(text)), min(error.end, len(text)))
-    first_problem = Problem(error.kind, span, (), error.detail, rejecting_parsers or BOTH_JSON)
+    span = TextSpan(min(error.start, len(text)), min(error.end, len(text)))
+    first_problem = TextProblem(error.kind, span, (), error.detail, rejecting_parsers or BOTH_JSON)
     if rejecting_parsers:
-        return Tree(None, (first_problem,))
+        return LocatedTree(None, (first_problem,))
     if "\0" in text:
-        return Tree(None, (first_problem._replace(kind="not-text"),))
-    tree = recover(text, translate=translate)
+        return LocatedTree(None, (first_problem._replace(kind="not-text"),))
+    tree = recover_tree(text, translate=translate)
     if any("hjson" in problem.rejected_by for problem in tree.problems):
         return tree
-    return _with_problem(tree, first_problem)
+    return _add_problem(tree, first_problem)
 
 
-def _reconciled_with_json(text: str, tree: Tree) -> Tree:
+def _reconcile_with_json(text: str, tree: LocatedTree) -> LocatedTree:
     """Make the problems agree with json itself about whether json accepts the text."""
     if any(problem.kind in ("too-deep", "too-large") for problem in tree.problems):
         return tree
@@ -82,12 +84,12 @@ def _reconciled_with_json(text: str, tree: Tree) -> Tree:
         if any("json" in problem.rejected_by for problem in tree.problems):
             return tree
         at = getattr(error, "pos", 0)
-        return _with_problem(tree, Problem("unexpected", Span(at, at), (), str(error), ONLY_JSON))
+        return _add_problem(tree, TextProblem("unexpected", TextSpan(at, at), (), str(error), ONLY_JSON))
     kept = (problem._replace(rejected_by=problem.rejected_by - ONLY_JSON) for problem in tree.problems)
     return tree._replace(problems=tuple(kept))
 
 
-def _with_problem(tree: Tree, problem: Problem) -> Tree:
+def _add_problem(tree: LocatedTree, problem: TextProblem) -> LocatedTree:
     return tree._replace(problems=(*tree.problems, problem))
 
 
@@ -101,19 +103,19 @@ _ENTRY: Final = re.compile(r"[,}\]\s]{0,200}(?:\"[^\"\r\n]*\"|'[^'\r\n]*'|[\w.$-
 _INDENT: Final = re.compile(r"[ \t]*")
 
 
-def recover(text: str, *, translate: bool) -> Tree:
+def recover_tree(text: str, *, translate: bool) -> LocatedTree:
     """Parse any text, whatever it contains."""
-    attempt = _Attempt(text, translate=translate)
-    tree = attempt.read()
+    attempt = _RecoveryAttempt(text, translate=translate)
+    tree = attempt.parse_text()
     if attempt.unclosed:
-        second = _Attempt(text, translate=translate, by_indent=True)
-        by_indent = second.read()
+        second = _RecoveryAttempt(text, translate=translate, by_indent=True)
+        by_indent = second.parse_text()
         is_better = second.closed_by_indent and second.builder.errors <= attempt.builder.errors
         return by_indent if is_better else tree
     return tree
 
 
-class _Attempt:
+class _RecoveryAttempt:
     """One parse of a text to its end.
 
     `by_indent`: an entry that is indented no more than the line that opened its section closes the section.
@@ -128,85 +130,85 @@ class _Attempt:
         self.unclosed = False
         """Whether a bracket is never closed."""
 
-    def read(self) -> Tree:
+    def parse_text(self) -> LocatedTree:
         """Parse the whole text."""
         try:
-            self.read_root()
-        except ReadError as error:  # too deep or too large
-            path = self.builder.path()
+            self.parse_root()
+        except HjsonSyntaxError as error:  # too deep or too large
+            path = self.builder.current_path()
             self.builder.stack.clear()
             self.builder.add_problem(error.kind, error.start, error.end, error.detail, ALL_PARSERS, path)
             self.builder.root = None
-        return self.builder.tree()
+        return self.builder.finished_tree()
 
-    def read_root(self) -> None:
+    def parse_root(self) -> None:
         """Parse the root, and record whatever follows it."""
         builder = self.builder
-        first, pos = skip_any(builder, skip_mark(builder))
+        first, pos = skip_space_and_any_comments(builder, skip_byte_order_mark(builder))
         if not first:
             builder.add_problem("empty", 0, pos, rejected_by=BOTH_JSON)
         try:
-            pos = self.read_entries(_start_root(builder, first, pos))
-        except GiveUpError:
+            pos = self.parse_entries(_open_root(builder, first, pos))
+        except TooManyErrorsError:
             while builder.stack:
-                builder.close(builder.stack[-1].last_end())
+                builder.close_container(builder.stack[-1].end_of_last_entry())
             return
-        char, pos = skip_any(builder, pos)
+        char, pos = skip_space_and_any_comments(builder, pos)
         if char:
             builder.add_problem(
                 "unexpected", pos, len(builder.text), builder.text[pos : pos + 80].strip(), BOTH_JSON
             )
 
-    def read_entries(self, pos: int) -> int:
+    def parse_entries(self, pos: int) -> int:
         """Parse until all brackets are closed; each iteration advances."""
         stack = self.builder.stack
         while stack:
             frame = stack[-1]
-            is_closed, pos = self.close_or_go_on(frame, pos)
+            is_closed, pos = self.parse_commas_or_end(frame, pos)
             if not is_closed:
                 before = pos
-                pos = read_entry(self.builder, frame, pos)
+                pos = recover_entry(self.builder, frame, pos)
                 if pos == before and stack and stack[-1] is frame:
-                    pos = skip_unexpected(self.builder, pos, 1)
+                    pos = skip_unexpected_text(self.builder, pos, 1)
         return pos
 
-    def close_or_go_on(self, frame: Frame, pos: int) -> tuple[bool, int]:
+    def parse_commas_or_end(self, frame: OpenContainer, pos: int) -> tuple[bool, int]:
         """Parse the commas, and close the frame where it ends, or should have ended. True: closed."""
         builder = self.builder
         frame.key = None
         comma = -1
         while True:
-            char, pos = skip_any(builder, pos)
+            char, pos = skip_space_and_any_comments(builder, pos)
             if char == "," and comma < 0 and len(frame):
                 comma = pos
                 pos += 1
-            elif char and (char == "," or _is_stray(builder, char, frame, pos)):
-                pos = skip_unexpected(builder, pos, 1)
+            elif char and (char == "," or _is_stray_bracket(builder, char, frame, pos)):
+                pos = skip_unexpected_text(builder, pos, 1)
             else:
                 break
         if char == frame.closer and (char or len(frame)):
             if comma >= 0 and char:
                 builder.add_problem("trailing-comma", comma, comma + 1)
             pos += len(char)
-            builder.close(pos if frame.braces else frame.last_end())
+            builder.close_container(pos if frame.braces else frame.end_of_last_entry())
             return True, pos
-        if not char or char in "]}" or self.ends_by_indent(frame, pos):
-            self.close_unclosed(frame)
+        if not char or char in "]}" or self.is_ended_by_indentation(frame, pos):
+            self.close_missing_bracket(frame)
             return True, comma if comma >= 0 else pos  # the comma belongs to the next frame
         if len(frame) and comma < 0:
-            _note_missing_comma(builder, frame, pos)
+            _record_missing_comma(builder, frame, pos)
         return False, pos
 
-    def close_unclosed(self, frame: Frame) -> None:
+    def close_missing_bracket(self, frame: OpenContainer) -> None:
         """Close a frame whose bracket is missing."""
         if frame.braces:
             self.unclosed = True
             self.builder.add_problem(
                 "unclosed", frame.start, frame.start + 1, self.builder.text[frame.start], BOTH_JSON
             )
-        self.builder.close(frame.last_end())
+        self.builder.close_container(frame.end_of_last_entry())
 
-    def ends_by_indent(self, frame: Frame, pos: int) -> bool:
+    def is_ended_by_indentation(self, frame: OpenContainer, pos: int) -> bool:
         """Whether the next entry starts a line no further right than the line that opened this section."""
         if not self.by_indent or len(self.builder.stack) < 2:
             return False
@@ -223,23 +225,23 @@ class _Attempt:
         return is_end
 
 
-def _start_root(builder: TreeBuilder, first: str, pos: int) -> int:
+def _open_root(builder: TreeBuilder, first: str, pos: int) -> int:
     """Enter the root, with or without its braces."""
     text = builder.text
     if first == "[" or (first == "{" and not TEMPLATE.match(text, pos)):
-        return read_value(builder, pos)
+        return recover_value(builder, pos)
     if first == "{" or _ENTRY.match(text, pos) or KEY.match(text, pos):
-        builder.open(pos, is_object=True, braces=False)
+        builder.open_container(pos, is_object=True, braces=False)
         return pos
     if not first:
         return pos
     brace = text.find("{", pos)
     if brace > 0:
-        pos = skip_unexpected(builder, pos, brace - pos)  # text before the root's brace
-    return read_value(builder, pos)
+        pos = skip_unexpected_text(builder, pos, brace - pos)  # text before the root's brace
+    return recover_value(builder, pos)
 
 
-def _is_stray(builder: TreeBuilder, char: str, frame: Frame, pos: int) -> bool:
+def _is_stray_bracket(builder: TreeBuilder, char: str, frame: OpenContainer, pos: int) -> bool:
     """Whether this bracket closes nothing, or closes the root before its last entry."""
     if char not in "]}":
         return False
@@ -248,11 +250,11 @@ def _is_stray(builder: TreeBuilder, char: str, frame: Frame, pos: int) -> bool:
     return not any(char == outer.closer for outer in builder.stack)
 
 
-def _note_missing_comma(builder: TreeBuilder, frame: Frame, pos: int) -> None:
+def _record_missing_comma(builder: TreeBuilder, frame: OpenContainer, pos: int) -> None:
     """Record a missing comma; hjson needs none after a string or bracket, or at a line end."""
-    end = frame.last_end()
+    end = frame.end_of_last_entry()
     ends_itself = builder.text[end - 1 : end] in ("'", '"', "}", "]")
-    is_needed = is_same_line(builder.text, end, pos) and not ends_itself
+    is_needed = are_on_same_line(builder.text, end, pos) and not ends_itself
     builder.add_problem("missing-comma", end, end, rejected_by=BOTH_JSON if is_needed else ONLY_JSON)
 
 
@@ -275,18 +277,18 @@ _COLON: Final = re.compile(r"[ \t]*:")
 _REST_OF_LINE: Final = re.compile(r"[ \t]*,?[ \t]*(?=[\r\n]|\Z)")
 
 
-def skip_any(builder: TreeBuilder, pos: int) -> tuple[str, int]:
+def skip_space_and_any_comments(builder: TreeBuilder, pos: int) -> tuple[str, int]:
     """Skip white space and comments; a comment that is never closed extends to the end."""
     try:
-        return skip(builder, pos)
-    except ReadError as error:
+        return skip_space_and_comments(builder, pos)
+    except HjsonSyntaxError as error:
         if error.kind == "too-large":
             raise
         builder.add_problem(error.kind, error.start, error.end, error.detail, BOTH_JSON)
         return "", len(builder.text)
 
 
-def skip_unexpected(builder: TreeBuilder, pos: int, length: int) -> int:
+def skip_unexpected_text(builder: TreeBuilder, pos: int, length: int) -> int:
     """Skip unexpected text."""
     piece = builder.text[pos : pos + length]
     kind = "placeholder" if TEMPLATE.fullmatch(piece) else "unexpected"
@@ -294,45 +296,45 @@ def skip_unexpected(builder: TreeBuilder, pos: int, length: int) -> int:
     return pos + length
 
 
-def is_same_line(text: str, start: int, end: int) -> bool:
+def are_on_same_line(text: str, start: int, end: int) -> bool:
     """Whether two offsets are on one line."""
     return not _LINE_END.search(text, start, end)
 
 
-def read_entry(builder: TreeBuilder, frame: Frame, pos: int) -> int:
+def recover_entry(builder: TreeBuilder, frame: OpenContainer, pos: int) -> int:
     """Parse one entry of an object or array, as far as it goes."""
     if match := TEMPLATE.match(builder.text, pos):
         if frame.is_object:
-            return skip_unexpected(builder, pos, match.end() - pos)
+            return skip_unexpected_text(builder, pos, match.end() - pos)
     elif frame.is_object:
         if builder.text[pos] in ":[{=":
             return pos
-        pos = _read_key(builder, frame, pos)
+        pos = _recover_key_and_colon(builder, frame, pos)
         if frame.key is None:
             return pos
-    return read_value(builder, pos)
+    return recover_value(builder, pos)
 
 
 # -- keys ------------------------------------------------------------------------------------------
 
 
-def _read_key(builder: TreeBuilder, frame: Frame, start: int) -> int:
+def _recover_key_and_colon(builder: TreeBuilder, frame: OpenContainer, start: int) -> int:
     """Parse a key and its colon. The frame gets no key if there is none here."""
-    parsed = _key(builder, start)
+    parsed = _recover_key(builder, start)
     if parsed is None:
         return start
     key, end = parsed
-    has_colon, pos = _read_colon(builder, end)
+    has_colon, pos = _recover_colon(builder, end)
     if not has_colon:
         return _skip_key(builder, start, end)
-    frame.key, frame.key_span = key, Span(start, end)
+    frame.key, frame.key_span = key, TextSpan(start, end)
     return pos
 
 
-def _key(builder: TreeBuilder, start: int) -> tuple[str, int] | None:
+def _recover_key(builder: TreeBuilder, start: int) -> tuple[str, int] | None:
     """Parse a key with or without quotes; return it with its end."""
     if builder.text[start] in "\"'":
-        key, end, found_problems = read_string(builder.text, start, is_key=True)
+        key, end, found_problems = recover_quoted_string(builder.text, start, is_key=True)
         for problem in found_problems:
             builder.add_problem(*problem)
         return key, end
@@ -348,20 +350,20 @@ def _key(builder: TreeBuilder, start: int) -> tuple[str, int] | None:
     return key, end
 
 
-def _read_colon(builder: TreeBuilder, key_end: int) -> tuple[bool, int]:
+def _recover_colon(builder: TreeBuilder, key_end: int) -> tuple[bool, int]:
     """Parse the colon behind a key. False: neither a colon nor a value follows."""
     text = builder.text
-    char, pos = skip_any(builder, key_end)
+    char, pos = skip_space_and_any_comments(builder, key_end)
     if char in ("'", '"') and _COLON.match(text, pos + 1):
-        char, pos = skip_any(builder, skip_unexpected(builder, pos, 1))
+        char, pos = skip_space_and_any_comments(builder, skip_unexpected_text(builder, pos, 1))
     if char in (":", "="):
         if char == "=":
             builder.add_problem("missing-colon", pos, pos + 1, "=", BOTH_JSON)
-        char, pos = skip_any(builder, pos + 1)
+        char, pos = skip_space_and_any_comments(builder, pos + 1)
         while char == ":":
-            char, pos = skip_any(builder, skip_unexpected(builder, pos, 1))
+            char, pos = skip_space_and_any_comments(builder, skip_unexpected_text(builder, pos, 1))
         return True, pos
-    if char and char not in ",}]" and is_same_line(text, key_end, pos):
+    if char and char not in ",}]" and are_on_same_line(text, key_end, pos):
         builder.add_problem("missing-colon", key_end, key_end, "", BOTH_JSON)
         return True, pos
     return False, pos
@@ -372,7 +374,7 @@ def _skip_key(builder: TreeBuilder, start: int, end: int) -> int:
     text = builder.text
     lone_quote = text[start : start + 1] in ("'", '"') and text[end - 1] not in "'\""
     if lone_quote or end - start == 1:
-        return skip_unexpected(builder, start, 1)
+        return skip_unexpected_text(builder, start, 1)
     builder.add_problem("unexpected", start, end, text[start:end][:80], BOTH_JSON)
     return end
 
@@ -380,95 +382,97 @@ def _skip_key(builder: TreeBuilder, start: int, end: int) -> int:
 # -- values ----------------------------------------------------------------------------------------
 
 
-def read_value(builder: TreeBuilder, start: int) -> int:
+def recover_value(builder: TreeBuilder, start: int) -> int:
     """Parse a value; a missing one becomes null."""
     text = builder.text
     char = text[start : start + 1]
     if not char or char in ",}]":
         builder.add_problem("missing-value", start, start, char, BOTH_JSON)
-        builder.scalar("null", start, start, None)
+        builder.add_scalar("null", start, start, None)
         return start
     if text.startswith("'''", start):
-        return _read_multiline(builder, start)
+        return _recover_multiline_string(builder, start)
     if char in "{[" and not TEMPLATE.match(text, start):
-        builder.open(start, is_object=char == "{")
+        builder.open_container(start, is_object=char == "{")
         return start + 1
     if char in "\"'":
-        value, end, found_problems = read_string(text, start)
+        value, end, found_problems = recover_quoted_string(text, start)
         for problem in found_problems:
             builder.add_problem(*problem)
-        builder.scalar("string", start, end, value)
+        builder.add_scalar("string", start, end, value)
         return end
-    return start if char == ":" else _read_bare(builder, start)
+    return start if char == ":" else _recover_unquoted_value(builder, start)
 
 
-def _read_multiline(builder: TreeBuilder, start: int) -> int:
+def _recover_multiline_string(builder: TreeBuilder, start: int) -> int:
     """Parse a string in triple quotes; one that is never closed ends with its line."""
     try:
-        value, end = multiline(builder.text, start, translate=builder.translate)
+        value, end = parse_multiline_string(builder.text, start, translate=builder.translate)
         builder.add_problem("multiline-string", start, end)
-    except ReadError as error:
+    except HjsonSyntaxError as error:
         builder.add_problem(error.kind, start, start + 3, error.detail, BOTH_JSON)
         end = max(error.end, start + 3)
         value = builder.text[start + 3 : end].strip("'")
-    builder.scalar("string", start, end, value)
+    builder.add_scalar("string", start, end, value)
     return end
 
 
-def _read_bare(builder: TreeBuilder, start: int) -> int:
+def _recover_unquoted_value(builder: TreeBuilder, start: int) -> int:
     """Parse a number, true, false or null, else a word up to the next comma or bracket."""
     text = builder.text
     next_entry = _BEFORE_ENTRY.match(text, start)  # the next entry follows without a comma
     try:
-        parsed = literal(text, start, next_entry.end() if next_entry else len(text))
-    except ReadError as error:  # hjson raises where json reads infinity
+        parsed = parse_literal(text, start, next_entry.end() if next_entry else len(text))
+    except HjsonSyntaxError as error:  # hjson raises where json reads infinity
         builder.add_problem(error.kind, start, error.end, error.detail, BOTH_JSON)
-        builder.scalar("number", start, error.end, float("-inf" if text[start] == "-" else "inf"))
+        builder.add_scalar("number", start, error.end, float("-inf" if text[start] == "-" else "inf"))
         return error.end
     if parsed is None:
-        return _read_word(builder, start)
+        return _recover_unquoted_word(builder, start)
     value, end, word = parsed
     kind: NodeKind = "null" if value is None else "boolean" if isinstance(value, bool) else "number"
-    builder.scalar(kind, start, start + len(word), value)
+    builder.add_scalar(kind, start, start + len(word), value)
     return end
 
 
-def _read_word(builder: TreeBuilder, start: int) -> int:
+def _recover_unquoted_word(builder: TreeBuilder, start: int) -> int:
     """Parse an unquoted word. hjson reads the whole line, and so rejects a word with other text behind it."""
     text = builder.text
     match = TEMPLATE.match(text, start) or _WORD.match(text, start)
     end = start + len(match.group().rstrip()) if match else start
     if end == start:
-        end = max(start + 1, line_end(text, start))
+        end = max(start + 1, find_line_end(text, start))
     word = text[start:end]
     if word[-1] in "\"'" and len(word) > 1:
         builder.add_problem("unclosed", end - 1, end, word[-1], BOTH_JSON)
         word = word[:-1].rstrip()
     else:
         rejecting: frozenset[Parser] = NO_PARSER if _REST_OF_LINE.match(text, end) else ONLY_HJSON
-        builder.add_problem(kind_of_word(word), start, end, word[:80], ONLY_JSON | rejecting)
+        builder.add_problem(classify_unquoted_word(word), start, end, word[:80], ONLY_JSON | rejecting)
         if word.lower() in _PYTHON_LITERALS:
             literal_value = _PYTHON_LITERALS[word.lower()]
-            builder.scalar("null" if literal_value is None else "boolean", start, end, literal_value)
+            builder.add_scalar("null" if literal_value is None else "boolean", start, end, literal_value)
             return end
-    builder.scalar("string", start, end, word)
+    builder.add_scalar("string", start, end, word)
     return end
 
 
 # Strings that hjson rejects are read to their closing quote, or to the end of their line.
 
 
-def read_string(text: str, start: int, *, is_key: bool = False) -> tuple[str, int, list[ProblemArguments]]:
+def recover_quoted_string(
+    text: str, start: int, *, is_key: bool = False
+) -> tuple[str, int, list[ProblemArguments]]:
     """Parse a string in quotes as far as possible; return its value, its end and its problems."""
     try:
-        return quoted(text, start)
-    except ReadError:
-        return _read_broken_string(text, start, is_key=is_key)
+        return parse_quoted_string(text, start)
+    except HjsonSyntaxError:
+        return _recover_broken_string(text, start, is_key=is_key)
 
 
-def _read_broken_string(text: str, start: int, *, is_key: bool) -> tuple[str, int, list[ProblemArguments]]:
+def _recover_broken_string(text: str, start: int, *, is_key: bool) -> tuple[str, int, list[ProblemArguments]]:
     quote, at, chunks = text[start], start + 1, []
-    found_problems = [] if quote == '"' else [single_quotes(start)]
+    found_problems = [] if quote == '"' else [single_quotes_problem(start)]
     while True:
         end = SIMPLE[quote].match(text, at).end()  # type: ignore[union-attr]  # it matches the empty string
         chunks.append(text[at:end])
@@ -477,15 +481,15 @@ def _read_broken_string(text: str, start: int, *, is_key: bool) -> tuple[str, in
             return "".join(chunks), end + 1, found_problems
         if char in ("", "\r", "\n"):
             found_problems.append(("unclosed", start, start + 1, quote, BOTH_JSON))
-            return *_cut_at_line_end(
+            return *_cut_string_at_line_end(
                 text[start + 1 : end], "".join(chunks), start + 1, is_key=is_key
             ), found_problems
-        piece, at = _read_odd_character(text, char, end, found_problems)
+        piece, at = _recover_control_or_escape(text, char, end, found_problems)
         del found_problems[MAX_PROBLEMS:]  # the limit for a whole text
         chunks.append(piece)
 
 
-def _read_odd_character(
+def _recover_control_or_escape(
     text: str, char: str, at: int, found_problems: list[ProblemArguments]
 ) -> tuple[str, int]:
     """Parse a control character or an escape inside a string."""
@@ -493,14 +497,14 @@ def _read_odd_character(
         found_problems.append(("control-character", at, at + 1, char, BOTH_JSON))
         return char, at + 1
     try:
-        return unescape(text, at)
-    except ReadError as error:
+        return parse_escape(text, at)
+    except HjsonSyntaxError as error:
         found_problems.append((error.kind, error.start, error.end, error.detail, BOTH_JSON))
         piece = text[at : at + 2].rstrip("\r\n")
         return piece, at + len(piece)
 
 
-def _cut_at_line_end(raw: str, content: str, start: int, *, is_key: bool) -> tuple[str, int]:
+def _cut_string_at_line_end(raw: str, content: str, start: int, *, is_key: bool) -> tuple[str, int]:
     """Cut a string at the end of its line: a key at its colon, a value before its comma."""
     cut = raw.find(":") if is_key else len(raw.rstrip(", \t"))
     if cut < 0:

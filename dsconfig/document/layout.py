@@ -12,8 +12,8 @@ from itertools import islice
 
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.document.document import LINE_END, line_start
-from dsconfig.document.reader import json_string
-from dsconfig.document.tree import Span
+from dsconfig.document.reader import readable_json_string
+from dsconfig.document.tree import TextSpan
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from dsconfig.core.json_types import Json
     from dsconfig.document.document import Document
-    from dsconfig.document.tree import Node
+    from dsconfig.document.tree import TreeNode
 
 
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.$-]*")
@@ -33,7 +33,7 @@ _MAX_VALUES: Final = 1000
 _YAML_WORDS: Final = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"])
 
 
-class Layout(NamedTuple):
+class TextLayout(NamedTuple):
     """Line ends and indentation of a text."""
 
     newline: str
@@ -42,7 +42,7 @@ class Layout(NamedTuple):
     python: bool = False
 
     @classmethod
-    def of(cls, document: Document) -> Layout:
+    def layout_of_document(cls, document: Document) -> TextLayout:
         """Return the layout of a document; two spaces if nothing is indented."""
         line_end_match = LINE_END.search(document.text)
         return cls(
@@ -53,7 +53,7 @@ class Layout(NamedTuple):
         )
 
 
-class Raw(NamedTuple):
+class RawValue(NamedTuple):
     """A value as text, in lines that are indented by `indent`."""
 
     text: str
@@ -94,59 +94,61 @@ def _indent_unit(document: Document) -> str:
         if node.members:
             start = node.members[0].key_span.start
             at = node.span.start if document.text[node.span.start] in "{[" else parent_start
-            inner_indent, outer = _indent(document, start), _indent(document, at)
+            inner_indent, outer = _indent_of_line(document, start), _indent_of_line(document, at)
             starts_line = len(inner_indent) == document.position(start).column - 1
             if inner_indent and starts_line and inner_indent != outer and inner_indent.startswith(outer):
                 return inner_indent[len(outer) :]
     return "  "
 
 
-def _indent(document: Document, at: int) -> str:
+def _indent_of_line(document: Document, at: int) -> str:
     """Return the blanks at the beginning of the line of an offset."""
     match = _BLANKS.match(document.text, at - document.position(at).column + 1)
     return match.group() if match else ""
 
 
-def quoted_like(sample: str, name: str) -> str:
+def quote_like_sample(sample: str, name: str) -> str:
     """Quote a name like the sample; leave it unquoted if the sample is unquoted and the name allows it."""
     if sample[:1] == "'" and name.isprintable() and "'" not in name and "\\" not in name:
         return f"'{name}'"
     if sample[:1] not in ('"', "'", "") and _PLAIN_KEY.fullmatch(name) and name.lower() not in _YAML_WORDS:
         return name
-    return json_string(name)
+    return readable_json_string(name)
 
 
-def dump(value: Json, layout: Layout, indent: str | None, manner: EntryStyle) -> str:
+def format_value(value: Json, layout: TextLayout, indent: str | None, manner: EntryStyle) -> str:
     """Format a value: on one line if `indent` is None, else with objects on lines below `indent`.
 
     Raises:
         ValueError: the value has no text that is parsed back to it.
     """
-    if isinstance(value, Raw):
+    if isinstance(value, RawValue):
         if value.is_block:
             raise ValueError("YAML in block style cannot be put inside brackets")
-        return reindented(value, layout, indent or "")
+        return reindent_raw_value(value, layout, indent or "")
     if isinstance(value, dict) and value:
-        pairs = [(f"{quoted_like(manner.key, str(key))}{manner.colon}", item) for key, item in value.items()]
+        pairs = [
+            (f"{quote_like_sample(manner.key, str(key))}{manner.colon}", item) for key, item in value.items()
+        ]
         if indent is None or not manner.spread:
-            entries = [f"{key}{dump(item, layout, None, manner)}" for key, item in pairs]
+            entries = [f"{key}{format_value(item, layout, None, manner)}" for key, item in pairs]
             return f"{{{manner.padding}{f',{manner.gap}'.join(entries)}{manner.padding}}}"
         inner = indent + layout.unit
-        lines = [_line(key, item, layout, inner, manner) for key, item in pairs]
-        return f"{{{layout.newline}{join_lines(lines, layout, manner)}{layout.newline}{indent}}}"
+        lines = [_format_object_line(key, item, layout, inner, manner) for key, item in pairs]
+        return f"{{{layout.newline}{join_object_lines(lines, layout, manner)}{layout.newline}{indent}}}"
     if isinstance(value, list | tuple):
-        return "[" + f",{manner.gap}".join(dump(item, layout, None, manner) for item in value) + "]"
-    return scalar(value, layout, manner.word if layout.yaml or manner.word in QUOTES else '"')
+        return "[" + f",{manner.gap}".join(format_value(item, layout, None, manner) for item in value) + "]"
+    return format_scalar(value, layout, manner.word if layout.yaml or manner.word in QUOTES else '"')
 
 
-def _line(key: str, value: Json, layout: Layout, indent: str, manner: EntryStyle) -> str:
+def _format_object_line(key: str, value: Json, layout: TextLayout, indent: str, manner: EntryStyle) -> str:
     """Format a line of an object, without its comma."""
     if isinstance(value, str) and not (manner.comma or manner.trailing):
-        return f"{indent}{key}{scalar(value, layout, manner.word)}"
-    return f"{indent}{key}{dump(value, layout, indent, manner)}"
+        return f"{indent}{key}{format_scalar(value, layout, manner.word)}"
+    return f"{indent}{key}{format_value(value, layout, indent, manner)}"
 
 
-def join_lines(lines: list[str], layout: Layout, manner: EntryStyle) -> str:
+def join_object_lines(lines: list[str], layout: TextLayout, manner: EntryStyle) -> str:
     """Join the lines of an object."""
     return f"{manner.comma}{layout.newline}".join(lines) + manner.trailing
 
@@ -154,12 +156,12 @@ def join_lines(lines: list[str], layout: Layout, manner: EntryStyle) -> str:
 QUOTES: Final = ("'", '"')
 
 
-def scalar(value: Json, layout: Layout, sample: str = '"') -> str:
+def format_scalar(value: Json, layout: TextLayout, sample: str = '"') -> str:
     """Format a value without entries; a string is quoted like the sample."""
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{value} cannot be written in JSON")
     if isinstance(value, str):
-        return quoted_like(sample, value)
+        return quote_like_sample(sample, value)
     if layout.python:
         return repr(value)
     text = json.dumps(value, ensure_ascii=False)
@@ -178,7 +180,7 @@ def spells_number(text: object, value: object, *, yaml: bool) -> bool:
     return type(number) is type(value) and number == value
 
 
-def reindented(raw: Raw, layout: Layout, indent: str) -> str:
+def reindent_raw_value(raw: RawValue, layout: TextLayout, indent: str) -> str:
     """Shift the lines of a raw text to another indentation."""
     head, *lines = LINE_END.split(raw.text)
     shifted = [indent + line[len(raw.indent) :] if line.startswith(raw.indent) else line for line in lines]
@@ -191,12 +193,12 @@ _LEADING: Final = re.compile(r"[ \t]*(,)[ \t]*")
 _SPACE: Final = re.compile(r"[ \t\r\n\ufeff]*")
 
 
-class Surroundings:
+class TextSurroundings:
     """Answers questions about the text around offsets of a document."""
 
     def __init__(self, document: Document) -> None:
         self.document, self.text = document, document.text
-        self.layout = Layout.of(document)
+        self.layout = TextLayout.layout_of_document(document)
         self.comments = {span.start: span.end for span, _ in document.comments}
         """The end of each comment, by its start."""
         self.starts = sorted(self.comments)
@@ -205,16 +207,16 @@ class Surroundings:
         """Return the start of the line of an offset."""
         return line_start(self.text, at)
 
-    def starts_line(self, at: int) -> bool:
+    def is_first_on_line(self, at: int) -> bool:
         """Whether only blanks precede the offset on its line."""
         return not self.text[self.line_start(at) : at].strip(" \t\ufeff")
 
-    def indent(self, at: int) -> str:
+    def indent_at(self, at: int) -> str:
         """Return the blanks at the beginning of the line of an offset."""
         start = self.line_start(at)
-        return self.text[start : self.after_blanks(start)]
+        return self.text[start : self.skip_blanks(start)]
 
-    def newline(self, at: int) -> int | None:
+    def line_break_end(self, at: int) -> int | None:
         """Return the end of the line break at an offset; None without one."""
         match = LINE_END.match(self.text, at)
         return match.end() if match else None
@@ -223,27 +225,27 @@ class Surroundings:
         """Whether a line ends in this range."""
         return LINE_END.search(self.text, start, end) is not None
 
-    def after_blanks(self, at: int) -> int:
+    def skip_blanks(self, at: int) -> int:
         """Return the offset behind the blanks at an offset."""
         match = _BLANKS.match(self.text, at)
         return match.end() if match else at
 
-    def after_space(self, at: int) -> int:
+    def skip_blanks_and_line_breaks(self, at: int) -> int:
         """Return the offset behind the blanks and line breaks at an offset."""
         match = _SPACE.match(self.text, at)
         return match.end() if match else at
 
     def comma_after(self, at: int) -> int | None:
         """Return the offset of the comma that ends an entry, behind white space and comments."""
-        at = self.after_space(at)
+        at = self.skip_blanks_and_line_breaks(at)
         while at in self.comments:
-            at = self.after_space(self.comments[at])
+            at = self.skip_blanks_and_line_breaks(self.comments[at])
         return at if self.text[at : at + 1] == "," else None
 
-    def leading_comma(self, at: int) -> Span | None:
+    def leading_comma(self, at: int) -> TextSpan | None:
         """Return the comma at the start of an entry's line, for texts in comma-first style."""
         match = _LEADING.fullmatch(self.text, self.line_start(at), at)
-        return Span(*match.span(1)) if match else None
+        return TextSpan(*match.span(1)) if match else None
 
     def has_comment(self, start: int, end: int) -> bool:
         """Whether a comment starts in this range."""
@@ -252,11 +254,11 @@ class Surroundings:
 
     def end_of_entry(self, at: int) -> int:
         """Return the end of an entry with the comments on its line, which belong to it."""
-        while (after := self.after_blanks(at)) in self.comments:
+        while (after := self.skip_blanks(at)) in self.comments:
             at = self.comments[after]
         return at
 
-    def has_brackets(self, node: Node) -> bool:
+    def has_brackets(self, node: TreeNode) -> bool:
         """Whether the object or array is written in brackets."""
         return self.text[node.span.start : node.span.start + 1] in ("{", "[")
 
@@ -271,30 +273,32 @@ _MAX_NODES: Final = 200
 """Number of objects and lists examined, nearest first; beyond them the defaults apply."""
 
 
-def style_of(around: Surroundings, parent: Node) -> EntryStyle:
+def entry_style_of(around: TextSurroundings, parent: TreeNode) -> EntryStyle:
     """Return the style of an object's entries; what they do not show comes from the rest of the text."""
     nodes = list(islice(_nearby_nodes(around, parent), _MAX_NODES))
     defaults = EntryStyle()
 
-    def ask(probe: Callable[[Surroundings, Node], _Sample | None], default: _Sample) -> _Sample:
+    def probe_style(
+        probe: Callable[[TextSurroundings, TreeNode], _Sample | None], default: _Sample
+    ) -> _Sample:
         return next((style for node in nodes if (style := probe(around, node)) is not None), default)
 
-    key, comma = ask(_key, defaults.key), ask(_comma, defaults.comma)
+    key, comma = probe_style(_key_sample, defaults.key), probe_style(_separator_sample, defaults.comma)
     follows_keys = key in QUOTES or around.layout.yaml or not comma
     return EntryStyle(
         key=key,
-        word=ask(_word, key if follows_keys else defaults.word),
-        colon=ask(_colon, defaults.colon),
-        gap=ask(_gap, defaults.gap),
-        padding=ask(_padding, defaults.padding),
+        word=probe_style(_string_sample, key if follows_keys else defaults.word),
+        colon=probe_style(_colon_sample, defaults.colon),
+        gap=probe_style(_gap_sample, defaults.gap),
+        padding=probe_style(_padding_sample, defaults.padding),
         comma=comma,
-        trailing=ask(_trailing, defaults.trailing),
-        spread=_spread(around, nodes[1:], defaults),
-        flow=ask(_flow, False) if around.layout.yaml else True,
+        trailing=probe_style(_trailing_text_sample, defaults.trailing),
+        spread=_are_objects_multiline(around, nodes[1:], defaults),
+        flow=probe_style(_is_flow_style, False) if around.layout.yaml else True,
     )
 
 
-def _nearby_nodes(around: Surroundings, parent: Node) -> Iterator[Node]:
+def _nearby_nodes(around: TextSurroundings, parent: TreeNode) -> Iterator[TreeNode]:
     """Yield the object, the objects and lists inside (last one first), then all others."""
     todo = [parent, *([around.document.root] if around.document.root else [])]
     visited: set[int] = set()
@@ -304,29 +308,29 @@ def _nearby_nodes(around: Surroundings, parent: Node) -> Iterator[Node]:
             continue
         visited.add(id(node))
         yield node
-        nested = [child for child in _children(node) if child.members or child.items]
+        nested = [child for child in _container_values(node) if child.members or child.items]
         todo = [*nested, *todo] if node is parent else [*todo, *nested]
 
 
-def _children(node: Node) -> list[Node]:
+def _container_values(node: TreeNode) -> list[TreeNode]:
     """Return the values of an object or list, last one first."""
     return [*[member.node for member in reversed(node.members)], *reversed(node.items)]
 
 
-def _key(around: Surroundings, node: Node) -> str | None:
+def _key_sample(around: TextSurroundings, node: TreeNode) -> str | None:
     return around.text[node.members[-1].key_span.start] if node.members else None
 
 
-def _word(around: Surroundings, node: Node) -> str | None:
+def _string_sample(around: TextSurroundings, node: TreeNode) -> str | None:
     """Return the first character of a string: its quote, or a letter if it is unquoted."""
-    for child in _children(node):
+    for child in _container_values(node):
         text = around.text[child.span.start : child.span.start + 3]
         if child.kind == "string" and text and text[0] not in "|>&*!" and text != "'''":
             return text[0]
     return None
 
 
-def _colon(around: Surroundings, node: Node) -> str | None:
+def _colon_sample(around: TextSurroundings, node: TreeNode) -> str | None:
     for member in reversed(node.members):
         between = around.text[member.key_span.end : member.node.span.start]
         if _COLON.fullmatch(between):
@@ -334,7 +338,7 @@ def _colon(around: Surroundings, node: Node) -> str | None:
     return None
 
 
-def _gap(around: Surroundings, node: Node) -> str | None:
+def _gap_sample(around: TextSurroundings, node: TreeNode) -> str | None:
     """Return the text behind the comma between two entries on one line."""
     entries = [member.node.span for member in node.members] or [item.span for item in node.items]
     starts = [member.key_span.start for member in node.members] or [item.span.start for item in node.items]
@@ -345,14 +349,14 @@ def _gap(around: Surroundings, node: Node) -> str | None:
     return None
 
 
-def _padding(around: Surroundings, node: Node) -> str | None:
+def _padding_sample(around: TextSurroundings, node: TreeNode) -> str | None:
     if not node.members or around.text[node.span.start : node.span.start + 1] != "{":
         return None
     inside = around.text[node.span.start + 1 : node.members[0].key_span.start]
     return inside if _BLANKS.fullmatch(inside) else None
 
 
-def _comma(around: Surroundings, node: Node) -> str | None:
+def _separator_sample(around: TextSurroundings, node: TreeNode) -> str | None:
     """Return the separator of entries on lines of their own."""
     if around.layout.yaml or around.layout.python:
         return ","
@@ -363,14 +367,14 @@ def _comma(around: Surroundings, node: Node) -> str | None:
     return None
 
 
-def _trailing(around: Surroundings, node: Node) -> str | None:
+def _trailing_text_sample(around: TextSurroundings, node: TreeNode) -> str | None:
     """Return the text behind the last entry of an object over several lines."""
     if not node.members or not around.has_brackets(node) or not around.has_newline(*node.span):
         return None
     return "" if around.comma_after(node.members[-1].node.span.end) is None else ","
 
 
-def _spread(around: Surroundings, others: list[Node], usual: EntryStyle) -> bool:
+def _are_objects_multiline(around: TextSurroundings, others: list[TreeNode], usual: EntryStyle) -> bool:
     """Whether objects extend over several lines, like the nearest one."""
     for node in others:
         if node.members and node is not around.document.root and around.has_brackets(node):
@@ -378,7 +382,7 @@ def _spread(around: Surroundings, others: list[Node], usual: EntryStyle) -> bool
     return usual.spread
 
 
-def _flow(around: Surroundings, node: Node) -> bool | None:
+def _is_flow_style(around: TextSurroundings, node: TreeNode) -> bool | None:
     """Whether YAML is in flow style here; the root and its own entries do not count."""
     if node is around.document.root or not (node.members or node.items):
         return None

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import NamedTuple
 
-from dsconfig.document.text_edit import Edit, apply, minimal_edit
+from dsconfig.document.text_edit import TextEdit, apply_edits, smallest_edit
 
 # nbformat 4: https://nbformat.readthedocs.io/en/latest/format_description.html
 #
@@ -26,7 +26,7 @@ _CHARACTER = re.compile(
 """One character of a JSON string; a pair of surrogates is one."""
 
 
-class Piece(NamedTuple):
+class SourceString(NamedTuple):
     """One JSON string of a cell's source: the span of its content, without quotes, and its value."""
 
     start: int
@@ -34,13 +34,13 @@ class Piece(NamedTuple):
     text: str
 
 
-class Cell(NamedTuple):
+class NotebookCode(NamedTuple):
     """A code cell of a notebook."""
 
     notebook: Notebook
     number: int
     """Position among all cells of the notebook, counted from 1."""
-    pieces: tuple[Piece, ...]
+    pieces: tuple[SourceString, ...]
     is_list: bool
     """Whether the source is a list of strings."""
 
@@ -49,23 +49,23 @@ class Cell(NamedTuple):
         """The source of the cell."""
         return "".join(piece.text for piece in self.pieces)
 
-    def with_text(self, text: str) -> str:
+    def notebook_text_with(self, text: str) -> str:
         """Return the text of the notebook file after an edit of this cell."""
-        raw, offsets = self.notebook.text, self._offsets()
+        raw, offsets = self.notebook.text, self._character_offsets()
         edits = [
-            Edit(offsets[each.start], offsets[each.end], self._encoded(each.text))
-            for each in _changes(self.text, text)
+            TextEdit(offsets[each.start], offsets[each.end], self._encode_inserted_text(each.text))
+            for each in _line_change_edits(self.text, text)
         ]
-        return apply(raw, edits)
+        return apply_edits(raw, edits)
 
-    def file_line(self, line: int) -> int:
+    def line_in_file(self, line: int) -> int:
         """Return the line of the notebook file that has a line of the cell; both count from 1."""
         starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
-        offsets = self._offsets()
+        offsets = self._character_offsets()
         at = offsets[min(starts[min(line, len(starts)) - 1], len(offsets) - 1)]
         return self.notebook.text.count("\n", 0, at) + 1
 
-    def _offsets(self) -> list[int]:
+    def _character_offsets(self) -> list[int]:
         """Return the offset in the file of each character of the cell, and of its end."""
         offsets: list[int] = []
         for piece in self.pieces:
@@ -76,13 +76,13 @@ class Cell(NamedTuple):
                 offsets += (piece.start + match.start() for match in _CHARACTER.finditer(raw))
         return [*offsets, self.pieces[-1].end]
 
-    def _encoded(self, text: str) -> str:
+    def _encode_inserted_text(self, text: str) -> str:
         """Encode inserted text; in a list of strings each line is a string of its own."""
         is_ascii = all(self.notebook.text[piece.start : piece.end].isascii() for piece in self.pieces)
         lines = [json.dumps(line, ensure_ascii=is_ascii)[1:-1] for line in text.split("\n")]
-        return (f'\\n"{self._separator()}"' if self.is_list else "\\n").join(lines)
+        return (f'\\n"{self._string_separator()}"' if self.is_list else "\\n").join(lines)
 
-    def _separator(self) -> str:
+    def _string_separator(self) -> str:
         """Return the text between two strings of the list: a comma, and perhaps a line end with indentation."""
         for first, second in pairwise(self.pieces):
             return self.notebook.text[first.end + 1 : second.start - 1]
@@ -106,27 +106,27 @@ class Notebook:
             raise ValueError("it is nested too deep") from None
         if not isinstance(data, dict) or not isinstance(data.get("cells"), list):
             raise ValueError("it has no cells")
-        self.cells = tuple(self._cells())
+        self.cells = tuple(self._parse_code_cells())
 
-    def _cells(self) -> Iterator[Cell]:
-        root = dict(_members(self.text, _SPACE.match(self.text).end()))  # type: ignore[union-attr]
-        for index, start in enumerate(_items(self.text, root["cells"])):
-            members = dict(_members(self.text, start)) if self.text[start] == "{" else {}
+    def _parse_code_cells(self) -> Iterator[NotebookCode]:
+        root = dict(_object_members(self.text, _SPACE.match(self.text).end()))  # type: ignore[union-attr]
+        for index, start in enumerate(_array_items(self.text, root["cells"])):
+            members = dict(_object_members(self.text, start)) if self.text[start] == "{" else {}
             kind, source = members.get("cell_type"), members.get("source")
             if kind is None or source is None or not self.text.startswith('"code"', kind):
                 continue
             is_list = self.text[source] == "["
-            starts = list(_items(self.text, source)) if is_list else [source]
-            pieces = tuple(self._piece(at) for at in starts if self.text[at] == '"')
+            starts = list(_array_items(self.text, source)) if is_list else [source]
+            pieces = tuple(self._parse_source_string(at) for at in starts if self.text[at] == '"')
             if pieces and len(pieces) == len(starts):
-                yield Cell(self, index + 1, pieces, is_list)
+                yield NotebookCode(self, index + 1, pieces, is_list)
 
-    def _piece(self, start: int) -> Piece:
-        value, end = _string(self.text, start)
-        return Piece(start + 1, end - 1, value)
+    def _parse_source_string(self, start: int) -> SourceString:
+        value, end = _parse_json_string(self.text, start)
+        return SourceString(start + 1, end - 1, value)
 
 
-def _changes(old: str, new: str) -> Iterator[Edit]:
+def _line_change_edits(old: str, new: str) -> Iterator[TextEdit]:
     """Yield the edits of changed groups of lines, each as small as possible."""
     before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
     starts = [0]
@@ -136,51 +136,51 @@ def _changes(old: str, new: str) -> Iterator[Edit]:
         None, before, after, autojunk=False
     ).get_opcodes():
         if tag != "equal":
-            edit = minimal_edit("".join(before[first:last]), "".join(after[new_first:new_last]))
-            yield Edit(edit.start + starts[first], edit.end + starts[first], edit.text)
+            edit = smallest_edit("".join(before[first:last]), "".join(after[new_first:new_last]))
+            yield TextEdit(edit.start + starts[first], edit.end + starts[first], edit.text)
 
 
 # A scanner that finds where values start. `json.loads` has accepted the text before.
 
 
-def _string(text: str, start: int) -> tuple[str, int]:
+def _parse_json_string(text: str, start: int) -> tuple[str, int]:
     """Return the string at an offset, and its end."""
     value, end = _DECODER.raw_decode(text, start)
     return str(value), end
 
 
-def _members(text: str, start: int) -> Iterator[tuple[str, int]]:
+def _object_members(text: str, start: int) -> Iterator[tuple[str, int]]:
     """Yield the keys of the object at an offset, with the offsets of their values."""
-    at = _skip_space(text, start + 1)
+    at = _skip_json_space(text, start + 1)
     while text[at] != "}":
-        key, at = _string(text, at)
-        at = _skip_space(text, _skip_space(text, at) + 1)
+        key, at = _parse_json_string(text, at)
+        at = _skip_json_space(text, _skip_json_space(text, at) + 1)
         yield key, at
-        at = _skip_separator(text, _skip_value(text, at))
+        at = _skip_json_separator(text, _skip_json_value(text, at))
 
 
-def _items(text: str, start: int) -> Iterator[int]:
+def _array_items(text: str, start: int) -> Iterator[int]:
     """Yield the offsets of the items of the array at an offset."""
-    at = _skip_space(text, start + 1)
+    at = _skip_json_space(text, start + 1)
     while text[at] != "]":
         yield at
-        at = _skip_separator(text, _skip_value(text, at))
+        at = _skip_json_separator(text, _skip_json_value(text, at))
 
 
-def _skip_space(text: str, at: int) -> int:
+def _skip_json_space(text: str, at: int) -> int:
     match = _SPACE.match(text, at)
     return match.end() if match else at
 
 
-def _skip_separator(text: str, at: int) -> int:
-    at = _skip_space(text, at)
-    return _skip_space(text, at + 1) if text[at] == "," else at
+def _skip_json_separator(text: str, at: int) -> int:
+    at = _skip_json_space(text, at)
+    return _skip_json_space(text, at + 1) if text[at] == "," else at
 
 
-def _skip_value(text: str, at: int) -> int:
+def _skip_json_value(text: str, at: int) -> int:
     """Return the end of the value at an offset."""
     if text[at] == '"':
-        return _string(text, at)[1]
+        return _parse_json_string(text, at)[1]
     if text[at] not in "{[":
         match = _SCALAR.match(text, at)
         return match.end() if match else at
@@ -189,7 +189,7 @@ def _skip_value(text: str, at: int) -> int:
         match = _PLAIN.match(text, at)
         at = match.end() if match else at
         if text[at] == '"':
-            at = _string(text, at)[1]
+            at = _parse_json_string(text, at)[1]
             continue
         depth += 1 if text[at] in "{[" else -1
         at += 1
@@ -215,15 +215,15 @@ def python_of_cell(text: str) -> str:
     if stripped.startswith("%%"):
         name = re.match(r"%%(\w*)", stripped)
         if name is None or name[1] not in _PYTHON_CELL_MAGICS:
-            return _blank(text)
+            return _blank_out(text)
         end = len(text) - len(stripped) + len(stripped.partition("\n")[0])
-        text = _blank(text[:end]) + text[end:]
+        text = _blank_out(text[:end]) + text[end:]
     lines, is_continued = [], False
     for line in text.splitlines(keepends=True):
         body = line.rstrip("\r\n")
         if is_continued:
             is_continued = body.endswith("\\")
-            lines.append(_blank(line))
+            lines.append(_blank_out(line))
             continue
         is_magic = body.lstrip().startswith(("!", "%", "?")) or body.rstrip().endswith("?")
         is_continued = is_magic and body.endswith("\\")
@@ -233,12 +233,14 @@ def python_of_cell(text: str) -> str:
             word = "pass" if len(body) - len(indent) >= len("pass") else "0"
             body = (indent + word).ljust(len(body))
         elif assigned:
-            body = (assigned[1] + "...").ljust(len(body)) if len(assigned[2]) > len("..") else _blank(body)
+            body = (
+                (assigned[1] + "...").ljust(len(body)) if len(assigned[2]) > len("..") else _blank_out(body)
+            )
         lines.append(body + line[len(line.rstrip("\r\n")) :])
     return "".join(lines)
 
 
-def _blank(text: str) -> str:
+def _blank_out(text: str) -> str:
     return re.sub(r"[^\r\n]", " ", text)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import partial
 
-from dsconfig.document.tree import Member, Node, Span, Tree
+from dsconfig.document.tree import LocatedTree, ObjectMember, TextSpan, TreeNode
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _KINDS: Final[dict[type, NodeKind]] = {
 }
 
 
-def plain_json_tree(text: str, value: Json) -> Tree:
+def plain_json_tree(text: str, value: Json) -> LocatedTree:
     """Locate each key and value of a text.
 
     The parser of Hjson builds the same tree in three times the time.
@@ -36,18 +36,18 @@ def plain_json_tree(text: str, value: Json) -> Tree:
         value: the value of the text; the nodes share its parts.
     """
     # Without a Python call for each span.
-    spans = map(partial(tuple.__new__, Span), map(re.Match.span, _TOKEN.finditer(text)))
-    return Tree(_node(value, spans), ())
+    spans = map(partial(tuple.__new__, TextSpan), map(re.Match.span, _TOKEN.finditer(text)))
+    return LocatedTree(_node(value, spans), ())
 
 
-def _node(value: Json, spans: Iterator[Span]) -> Node:
+def _node(value: Json, spans: Iterator[TextSpan]) -> TreeNode:
     """Build the node of a value; `MAX_DEPTH` bounds the recursion."""
     span = next(spans)
     kind = _KINDS.get(type(value))
     if kind is not None:
-        return Node(kind, span, value)
+        return TreeNode(kind, span, value)
     if type(value) is dict:
-        members = tuple([Member(key, next(spans), _node(item, spans)) for key, item in value.items()])
-        return Node("object", Span(span.start, next(spans).end), value, members)
+        members = tuple([ObjectMember(key, next(spans), _node(item, spans)) for key, item in value.items()])
+        return TreeNode("object", TextSpan(span.start, next(spans).end), value, members)
     items = tuple([_node(item, spans) for item in value])
-    return Node("array", Span(span.start, next(spans).end), value, (), items)
+    return TreeNode("array", TextSpan(span.start, next(spans).end), value, (), items)

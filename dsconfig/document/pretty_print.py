@@ -15,20 +15,20 @@ _DEEPEST = 6
 """Values nested deeper than this stay on one line."""
 
 
-def pretty_file(value: JsonObject) -> str:
+def format_generated_file(value: JsonObject) -> str:
     """Format a generated file: a schema, or a file of cases.
 
     The first key shares the line of the opening brace, so that the first line tells what the file is.
     """
-    return "".join(_lines(value, 0)).replace("{\n  ", "{ ", 1) + "\n"
+    return "".join(_json_lines(value, 0)).replace("{\n  ", "{ ", 1) + "\n"
 
 
-def pretty_config(config: JsonObject) -> str:
+def format_config(config: JsonObject) -> str:
     """Format a config for editing: what fits on a line stays on it."""
-    return "".join(_lines(config, 0, 80)) + "\n"
+    return "".join(_json_lines(config, 0, 80)) + "\n"
 
 
-def in_yaml(config: JsonObject) -> str:
+def format_yaml(config: JsonObject) -> str:
     """Format a config as YAML; keys keep their order."""
     import yaml
 
@@ -39,41 +39,41 @@ def in_yaml(config: JsonObject) -> str:
     return text
 
 
-def pretty_for(name: str, config: JsonObject, *, comments: bool = True) -> str:
+def format_config_for_file(name: str, config: JsonObject, *, comments: bool = True) -> str:
     """Format a config for a file name's format; keys that start with `//` become comments if the format has them.
 
     `comments`: whether the consumer accepts comments in Hjson.
     """
     suffix = name.lower().rpartition(".")[2]
     if suffix in ("yaml", "yml"):
-        return "".join(_yaml(config))
+        return "".join(_yaml_lines(config))
     if suffix not in ("hjson", "jsonc") or not comments:
-        return pretty_config(config)
+        return format_config(config)
     mark = "#" if suffix == "hjson" else "//"
     entries = {key: value for key, value in config.items() if not key.startswith("//")}
     lines = ["{\n"]
     for key, value in config.items():
         if key in entries:
             comma = "," if key != [*entries][-1] else ""
-            lines += ["".join(_lines({key: value}, 0, 80))[2:-2].rstrip("\n"), f"{comma}\n"]
+            lines += ["".join(_json_lines({key: value}, 0, 80))[2:-2].rstrip("\n"), f"{comma}\n"]
         else:
             lines.append(f"  {mark} {value}\n" + "\n" * (key == "//"))
     return "".join([*lines, "}\n"])
 
 
-def _yaml(config: JsonObject) -> Iterator[str]:
+def _yaml_lines(config: JsonObject) -> Iterator[str]:
     for key, value in config.items():
         if key.startswith("//"):
             yield f"# {value}\n" + "\n" * (key == "//")
         else:
-            yield in_yaml({key: value})
+            yield format_yaml({key: value})
 
 
-def _lines(value: JsonObject | list[Json], depth: int, width: int = _WIDTH) -> Iterator[str]:
+def _json_lines(value: JsonObject | list[Json], depth: int, width: int = _WIDTH) -> Iterator[str]:
     indent = "  " * (depth + 1)
     entries: list[tuple[str, Json]]
     if isinstance(value, dict):
-        entries = [(f"{_dumps(key)}: ", item) for key, item in value.items()]
+        entries = [(f"{_json_on_one_line(key)}: ", item) for key, item in value.items()]
         opening, closing = "{}"
     else:
         entries = [("", item) for item in value]
@@ -81,15 +81,15 @@ def _lines(value: JsonObject | list[Json], depth: int, width: int = _WIDTH) -> I
     yield f"{opening}\n"
     for number, (key, item) in enumerate(entries, 1):
         comma = "," if number < len(entries) else ""
-        line = f"{indent}{key}{_dumps(item)}{comma}"
+        line = f"{indent}{key}{_json_on_one_line(item)}{comma}"
         if isinstance(item, dict | list) and item and len(line) > width and depth < _DEEPEST:
             yield f"{indent}{key}"
-            yield from _lines(item, depth + 1, width)
+            yield from _json_lines(item, depth + 1, width)
             yield f"{comma}\n"
         else:
             yield f"{line}\n"
     yield f"{'  ' * depth}{closing}"
 
 
-def _dumps(value: Json) -> str:
+def _json_on_one_line(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)

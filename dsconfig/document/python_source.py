@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dsconfig.document.document import LINE_END
-from dsconfig.document.tree import MAX_DEPTH, MAX_VALUES, UNKNOWN, Member, Node, NodeKind, Span
+from dsconfig.document.tree import MAX_DEPTH, MAX_VALUES, UNKNOWN, NodeKind, ObjectMember, TextSpan, TreeNode
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, KeyPath
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 BYTE_ORDER_MARK = "\ufeff"
 
 
-class PythonText:
+class PythonSourceText:
     """A Python source with the offsets of its lines, which turn syntax nodes into spans."""
 
     def __init__(self, text: str) -> None:
@@ -36,7 +36,7 @@ class PythonText:
         self._lines[0] = self._lines[0][mark:]
         self._starts = [mark, *starts[1:]]
 
-    def parse(self) -> ast.Module:
+    def parse_source(self) -> ast.Module:
         """Parse the source.
 
         Raises:
@@ -48,26 +48,26 @@ class PythonText:
             warnings.simplefilter("ignore")  # the source may contain invalid escapes
             return ast.parse(self.text.removeprefix(BYTE_ORDER_MARK))
 
-    def span(self, node: ast.expr) -> Span:
+    def span_of_node(self, node: ast.expr) -> TextSpan:
         """Return the span of an expression."""
-        return Span(
-            self._offset(node.lineno, node.col_offset),
-            self._offset(node.end_lineno or node.lineno, node.end_col_offset or node.col_offset),
+        return TextSpan(
+            self._offset_of_position(node.lineno, node.col_offset),
+            self._offset_of_position(node.end_lineno or node.lineno, node.end_col_offset or node.col_offset),
         )
 
-    def argument_span(self, keyword: ast.keyword) -> Span:
+    def span_of_argument_name(self, keyword: ast.keyword) -> TextSpan:
         """Return the span of the name of a keyword argument."""
-        start = self._offset(keyword.lineno, keyword.col_offset)
-        return Span(start, start + len(keyword.arg or ""))
+        start = self._offset_of_position(keyword.lineno, keyword.col_offset)
+        return TextSpan(start, start + len(keyword.arg or ""))
 
-    def _offset(self, line: int, column: int) -> int:
+    def _offset_of_position(self, line: int, column: int) -> int:
         """Convert a position of `ast`, which counts bytes in a line, to an offset in the text."""
         text = self._lines[line - 1]
         return self._starts[line - 1] + (
             column if text.isascii() else len(text.encode()[:column].decode("utf-8", "ignore"))
         )
 
-    def comments(self, span: Span) -> Iterator[tuple[Span, str]]:
+    def comments_on_lines(self, span: TextSpan) -> Iterator[tuple[TextSpan, str]]:
         """Yield the comments on the lines of a span."""
         first, last = (bisect_right(self._starts, offset) for offset in span)
         for line, comment in self._all_comments:
@@ -75,54 +75,60 @@ class PythonText:
                 yield comment
 
     @cached_property
-    def _all_comments(self) -> list[tuple[int, tuple[Span, str]]]:
+    def _all_comments(self) -> list[tuple[int, tuple[TextSpan, str]]]:
         """The comments of the source with their line numbers, up to the first invalid token."""
-        comments: list[tuple[int, tuple[Span, str]]] = []
+        comments: list[tuple[int, tuple[TextSpan, str]]] = []
         try:
             source = self.text.removeprefix(BYTE_ORDER_MARK)
             for token in tokenize.generate_tokens(io.StringIO(source).readline):
                 if token.type == tokenize.COMMENT:
                     line, column = token.start
                     start = self._starts[line - 1] + column
-                    comments.append((line, (Span(start, start + len(token.string)), token.string)))
+                    comments.append((line, (TextSpan(start, start + len(token.string)), token.string)))
         except (tokenize.TokenError, SyntaxError):
             pass
         return comments
 
 
-class NodeBuilder:
+class DictNodeBuilder:
     """Converter of dict expressions to nodes. `evaluate`: value of an expression that is no container."""
 
-    def __init__(self, text: PythonText, evaluate: Callable[[ast.expr], Json]) -> None:
+    def __init__(self, text: PythonSourceText, evaluate: Callable[[ast.expr], Json]) -> None:
         self._text, self._evaluate, self._count = text, evaluate, 0
 
-    def node(self, value: ast.expr, path: KeyPath = ()) -> Node:
+    def build_node(self, value: ast.expr, path: KeyPath = ()) -> TreeNode:
         """Convert an expression, which is at a path of the config, to a node with its value and span."""
-        span = self._text.span(value)
+        span = self._text.span_of_node(value)
         self._count += 1
         if len(path) > MAX_DEPTH or self._count > MAX_VALUES:
-            return Node("unknown", span, UNKNOWN)
+            return TreeNode("unknown", span, UNKNOWN)
         if isinstance(value, ast.Dict):
             members = tuple(
-                Member(key.value, self._text.span(key), self.node(item, (*path, key.value)))
+                ObjectMember(
+                    key.value, self._text.span_of_node(key), self.build_node(item, (*path, key.value))
+                )
                 for key, item in zip(value.keys, value.values, strict=True)
                 if isinstance(key, ast.Constant) and isinstance(key.value, str)
             )
-            return Node("object", span, {each.key: each.node.value for each in members}, members)
-        if is_dict(value) and isinstance(value, ast.Call):
+            return TreeNode("object", span, {each.key: each.node.value for each in members}, members)
+        if is_dict_expression(value) and isinstance(value, ast.Call):
             members = tuple(
-                Member(each.arg, self._text.argument_span(each), self.node(each.value, (*path, each.arg)))
+                ObjectMember(
+                    each.arg,
+                    self._text.span_of_argument_name(each),
+                    self.build_node(each.value, (*path, each.arg)),
+                )
                 for each in value.keywords
                 if each.arg is not None
             )
-            return Node("object", span, {each.key: each.node.value for each in members}, members)
+            return TreeNode("object", span, {each.key: each.node.value for each in members}, members)
         if isinstance(value, ast.List | ast.Tuple) and not any(
             isinstance(each, ast.Starred) for each in value.elts
         ):
-            items = tuple(self.node(each, (*path, index)) for index, each in enumerate(value.elts))
-            return Node("array", span, [each.value for each in items], items=items)
+            items = tuple(self.build_node(each, (*path, index)) for index, each in enumerate(value.elts))
+            return TreeNode("array", span, [each.value for each in items], items=items)
         constant = self._evaluate(value)
-        return Node(_kind(constant), span, constant)
+        return TreeNode(_node_kind(constant), span, constant)
 
 
 def has_hidden_entries(value: ast.expr) -> bool:
@@ -134,14 +140,14 @@ def has_hidden_entries(value: ast.expr) -> bool:
     )
 
 
-def is_dict(value: ast.expr) -> bool:
+def is_dict_expression(value: ast.expr) -> bool:
     """Whether an expression is a dict literal or a call of `dict(...)`."""
     if isinstance(value, ast.Dict):
         return True
     return isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "dict"
 
 
-def keys_of(value: ast.expr) -> list[str]:
+def literal_keys_of_dict(value: ast.expr) -> list[str]:
     """Return the literal keys of a dict expression."""
     if isinstance(value, ast.Dict):
         return [
@@ -152,7 +158,7 @@ def keys_of(value: ast.expr) -> list[str]:
     return [each.arg for each in value.keywords if each.arg] if isinstance(value, ast.Call) else []
 
 
-def _kind(value: Json) -> NodeKind:
+def _node_kind(value: Json) -> NodeKind:
     if value is UNKNOWN:
         return "unknown"
     if value is None:
@@ -162,7 +168,7 @@ def _kind(value: Json) -> NodeKind:
     return "string" if isinstance(value, str) else "number"
 
 
-def member_of(value: ast.expr, key: str) -> ast.expr | None:
+def value_of_literal_key(value: ast.expr, key: str) -> ast.expr | None:
     """Return the expression at a literal key of a dict expression; the last duplicate wins."""
     if isinstance(value, ast.Dict):
         pairs = zip(reversed(value.keys), reversed(value.values), strict=True)
@@ -174,20 +180,20 @@ def member_of(value: ast.expr, key: str) -> ast.expr | None:
     return None
 
 
-def walk(node: Node, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Node]]:
+def walk_nodes(node: TreeNode, path: KeyPath = ()) -> Iterator[tuple[KeyPath, TreeNode]]:
     """Yield the nodes of a tree with their paths."""
     yield path, node
     for member in node.members:
-        yield from walk(member.node, (*path, member.key))
+        yield from walk_nodes(member.node, (*path, member.key))
     for index, item in enumerate(node.items):
-        yield from walk(item, (*path, index))
+        yield from walk_nodes(item, (*path, index))
 
 
-def with_unknown(value: Json, path: KeyPath) -> Json:
+def make_path_unknown(value: Json, path: KeyPath) -> Json:
     """Return the value with `UNKNOWN` at a path; missing parent sections are added."""
     if not path or path[0] == "*":
         return value
     if not isinstance(value, dict):
         return UNKNOWN
     inner = value.get(str(path[0]), {})
-    return {**value, str(path[0]): UNKNOWN if len(path) == 1 else with_unknown(inner, path[1:])}
+    return {**value, str(path[0]): UNKNOWN if len(path) == 1 else make_path_unknown(inner, path[1:])}

@@ -6,10 +6,19 @@ import json
 import os
 import re
 
-from dsconfig.core.file_access import MAX_SIZE, contents
+from dsconfig.core.file_access import MAX_SIZE, read_contents
 from dsconfig.core.json_types import JsonObject
-from dsconfig.document.document import Document, NotPlainError, parse_plain_json
-from dsconfig.document.tree import ALL_PARSERS, KINDS, MAX_DEPTH, Format, Parser, Problem, Span, Tree
+from dsconfig.document.document import Document, NotPlainJsonError, parse_plain_json
+from dsconfig.document.tree import (
+    ALL_PARSERS,
+    KINDS,
+    MAX_DEPTH,
+    Format,
+    LocatedTree,
+    Parser,
+    TextProblem,
+    TextSpan,
+)
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -40,27 +49,29 @@ def read_bytes(data: bytes, name: str = "<bytes>", format: Format = "json") -> D
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        return _undecodable(data, name, format, error)
+        return _undecodable_document(data, name, format, error)
     return read_text(text, name, format)
 
 
 def read_file(path: str | os.PathLike[str]) -> Document:
     """Read a file, as YAML by its suffix. Raises `OSError`."""
     name = str(path)
-    return read_bytes(contents(path), name, "yaml" if name.lower().endswith((".yaml", ".yml")) else "json")
+    return read_bytes(
+        read_contents(path), name, "yaml" if name.lower().endswith((".yaml", ".yml")) else "json"
+    )
 
 
 def read_dict(mapping: Mapping[str, object], name: str = "<dict>") -> Document:
     """Wrap a config that never was text: it keeps the very data, and has no locations."""
-    return Document(name, "", "json", Tree(None, ()), value=mapping, is_data=True)
+    return Document(name, "", "json", LocatedTree(None, ()), value=mapping, is_data=True)
 
 
 def read_mapping(mapping: Mapping[str, object], name: str = "<dict>") -> Document:
     """Wrap a dict from a caller; like a text, it must not be too deep or too large."""
-    from dsconfig.document.tree import exceeded_limit, with_plain_values
+    from dsconfig.document.tree import exceeded_limit, replace_unserializable_values
 
     if (kind := exceeded_limit(mapping)) is None:
-        return read_dict(with_plain_values(mapping), name)
+        return read_dict(replace_unserializable_values(mapping), name)
     return _failed_document("", name, "json", kind, {"too-deep": f"{MAX_DEPTH} levels"}.get(kind, ""))
 
 
@@ -78,7 +89,7 @@ def read_base64(text: str, name: str = "<base64>") -> Document:
     try:
         decoded = data.decode()
     except UnicodeDecodeError as error:
-        return _undecodable(data, name, "json", error)
+        return _undecodable_document(data, name, "json", error)
     return read_json(decoded, name, translate=False)
 
 
@@ -86,14 +97,14 @@ def read_json(text: str, name: str, *, translate: bool = True) -> Document:
     """Read JSON or Hjson. `translate`: line ends are converted as `open()` does."""
     try:
         value = parse_plain_json(text)
-    except (ValueError, RecursionError, NotPlainError):
-        from dsconfig.document.hjson_recovery import read_any
+    except (ValueError, RecursionError, NotPlainJsonError):
+        from dsconfig.document.hjson_recovery import parse_or_recover
 
-        return Document(name, text, "json", read_any(text, translate=translate))
+        return Document(name, text, "json", parse_or_recover(text, translate=translate))
     return Document(name, text, "json", lambda: _locate(text, value), value=value)
 
 
-def _locate(text: str, value: JsonObject) -> Tree:
+def _locate(text: str, value: JsonObject) -> LocatedTree:
     from dsconfig.document.plain_json_tree import plain_json_tree
 
     return plain_json_tree(text, value)
@@ -101,11 +112,11 @@ def _locate(text: str, value: JsonObject) -> Tree:
 
 def _failed_document(text: str, name: str, format: Format, kind: str, detail: str = "") -> Document:
     """Return the document of input that is not parsed, with the reason as its problem."""
-    problem = Problem(kind, Span(0, len(text)), (), detail, ALL_PARSERS)
-    return Document(name, text, format, Tree(None, (problem,)))
+    problem = TextProblem(kind, TextSpan(0, len(text)), (), detail, ALL_PARSERS)
+    return Document(name, text, format, LocatedTree(None, (problem,)))
 
 
-def _undecodable(data: bytes, name: str, format: Format, error: UnicodeDecodeError) -> Document:
+def _undecodable_document(data: bytes, name: str, format: Format, error: UnicodeDecodeError) -> Document:
     """Return the document of bytes that are not UTF-8; the text around the bad byte is still located."""
 
     wide_name = wide_encoding(data[:1024].decode("latin-1"))
@@ -117,7 +128,7 @@ def _undecodable(data: bytes, name: str, format: Format, error: UnicodeDecodeErr
     character = windows_1252_character(byte)
     detail = f"byte 0x{byte:02x}" + (f", `{character}` in Windows-1252" if character else "")
     tree = read_text(text, name, format).tree
-    problem = Problem("invalid-utf8", Span(start, start + 1), (), detail, ALL_PARSERS)
+    problem = TextProblem("invalid-utf8", TextSpan(start, start + 1), (), detail, ALL_PARSERS)
     return Document(name, text, format, tree._replace(problems=(problem, *tree.problems)))
 
 
@@ -203,7 +214,7 @@ def windows_1252_character(byte: int) -> str | None:
     return char if char.isprintable() and char != "\ufffd" else None
 
 
-def json_string(text: str) -> str:
+def readable_json_string(text: str) -> str:
     """Return the text as a readable JSON string; an unpaired surrogate, which no file can hold, is escaped."""
     quoted = json.dumps(text, ensure_ascii=False)
     return quoted if quoted.isascii() else re.sub(_SURROGATE, lambda match: f"\\u{ord(match[0]):04x}", quoted)

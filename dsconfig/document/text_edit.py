@@ -11,7 +11,7 @@ class EditError(ValueError):
     """The operation is impossible in this text; the message says why."""
 
 
-class Edit(NamedTuple):
+class TextEdit(NamedTuple):
     """Replace the code points from `start` to `end` (exclusive) with `text`."""
 
     start: int
@@ -19,7 +19,7 @@ class Edit(NamedTuple):
     text: str
 
 
-def apply(text: str, edits: Sequence[Edit]) -> str:
+def apply_edits(text: str, edits: Sequence[TextEdit]) -> str:
     """Apply edits that refer to the same text and do not overlap."""
     pieces: list[str] = []
     at = 0
@@ -31,17 +31,17 @@ def apply(text: str, edits: Sequence[Edit]) -> str:
     return "".join((*pieces, text[at:]))
 
 
-def without_overlaps(edits: Iterable[Edit]) -> list[Edit]:
+def remove_overlaps(edits: Iterable[TextEdit]) -> list[TextEdit]:
     """Shorten removals of neighbors so that they do not overlap."""
-    disjoint: list[Edit] = []
+    disjoint: list[TextEdit] = []
     at = 0
     for edit in sorted(edits, key=lambda edit: edit[:2]):
-        disjoint.append(Edit(max(at, edit.start), max(at, edit.end), edit.text))
+        disjoint.append(TextEdit(max(at, edit.start), max(at, edit.end), edit.text))
         at = disjoint[-1].end
     return disjoint
 
 
-def minimal_edit(old: str, new: str) -> Edit:
+def smallest_edit(old: str, new: str) -> TextEdit:
     """Return the smallest single edit that turns the old text into the new one."""
     start, limit = 0, min(len(old), len(new))
     while start < limit and old[start] == new[start]:
@@ -49,4 +49,4 @@ def minimal_edit(old: str, new: str) -> Edit:
     end = 0
     while end < limit - start and old[-1 - end] == new[-1 - end]:
         end += 1
-    return Edit(start, len(old) - end, new[start : len(new) - end])
+    return TextEdit(start, len(old) - end, new[start : len(new) - end])

@@ -24,14 +24,14 @@ Part: TypeAlias = "Literal['value', 'key', 'entry']"
 NodeKind: TypeAlias = "Literal['object', 'array', 'string', 'number', 'boolean', 'null', 'unknown']"
 
 
-class Unknown:
+class UnknownValue:
     """The value of a key in a Python source that only a run shows."""
 
     def __repr__(self) -> str:
         return "<unknown>"
 
 
-UNKNOWN: Final = Unknown()
+UNKNOWN: Final = UnknownValue()
 
 
 def unknown_paths(value: object, path: KeyPath = ()) -> Iterator[KeyPath]:
@@ -104,54 +104,54 @@ KINDS: Final = {
 """All kinds of problems with their descriptions."""
 
 
-class Span(NamedTuple):
+class TextSpan(NamedTuple):
     """A range of the text: offsets in code points, the end exclusive."""
 
     start: int
     end: int
 
 
-class Position(NamedTuple):
+class TextPosition(NamedTuple):
     """A line and a column, both counted from 1 in code points."""
 
     line: int
     column: int
 
 
-class Problem(NamedTuple):
+class TextProblem(NamedTuple):
     """One problem of the text. `rejected_by` names the real parsers that raise because of it."""
 
     kind: str
-    span: Span
+    span: TextSpan
     path: KeyPath
     detail: str
     rejected_by: frozenset[Parser]
 
 
-class Node(NamedTuple):
+class TreeNode(NamedTuple):
     """A value and its span. `value` is what the format's own loader returns (for JSON text: hjson)."""
 
     kind: NodeKind
-    span: Span
+    span: TextSpan
     value: object
-    members: tuple[Member, ...] = ()
-    items: tuple[Node, ...] = ()
+    members: tuple[ObjectMember, ...] = ()
+    items: tuple[TreeNode, ...] = ()
 
 
-class Member(NamedTuple):
+class ObjectMember(NamedTuple):
     """A key of an object and its value."""
 
     key: str
-    key_span: Span
-    node: Node
+    key_span: TextSpan
+    node: TreeNode
 
 
-class Tree(NamedTuple):
+class LocatedTree(NamedTuple):
     """The result of parsing a text."""
 
-    root: Node | None
-    problems: tuple[Problem, ...]
-    comments: tuple[tuple[Span, str], ...] = ()
+    root: TreeNode | None
+    problems: tuple[TextProblem, ...]
+    comments: tuple[tuple[TextSpan, str], ...] = ()
 
 
 NO_PARSER: Final[frozenset[Parser]] = frozenset()
@@ -162,28 +162,29 @@ BOTH_JSON: Final[frozenset[Parser]] = frozenset(("hjson", "json"))
 ALL_PARSERS: Final[frozenset[Parser]] = frozenset(("hjson", "json", "yaml"))
 
 
-def shifted(tree: Tree, by: int) -> Tree:
+def shift_tree(tree: LocatedTree, by: int) -> LocatedTree:
     """Return a tree with all spans moved, for a text that is part of a longer one."""
-    return Tree(
-        None if tree.root is None else shifted_node(tree.root, by),
-        tuple(each._replace(span=_moved(each.span, by)) for each in tree.problems),
-        tuple((_moved(span, by), text) for span, text in tree.comments),
+    return LocatedTree(
+        None if tree.root is None else shift_node(tree.root, by),
+        tuple(each._replace(span=_shift_span(each.span, by)) for each in tree.problems),
+        tuple((_shift_span(span, by), text) for span, text in tree.comments),
     )
 
 
-def shifted_node(node: Node, by: int) -> Node:
+def shift_node(node: TreeNode, by: int) -> TreeNode:
     """Return a node with all spans moved."""
     return node._replace(
-        span=_moved(node.span, by),
+        span=_shift_span(node.span, by),
         members=tuple(
-            Member(each.key, _moved(each.key_span, by), shifted_node(each.node, by)) for each in node.members
+            ObjectMember(each.key, _shift_span(each.key_span, by), shift_node(each.node, by))
+            for each in node.members
         ),
-        items=tuple(shifted_node(each, by) for each in node.items),
+        items=tuple(shift_node(each, by) for each in node.items),
     )
 
 
-def _moved(span: Span, by: int) -> Span:
-    return Span(span.start + by, span.end + by)
+def _shift_span(span: TextSpan, by: int) -> TextSpan:
+    return TextSpan(span.start + by, span.end + by)
 
 
 # Limits on data: nesting, number of values, length of integers.
@@ -215,7 +216,7 @@ def exceeded_limit(value: object) -> str | None:
     return "too-deep"
 
 
-def with_plain_values(mapping: Mapping[str, object]) -> Mapping[str, object]:
+def replace_unserializable_values(mapping: Mapping[str, object]) -> Mapping[str, object]:
     """Convert keys to text, and arrays and tensors to placeholders; most data is returned unchanged.
 
     Comparing an array gives a value for each element, and the truth value of that raises.
@@ -225,22 +226,22 @@ def with_plain_values(mapping: Mapping[str, object]) -> Mapping[str, object]:
         children = (
             each.values() if isinstance(each, Mapping) else each if isinstance(each, list | tuple) else ()
         )
-        if any(map(_is_array, children)) or (isinstance(each, Mapping) and not all(map(_is_text, each))):
-            return {str(key): _plain_value(value) for key, value in mapping.items()}
+        if any(map(_is_array, children)) or (isinstance(each, Mapping) and not all(map(_is_text_key, each))):
+            return {str(key): _to_plain_value(value) for key, value in mapping.items()}
         containers += [value for value in children if isinstance(value, Mapping | list | tuple)]
     return mapping
 
 
-def _plain_value(value: object) -> object:
+def _to_plain_value(value: object) -> object:
     if _is_array(value):
         text = str(value)
         return type(type(value).__name__, (), {"__repr__": lambda _: text})()
     if isinstance(value, dict):
-        return {str(key): _plain_value(item) for key, item in value.items()}
-    return [_plain_value(item) for item in value] if isinstance(value, list | tuple) else value
+        return {str(key): _to_plain_value(item) for key, item in value.items()}
+    return [_to_plain_value(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _is_text(key: object) -> bool:
+def _is_text_key(key: object) -> bool:
     return isinstance(key, str)
 
 

@@ -16,13 +16,13 @@ from dsconfig.document.tree import (
     MAX_VALUES,
     NO_PARSER,
     ONLY_YAML,
-    Member,
-    Node,
+    LocatedTree,
     NodeKind,
+    ObjectMember,
     Parser,
-    Problem,
-    Span,
-    Tree,
+    TextProblem,
+    TextSpan,
+    TreeNode,
 )
 
 if TYPE_CHECKING:
@@ -41,20 +41,20 @@ _LINE: Final = re.compile(r"[^\r\n]*")
 _ATTEMPTS: Final = 8
 
 
-def read_yaml(text: str) -> Tree:
+def read_yaml(text: str) -> LocatedTree:
     """Parse a YAML text: PyYAML's values, and spans from its marks."""
     mark = 1 if text.startswith("\ufeff") else 0
     mark -= text.startswith("\ufeff\ufeff")  # PyYAML skips only one
     notes = ProblemLog(text, mark)
     if mark:
-        notes.add("bom", Span(0, 1), rejected_by=NO_PARSER)
+        notes.record_problem("bom", TextSpan(0, 1), rejected_by=NO_PARSER)
     try:
-        root = _root(_deepspeed_manifest(text[mark:]), notes)
-    except LimitError as limit:
+        root = _parse_root(_deepspeed_manifest(text[mark:]), notes)
+    except YamlLimitError as limit:
         at = limit.at + mark
-        notes.add(limit.kind, Span(at, at), limit.detail)
+        notes.record_problem(limit.kind, TextSpan(at, at), limit.detail)
         root = None
-    return _tree(root, notes)
+    return _build_tree(root, notes)
 
 
 def _deepspeed_manifest(text: str) -> str:
@@ -63,7 +63,7 @@ def _deepspeed_manifest(text: str) -> str:
         return text
     ends = [match.span() for match in _SEPARATOR.finditer(text)]
     starts = [0, *(end for _, end in ends)]
-    parts = [Span(*each) for each in zip(starts, [*(at for at, _ in ends), len(text)], strict=True)]
+    parts = [TextSpan(*each) for each in zip(starts, [*(at for at, _ in ends), len(text)], strict=True)]
     manifests = [part for part in parts if _MANIFEST.search(text, *part)]
     chosen = next((part for part in manifests if "deepspeed" in text[slice(*part)].lower()), manifests[0])
     before, after = text[: chosen.start], text[chosen.end :]
@@ -75,29 +75,29 @@ _SEPARATOR: Final = re.compile(r"^---(?:[ \t][^\r\n]*)?$", re.MULTILINE)
 _NOT_LINE_END: Final = re.compile(r"[^\r\n]")
 
 
-def _tree(root: Node | None, notes: ProblemLog) -> Tree:
+def _build_tree(root: TreeNode | None, notes: ProblemLog) -> LocatedTree:
     """Build the tree from the root and the problems."""
     if root is not None and root.kind != "object":
         kind = "root-not-object" if root.value is not None else "empty"
-        notes.add(kind, root.span, root.kind, NO_PARSER)
-    all_comments = comments(notes.text, root)
+        notes.record_problem(kind, root.span, root.kind, NO_PARSER)
+    all_comments = find_comments(notes.text, root)
     if len(all_comments) >= MAX_VALUES:
-        notes.add("too-large", all_comments[-1][0], f"more than {MAX_VALUES} comments")
-    return Tree(root, tuple(sorted(notes.problems, key=lambda problem: problem.span)), all_comments)
+        notes.record_problem("too-large", all_comments[-1][0], f"more than {MAX_VALUES} comments")
+    return LocatedTree(root, tuple(sorted(notes.problems, key=lambda problem: problem.span)), all_comments)
 
 
-def _root(text: str, notes: ProblemLog) -> Node | None:
+def _parse_root(text: str, notes: ProblemLog) -> TreeNode | None:
     """Parse the text into the root node."""
-    node = _compose(text, notes)
+    node = _compose_with_repairs(text, notes)
     if node is None:
         if not notes.problems:
-            notes.add("empty", Span(0, 0), rejected_by=NO_PARSER)
+            notes.record_problem("empty", TextSpan(0, 0), rejected_by=NO_PARSER)
         return None
     values = construct_values(node, notes)
-    return None if values is None else Locator(notes, values).node(node)
+    return None if values is None else NodeLocator(notes, values).locate_node(node)
 
 
-def _compose(text: str, notes: ProblemLog) -> yaml.Node | None:
+def _compose_with_repairs(text: str, notes: ProblemLog) -> yaml.Node | None:
     """Return PyYAML's root node; lines that are not YAML are blanked out until the rest parses."""
     loader_class = yaml.SafeLoader if _ODD.match(notes.text) and len(notes.text) < _MAX_SLOW_TEXT else LOADER
     first_fault = len(text)
@@ -108,71 +108,73 @@ def _compose(text: str, notes: ProblemLog) -> yaml.Node | None:
             loader = loader_class(text)
             return loader.get_single_node()
         except ERRORS as error:
-            at = offset(error, text)
+            at = error_offset(error, text)
             first_fault = min(first_fault, at)
             if attempt == 0:
-                notes.add("yaml-error", Span(at + notes.shift, at + notes.shift + 1), message(error))
-            text = _without_line(text, at, error) if attempt < _ATTEMPTS - 2 else text[:first_fault]
+                notes.record_problem(
+                    "yaml-error", TextSpan(at + notes.shift, at + notes.shift + 1), error_message(error)
+                )
+            text = _blank_out_line(text, at, error) if attempt < _ATTEMPTS - 2 else text[:first_fault]
         finally:
             if loader is not None:
                 loader.dispose()
     return None
 
 
-def _without_line(text: str, at: int, error: BaseException) -> str:
+def _blank_out_line(text: str, at: int, error: BaseException) -> str:
     """Blank out the line of the error, so that all offsets stay."""
-    if "another document" in message(error):
+    if "another document" in error_message(error):
         return text[:at]
     start = line_start(text, at)
-    while start and not text[start:at].strip() and not _line(text, start).strip():
+    while start and not text[start:at].strip() and not _line_from(text, start).strip():
         at = start - 1  # the error is reported at the end or on an empty line: its cause is above
         start = line_start(text, at)
-    length = len(_line(text, start))
+    length = len(_line_from(text, start))
     return text[:start] + " " * length + text[start + length :]
 
 
-def _line(text: str, start: int) -> str:
+def _line_from(text: str, start: int) -> str:
     match = _LINE.match(text, start)
     return match.group() if match else ""
 
 
-class Locator:
+class NodeLocator:
     """Locates the nodes of one text; aliases share a node. MAX_DEPTH bounds the recursion."""
 
     def __init__(self, notes: ProblemLog, values: dict[yaml.Node, object]) -> None:
         self.notes, self.values = notes, values
-        self.done: dict[int, Node] = {}
+        self.done: dict[int, TreeNode] = {}
 
-    def node(self, node: yaml.Node, path: KeyPath = ()) -> Node:
+    def locate_node(self, node: yaml.Node, path: KeyPath = ()) -> TreeNode:
         """Return the located node with its entries."""
         located_before = self.done.get(id(node))
         if located_before is not None:
             return located_before
         value, (start, end) = self.values[node], self.notes.span_of(node)
-        members: tuple[Member, ...] = ()
-        items: tuple[Node, ...] = ()
-        kind = _kind(node, value)
+        members: tuple[ObjectMember, ...] = ()
+        items: tuple[TreeNode, ...] = ()
+        kind = _node_kind(node, value)
         if kind == "object":
-            members = tuple(self.member(key, child, path) for key, child in node.value)
-            _text_keys(value, members)
+            members = tuple(self.locate_member(key, child, path) for key, child in node.value)
+            _keys_to_text(value, members)
         elif kind == "array" and isinstance(node, yaml.SequenceNode):
-            items = tuple(self.node(child, (*path, index)) for index, child in enumerate(node.value))
+            items = tuple(self.locate_node(child, (*path, index)) for index, child in enumerate(node.value))
         if (members or items) and isinstance(node, yaml.CollectionNode) and not node.flow_style:
-            end = _last_end((*(member.node for member in members), *items), start, end)
+            end = _end_of_last_node((*(member.node for member in members), *items), start, end)
         end = start + len(self.notes.text[start:end].rstrip())  # an empty last value stands behind the line
-        self.done[id(node)] = located = Node(kind, Span(start, end), value, members, items)
+        self.done[id(node)] = located = TreeNode(kind, TextSpan(start, end), value, members, items)
         return located
 
-    def member(self, key: yaml.Node, child: yaml.Node, path: KeyPath) -> Member:
+    def locate_member(self, key: yaml.Node, child: yaml.Node, path: KeyPath) -> ObjectMember:
         """Return an entry of a mapping. A key that is not a string is replaced by its text."""
         span, name = self.notes.span_of(key), self.values.get(key, key.value)
         text = name if isinstance(name, str) else self.notes.text[span.start : span.end]
         if not isinstance(name, str):
-            self.notes.add("non-string-key", span, type(name).__name__, NO_PARSER, (*path, text))
-        return Member(text, span, self.node(child, (*path, text)))
+            self.notes.record_problem("non-string-key", span, type(name).__name__, NO_PARSER, (*path, text))
+        return ObjectMember(text, span, self.locate_node(child, (*path, text)))
 
 
-def _text_keys(value: object, members: tuple[Member, ...]) -> None:
+def _keys_to_text(value: object, members: tuple[ObjectMember, ...]) -> None:
     """Turn the keys of a mapping into text, in place, so that every alias of it changes too."""
     if isinstance(value, dict) and not all(isinstance(key, str) for key in value):
         named = {member.key: member.node.value for member in members}
@@ -180,12 +182,12 @@ def _text_keys(value: object, members: tuple[Member, ...]) -> None:
         value.update(named)
 
 
-def _last_end(nodes: Iterable[Node], start: int, end: int) -> int:
+def _end_of_last_node(nodes: Iterable[TreeNode], start: int, end: int) -> int:
     """Return the end of the last node; aliases are defined elsewhere, before the start."""
     return max((node.span.end for node in nodes if node.span.start >= start), default=end)
 
 
-def _kind(node: yaml.Node, value: object) -> NodeKind:
+def _node_kind(node: yaml.Node, value: object) -> NodeKind:
     match value:
         case None:
             return "null"
@@ -208,56 +210,58 @@ _NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 def construct_values(root: yaml.Node, notes: ProblemLog) -> dict[yaml.Node, object] | None:
     """Return the value of each node, after repairs if needed; None if nothing helps."""
-    _note_duplicates(root, notes)
+    _record_duplicate_keys(root, notes)
     _stringify_huge_numbers(root, notes)
     try:
-        return construct(root)
+        return construct_node_values(root)
     except (*ERRORS, RecursionError) as error:
-        if not _repair(root, notes):
-            notes.add("yaml-error", Span(notes.shift, notes.shift), message(error))
+        if not _repair_tags(root, notes):
+            notes.record_problem("yaml-error", TextSpan(notes.shift, notes.shift), error_message(error))
     try:
-        return construct(root)
+        return construct_node_values(root)
     except (*ERRORS, RecursionError):
         return None
 
 
-def _note_duplicates(root: yaml.Node, notes: ProblemLog) -> None:
+def _record_duplicate_keys(root: yaml.Node, notes: ProblemLog) -> None:
     """Record keys that appear twice in one mapping, before merge keys are resolved."""
-    for node, path in walk(root):
+    for node, path in nodes_with_paths(root):
         if not isinstance(node, yaml.MappingNode):
             continue
         identities = set()
         for key, _ in node.value:
             identity = (key.tag, key.value) if isinstance(key, yaml.ScalarNode) else None
             if identity in identities and not key.tag.endswith(":merge"):
-                notes.add("duplicate-key", notes.span_of(key), key.value, NO_PARSER, (*path, key.value))
+                notes.record_problem(
+                    "duplicate-key", notes.span_of(key), key.value, NO_PARSER, (*path, key.value)
+                )
             identities.add(identity)
             identities.discard(None)
 
 
 def _stringify_huge_numbers(root: yaml.Node, notes: ProblemLog) -> None:
     """Turn overlong numbers into strings: PyYAML takes quadratic time for sexagesimal numbers such as `1:1:1…`."""
-    for node, path in walk(root):
+    for node, path in nodes_with_paths(root):
         if isinstance(node, yaml.ScalarNode) and len(node.value) > MAX_DIGITS and node.tag in _NUMBERS:
             node.tag = "tag:yaml.org,2002:str"
-            notes.add("huge-number", notes.span_of(node), node.value[:20], path=path)
+            notes.record_problem("huge-number", notes.span_of(node), node.value[:20], path=path)
 
 
-def _repair(root: yaml.Node, notes: ProblemLog) -> bool:
+def _repair_tags(root: yaml.Node, notes: ProblemLog) -> bool:
     """Give plain tags to nodes that the safe loader rejects. True: there were some."""
     has_repairs = False
-    nodes = list(walk(root))
-    merges = {id(key) for node, _ in nodes for key in _merges(node)}
+    nodes = list(nodes_with_paths(root))
+    merges = {id(key) for node, _ in nodes for key in _merge_keys(node)}
     for node, path in nodes:
-        tag_problem = None if id(node) in merges else _with_plain_tag(node)
-        for reason in (_without_odd_keys(node), tag_problem):
+        tag_problem = None if id(node) in merges else _use_plain_tag(node)
+        for reason in (_remove_unhashable_keys(node), tag_problem):
             if reason is not None:
                 has_repairs = True
-                notes.add("yaml-error", notes.span_of(node), reason, path=path)
+                notes.record_problem("yaml-error", notes.span_of(node), reason, path=path)
     return has_repairs
 
 
-def _merges(node: yaml.Node) -> Iterator[yaml.Node]:
+def _merge_keys(node: yaml.Node) -> Iterator[yaml.Node]:
     """Yield the merge keys of a mapping, which are resolved during construction."""
     for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
         several = value.value if isinstance(value, yaml.SequenceNode) else [value]
@@ -265,7 +269,7 @@ def _merges(node: yaml.Node) -> Iterator[yaml.Node]:
             yield key
 
 
-def _without_odd_keys(node: yaml.Node) -> str | None:
+def _remove_unhashable_keys(node: yaml.Node) -> str | None:
     """Remove entries whose keys are lists or mappings; return a description of the problem."""
     if not isinstance(node, yaml.MappingNode):
         return None
@@ -276,22 +280,22 @@ def _without_odd_keys(node: yaml.Node) -> str | None:
     return "a key that is not a scalar"
 
 
-def _with_plain_tag(node: yaml.Node) -> str | None:
+def _use_plain_tag(node: yaml.Node) -> str | None:
     """Give the node the plain tag of its kind if the safe loader rejects it; return the reason."""
-    reason = _rejection(node)
+    reason = _why_safe_loader_rejects(node)
     if reason is not None:
         node.tag = f"tag:yaml.org,2002:{_PLAIN_TAGS[type(node)]}"
     return reason
 
 
-def _rejection(node: yaml.Node) -> str | None:
+def _why_safe_loader_rejects(node: yaml.Node) -> str | None:
     """Return why the safe loader rejects the node itself, if it does."""
     if not isinstance(node, yaml.ScalarNode):
         return None if node.tag in LOADER.yaml_constructors else f"unknown tag {node.tag}".splitlines()[0]
     try:
-        construct(node)
+        construct_node_values(node)
     except ERRORS as error:
-        return message(error)
+        return error_message(error)
     return None
 
 
@@ -305,24 +309,26 @@ class ProblemLog:
 
     def __init__(self, text: str, shift: int) -> None:
         self.text, self.shift = text, shift
-        self.problems: list[Problem] = []
+        self.problems: list[TextProblem] = []
 
-    def add(
+    def record_problem(
         self,
         kind: str,
-        span: Span,
+        span: TextSpan,
         detail: str = "",
         rejected_by: frozenset[Parser] = ONLY_YAML,
         path: KeyPath = (),
     ) -> None:
         """Record a problem."""
         end = min(span.end, len(self.text))
-        self.problems.append(Problem(kind, Span(min(span.start, end), end), path, detail, rejected_by))
+        self.problems.append(
+            TextProblem(kind, TextSpan(min(span.start, end), end), path, detail, rejected_by)
+        )
 
-    def span_of(self, node: yaml.Node) -> Span:
+    def span_of(self, node: yaml.Node) -> TextSpan:
         """Return the span of a node. PyYAML's marks of block collections and scalars extend to the next token."""
         start, end = node.start_mark.index + self.shift, node.end_mark.index + self.shift
-        return Span(start, start + len(self.text[start:end].rstrip()))
+        return TextSpan(start, start + len(self.text[start:end].rstrip()))
 
 
 # Limits, checked before PyYAML recurses through 100,000 levels in C, or expands aliases.
@@ -330,7 +336,7 @@ class ProblemLog:
 _NESTING: Final = re.compile(r"[\[{:?-]")
 
 
-class LimitError(Exception):
+class YamlLimitError(Exception):
     """The text exceeds a limit."""
 
     def __init__(self, kind: str, at: int) -> None:
@@ -341,31 +347,31 @@ class LimitError(Exception):
 
 
 def check_limits(text: str) -> None:
-    """Raise `LimitError` if the text has too many values, or is nested too deep."""
+    """Raise `YamlLimitError` if the text has too many values, or is nested too deep."""
     if "*" not in text and len(text) < MAX_VALUES and sum(1 for _ in _NESTING.finditer(text)) < MAX_DEPTH:
         return
-    count = _Count()
+    count = _SizeCounter()
     try:
         for event in yaml.parse(text, Loader=LOADER):
-            count.add(event)
+            count.count_event(event)
     except ERRORS as error:
-        if "nesting depth" in message(error):  # LibYAML's own limit, since PyYAML 6.0.4; it reads ahead
-            raise LimitError("too-deep", offset(error, text)) from None
-        # `_compose` will report any other error.
+        if "nesting depth" in error_message(error):  # LibYAML's own limit, since PyYAML 6.0.4; it reads ahead
+            raise YamlLimitError("too-deep", error_offset(error, text)) from None
+        # `_compose_with_repairs` will report any other error.
 
 
-def _limit(kind: str, event: yaml.Event) -> LimitError:
-    return LimitError(kind, event.start_mark.index if event.start_mark else 0)
+def _limit_error(kind: str, event: yaml.Event) -> YamlLimitError:
+    return YamlLimitError(kind, event.start_mark.index if event.start_mark else 0)
 
 
-class _Size(NamedTuple):
+class _NodeSize(NamedTuple):
     """The number of values in a node, itself included, and its depth."""
 
     values: int
     depth: int
 
 
-class _Open:
+class _OpenCollection:
     """A collection that is not closed yet."""
 
     __slots__ = ("anchor", "depth", "values")
@@ -374,48 +380,48 @@ class _Open:
         self.anchor, self.values, self.depth = anchor, 1, 1
 
 
-class _Count:
+class _SizeCounter:
     """Counts values and depth with every alias expanded."""
 
     def __init__(self) -> None:
-        self.anchored: dict[str, _Size] = {}
-        self.stack: list[_Open] = []
+        self.anchored: dict[str, _NodeSize] = {}
+        self.stack: list[_OpenCollection] = []
         self.events = 0
 
-    def add(self, event: yaml.Event) -> None:
+    def count_event(self, event: yaml.Event) -> None:
         """Process the next event of PyYAML."""
         if isinstance(event, yaml.CollectionStartEvent):
-            self.open(event)
+            self.open_collection(event)
             return
-        anchor, size = None, _Size(1, 1)
+        anchor, size = None, _NodeSize(1, 1)
         if isinstance(event, yaml.CollectionEndEvent):
             closed = self.stack.pop()
-            anchor, size = closed.anchor, _Size(closed.values, closed.depth)
+            anchor, size = closed.anchor, _NodeSize(closed.values, closed.depth)
         elif isinstance(event, yaml.AliasEvent):
-            size = self.aliased(event)
+            size = self.size_of_alias(event)
         elif isinstance(event, yaml.ScalarEvent):
             anchor = event.anchor
         else:
             return
         if anchor:
             self.anchored[anchor] = size
-        self.attach(size, event)
+        self.attach_node(size, event)
 
-    def open(self, event: yaml.CollectionStartEvent) -> None:
+    def open_collection(self, event: yaml.CollectionStartEvent) -> None:
         """Enter a collection."""
-        self.stack.append(_Open(event.anchor))
+        self.stack.append(_OpenCollection(event.anchor))
         if event.anchor:
             self.anchored.pop(event.anchor, None)
         if len(self.stack) > MAX_DEPTH:
-            raise _limit("too-deep", event)
+            raise _limit_error("too-deep", event)
 
-    def aliased(self, event: yaml.AliasEvent) -> _Size:
+    def size_of_alias(self, event: yaml.AliasEvent) -> _NodeSize:
         """Return the size of the aliased node."""
         if any(outer.anchor == event.anchor for outer in self.stack):
-            raise _limit("alias-bomb", event)  # the alias is circular
-        return self.anchored.get(event.anchor or "", _Size(1, 1))
+            raise _limit_error("alias-bomb", event)  # the alias is circular
+        return self.anchored.get(event.anchor or "", _NodeSize(1, 1))
 
-    def attach(self, size: _Size, event: yaml.Event) -> None:
+    def attach_node(self, size: _NodeSize, event: yaml.Event) -> None:
         """Add a finished node to its parent."""
         values = size.values
         if self.stack:
@@ -424,10 +430,10 @@ class _Count:
             outer.depth = max(outer.depth, size.depth + 1)
             values = outer.values
         if len(self.stack) + size.depth > MAX_DEPTH:
-            raise _limit("too-deep", event)
+            raise _limit_error("too-deep", event)
         if values > MAX_VALUES or self.events >= MAX_VALUES:
             kind = "alias-bomb" if isinstance(event, yaml.AliasEvent) else "too-large"
-            raise _limit(kind, event)
+            raise _limit_error(kind, event)
         self.events += 1
 
 
@@ -436,11 +442,11 @@ class _Count:
 _COMMENT: Final = re.compile(r"(?:^|(?<=[\s]))#[^\r\n]*", re.MULTILINE)
 
 
-def comments(text: str, root: Node | None) -> tuple[tuple[Span, str], ...]:
+def find_comments(text: str, root: TreeNode | None) -> tuple[tuple[TextSpan, str], ...]:
     """Find every `#` after white space outside of scalars, up to the end of its line."""
     scalars = sorted(_scalar_spans(root)) if root else []
     starts = [span.start for span in scalars]
-    spans_and_texts: list[tuple[Span, str]] = []
+    spans_and_texts: list[tuple[TextSpan, str]] = []
     at = 0
     while (match := _COMMENT.search(text, at)) and len(spans_and_texts) < MAX_VALUES:
         index = bisect_right(starts, match.start()) - 1
@@ -448,13 +454,13 @@ def comments(text: str, root: Node | None) -> tuple[tuple[Span, str], ...]:
         if index >= 0 and scalars[index].end > match.start():
             at = scalars[index].end
             continue
-        spans_and_texts.append((Span(*match.span()), match.group()))
+        spans_and_texts.append((TextSpan(*match.span()), match.group()))
         at = match.end()
     return tuple(spans_and_texts)
 
 
-def _scalar_spans(root: Node) -> list[Span]:
-    spans: list[Span] = []
+def _scalar_spans(root: TreeNode) -> list[TextSpan]:
+    spans: list[TextSpan] = []
     todo, visited = [root], set()
     while todo:
         node = todo.pop()
@@ -477,12 +483,12 @@ ERRORS: Final = (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeEr
 """Exceptions of PyYAML: its own, and whatever a constructor raises, as for `!!int ""`."""
 
 
-def message(error: BaseException) -> str:
+def error_message(error: BaseException) -> str:
     """Return the error message on one line."""
     return str(getattr(error, "problem", None) or getattr(error, "reason", None) or error).splitlines()[0]
 
 
-def offset(error: BaseException, text: str) -> int:
+def error_offset(error: BaseException, text: str) -> int:
     """Return the offset of the error; a forbidden character has a position instead of a mark.
 
     LibYAML counts that position in bytes of UTF-8 (PyYAML `yaml/_yaml.pyx:CParser._parser_error`).
@@ -494,7 +500,7 @@ def offset(error: BaseException, text: str) -> int:
     return max(0, min(at, len(text)))
 
 
-def construct(root: yaml.Node) -> dict[yaml.Node, object]:
+def construct_node_values(root: yaml.Node) -> dict[yaml.Node, object]:
     """Return the value of each node, as `construct_document` does, but keep the table of values."""
     loader = LOADER("")
     try:
@@ -510,7 +516,7 @@ def construct(root: yaml.Node) -> dict[yaml.Node, object]:
         loader.dispose()
 
 
-def walk(root: yaml.Node) -> list[tuple[yaml.Node, KeyPath]]:
+def nodes_with_paths(root: yaml.Node) -> list[tuple[yaml.Node, KeyPath]]:
     """Return every node once, with a path to it."""
     nodes: list[tuple[yaml.Node, KeyPath]] = []
     visited: set[int] = set()

@@ -7,10 +7,24 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from dsconfig.document import json_editor
-from dsconfig.document.json_editor import existing_parent, find_entry, movable_node, new_entry, rename_key
-from dsconfig.document.layout import EntryStyle, Raw, Surroundings, dump, quoted_like, reindented, style_of
-from dsconfig.document.text_edit import Edit, EditError, without_overlaps
-from dsconfig.document.tree import Member, Node, Span
+from dsconfig.document.json_editor import (
+    entry_to_add,
+    find_entry,
+    movable_node,
+    nearest_existing_parent,
+    rename_key,
+)
+from dsconfig.document.layout import (
+    EntryStyle,
+    RawValue,
+    TextSurroundings,
+    entry_style_of,
+    format_value,
+    quote_like_sample,
+    reindent_raw_value,
+)
+from dsconfig.document.text_edit import EditError, TextEdit, remove_overlaps
+from dsconfig.document.tree import ObjectMember, TextSpan, TreeNode
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, KeyPath
@@ -18,19 +32,19 @@ if TYPE_CHECKING:
 
 
 class YamlEditor:
-    """The `Editor` of a YAML text. Values with anchors, aliases or tags are not edited: others may share them."""
+    """`TextEditor` of a YAML text. Values with anchors, aliases or tags are not edited: others may share them."""
 
     def __init__(self, document: Document) -> None:
-        self.document, self.around = document, Surroundings(document)
-        self.spans: dict[int, list[Span]] = {}
+        self.document, self.around = document, TextSurroundings(document)
+        self.spans: dict[int, list[TextSpan]] = {}
         self.obstacles: dict[int, str] = {}
         """Why the entries of an object or list cannot be edited, by node; empty if they can."""
 
-    def set(self, path: KeyPath, value: Json) -> list[Edit]:
+    def set_value(self, path: KeyPath, value: Json) -> list[TextEdit]:
         """Set the key to a value; write it behind the colon if the key has none yet."""
         node = self.document.node(path)
         if node is None:
-            return self._add(path, value)
+            return self._add_entry(path, value)
         self._check_editable(path)
         if not path:
             return json_editor.replace_value(self.around, node, node, value)
@@ -47,43 +61,43 @@ class YamlEditor:
             raise EditError("the item has no text")
         return json_editor.replace_value(self.around, parent, node, value)
 
-    def remove(self, path: KeyPath) -> list[Edit]:
+    def remove_entry(self, path: KeyPath) -> list[TextEdit]:
         """Remove the entry with its comma, or with its lines if nothing else is on them."""
         parent, index = find_entry(self.document, path)
         self._check_editable(path)
         return self.remove_entries(parent, [index])
 
-    def remove_entries(self, parent: Node, indexes: Sequence[int]) -> list[Edit]:
+    def remove_entries(self, parent: TreeNode, indexes: Sequence[int]) -> list[TextEdit]:
         """Remove some of the entries, but not all of the last ones."""
-        spans = self._spans(parent)
+        spans = self._entry_spans(parent)
         removal = json_editor.remove_entry if self.around.has_brackets(parent) else remove_block_entry
-        return without_overlaps(
+        return remove_overlaps(
             edit for index in indexes for edit in removal(self.around, parent, spans, index)
         )
 
-    def rename(self, path: KeyPath, name: str) -> list[Edit]:
+    def rename_key(self, path: KeyPath, name: str) -> list[TextEdit]:
         """Rename the key, and keep its style of quotes."""
         parent, index = find_entry(self.document, path)
         self._check_editable(path)
         return rename_key(self.document, parent, index, name)
 
-    def copy(self, path: KeyPath, to: KeyPath) -> list[Edit]:
+    def copy_value(self, path: KeyPath, to: KeyPath) -> list[TextEdit]:
         """Add the text of the value at `path` at `to`."""
         self._check_editable(path)
-        return self._add(to, raw_block_value(self.around, movable_node(self.document, path, to)))
+        return self._add_entry(to, block_value_as_written(self.around, movable_node(self.document, path, to)))
 
-    def _add(self, path: KeyPath, value: Json) -> list[Edit]:
-        self._check_editable(existing_parent(self.document, path))
-        section, key, value = new_entry(self.document, path, value)
+    def _add_entry(self, path: KeyPath, value: Json) -> list[TextEdit]:
+        self._check_editable(nearest_existing_parent(self.document, path))
+        section, key, value = entry_to_add(self.document, path, value)
         if self.around.has_brackets(section):
             return json_editor.add_entry(self.around, section, key, value)
         return add_block_entry(self.around, section, key, value)
 
-    def _spans(self, node: Node) -> list[Span]:
+    def _entry_spans(self, node: TreeNode) -> list[TextSpan]:
         """Return the span of each entry, computed once for each object and list."""
         spans = self.spans.get(id(node))
         if spans is None:
-            spans = self.spans[id(node)] = block_spans(self.around, node)
+            spans = self.spans[id(node)] = block_entry_spans(self.around, node)
         return spans
 
     def _check_editable(self, path: KeyPath) -> None:
@@ -93,16 +107,16 @@ class YamlEditor:
             if node is None:
                 return
             if id(node) not in self.obstacles:
-                self.obstacles[id(node)] = self._obstacle(node)
+                self.obstacles[id(node)] = self._why_not_editable(node)
             if self.obstacles[id(node)]:
                 raise EditError(self.obstacles[id(node)])
 
-    def _obstacle(self, node: Node) -> str:
+    def _why_not_editable(self, node: TreeNode) -> str:
         start, end = node.span
         if self.document.text[start : start + 1] in ("&", "*", "!"):
             return "the value has an anchor or a tag"
         try:
-            spans = self._spans(node)
+            spans = self._entry_spans(node)
         except EditError as error:
             return str(error)
         parts = [node.span, *(member.key_span for member in node.members)]
@@ -116,23 +130,23 @@ class YamlEditor:
 _COLON: Final = re.compile(r"[ \t]*:")
 
 
-def block_spans(around: Surroundings, node: Node) -> list[Span]:
+def block_entry_spans(around: TextSurroundings, node: TreeNode) -> list[TextSpan]:
     """Return the span of each entry. The value of an alias is elsewhere, an omitted value has no text."""
     if node.kind != "object":
         return json_editor.entry_spans(node)
-    return [Span(member.key_span.start, _end(around, member)) for member in node.members]
+    return [TextSpan(member.key_span.start, _end_of_member(around, member)) for member in node.members]
 
 
-def _end(around: Surroundings, member: Member) -> int:
+def _end_of_member(around: TextSurroundings, member: ObjectMember) -> int:
     """Return the end of the entry."""
     if member.node.span.start < member.node.span.end:
         if member.node.span.start < member.key_span.end:
             raise EditError("the value is an alias")
         return member.node.span.end
-    return after_colon(around, member.key_span)
+    return offset_after_colon(around, member.key_span)
 
 
-def after_colon(around: Surroundings, key: Span) -> int:
+def offset_after_colon(around: TextSurroundings, key: TextSpan) -> int:
     """Return the offset behind the colon of a key."""
     match = _COLON.match(around.text, key.end)
     if match is None:
@@ -140,51 +154,53 @@ def after_colon(around: Surroundings, key: Span) -> int:
     return match.end()
 
 
-def raw_block_value(around: Surroundings, node: Node) -> Raw | Json:
+def block_value_as_written(around: TextSurroundings, node: TreeNode) -> RawValue | Json:
     """Return the value as it is written; block scalars depend on their position and are formatted anew."""
     start, end = node.span
     if start == end or around.text[start] in "|>":
         return node.value
     if node.kind in ("object", "array") and not around.has_brackets(node):
-        return Raw(around.text[start:end], " " * (start - around.line_start(start)), is_block=True)
-    return Raw(around.text[start:end], around.indent(start))
+        return RawValue(around.text[start:end], " " * (start - around.line_start(start)), is_block=True)
+    return RawValue(around.text[start:end], around.indent_at(start))
 
 
 # -- removing --------------------------------------------------------------------------------------
 
 
-def remove_block_entry(around: Surroundings, parent: Node, spans: list[Span], index: int) -> list[Edit]:
+def remove_block_entry(
+    around: TextSurroundings, parent: TreeNode, spans: list[TextSpan], index: int
+) -> list[TextEdit]:
     """Remove an entry of the parent, whose entries have these spans."""
     if len(spans) == 1:
         return [_replace_by_brackets(around, parent, spans[0].end)]
     start, end = spans[index]
-    start = start if parent.kind == "object" else _dash(around, spans[index])
-    after = around.after_blanks(end)
-    newline = around.newline(after)
+    start = start if parent.kind == "object" else _dash_of_item(around, spans[index])
+    after = around.skip_blanks(end)
+    newline = around.line_break_end(after)
     if after in around.comments:
-        return [Edit(start, after, "")]
+        return [TextEdit(start, after, "")]
     if newline is None and after < len(around.text):
         raise EditError("the entry does not end with its line")
-    if around.starts_line(start):
-        return [Edit(around.line_start(start), after if newline is None else newline, "")]
+    if around.is_first_on_line(start):
+        return [TextEdit(around.line_start(start), after if newline is None else newline, "")]
     following = spans[index + 1].start if index + 1 < len(spans) else after
     if parent.kind != "object" or around.has_comment(after, following):
         raise EditError("the entry does not begin its line")
-    return [Edit(start, following, "")]
+    return [TextEdit(start, following, "")]
 
 
-def _replace_by_brackets(around: Surroundings, parent: Node, end: int) -> Edit:
+def _replace_by_brackets(around: TextSurroundings, parent: TreeNode, end: int) -> TextEdit:
     """Replace the last entry by brackets; without them the value would be null."""
     pair = "{}" if parent.kind == "object" else "[]"
     start, end = parent.span.start, max(parent.span.end, end)
     key_end = len(around.text[:start].rstrip())
     if key_end and around.text[key_end - 1] == ":":
-        return Edit(key_end, end, f" {pair}")
+        return TextEdit(key_end, end, f" {pair}")
     # A block list may be indented like its key; brackets must be indented further.
-    return Edit(start, end, f"{'' if parent.kind == 'object' else around.layout.unit}{pair}")
+    return TextEdit(start, end, f"{'' if parent.kind == 'object' else around.layout.unit}{pair}")
 
 
-def _dash(around: Surroundings, item: Span) -> int:
+def _dash_of_item(around: TextSurroundings, item: TextSpan) -> int:
     """Return the offset of an item's dash."""
     dash_end = len(around.text[: item.start].rstrip(" \t"))
     if item.start == item.end or around.text[dash_end - 1 : dash_end] != "-":
@@ -195,51 +211,59 @@ def _dash(around: Surroundings, item: Span) -> int:
 # -- adding ----------------------------------------------------------------------------------------
 
 
-def add_block_entry(around: Surroundings, parent: Node, key: str, value: Json) -> list[Edit]:
+def add_block_entry(around: TextSurroundings, parent: TreeNode, key: str, value: Json) -> list[TextEdit]:
     """Add an entry to the mapping."""
-    text, ranges = around.text, block_spans(around, parent)
+    text, ranges = around.text, block_entry_spans(around, parent)
     first = ranges[0].start
     at = around.end_of_entry(ranges[-1].end)
-    line_rest = around.after_blanks(at)
-    if at < len(text) and around.newline(line_rest) is None:
+    line_rest = around.skip_blanks(at)
+    if at < len(text) and around.line_break_end(line_rest) is None:
         raise EditError("the entry does not end with its line")
     indent = text[around.line_start(first) : first]
     indent = indent if not indent.strip() else " " * len(indent)
-    manner = style_of(around, parent)
-    key_text = quoted_like(text[first : first + 1], key)
+    manner = entry_style_of(around, parent)
+    key_text = quote_like_sample(text[first : first + 1], key)
     return [
-        Edit(at, at, f"{around.layout.newline}{indent}{key_text}:{_value(around, value, indent, manner)}")
+        TextEdit(
+            at,
+            at,
+            f"{around.layout.newline}{indent}{key_text}:{_format_block_value(around, value, indent, manner)}",
+        )
     ]
 
 
-def replace_block_value(around: Surroundings, parent: Node, member: Member, value: Json) -> Edit:
+def replace_block_value(
+    around: TextSurroundings, parent: TreeNode, member: ObjectMember, value: Json
+) -> TextEdit:
     """Replace the value behind a key's colon: a scalar, a block list, or nothing."""
     start = member.key_span.start
     indent = around.text[around.line_start(start) : start]
-    at = after_colon(around, member.key_span)
+    at = offset_after_colon(around, member.key_span)
     end = max(at, member.node.span.end)
     if parent.kind != "object" or around.has_comment(at, end):
         raise EditError("there is a comment between the key and its value")
-    return Edit(at, end, _value(around, value, " " * len(indent), style_of(around, parent)))
+    return TextEdit(
+        at, end, _format_block_value(around, value, " " * len(indent), entry_style_of(around, parent))
+    )
 
 
-def _value(around: Surroundings, value: Json, indent: str, manner: EntryStyle) -> str:
+def _format_block_value(around: TextSurroundings, value: Json, indent: str, manner: EntryStyle) -> str:
     """Format the value behind the colon of a key that is indented by `indent`."""
     layout = around.layout
     inner = indent + layout.unit
-    if isinstance(value, Raw) and value.is_block:
-        return f"{layout.newline}{inner}{reindented(value, layout, inner)}"
-    if isinstance(value, dict) and value and (_needs_lines(value) or not manner.flow):
+    if isinstance(value, RawValue) and value.is_block:
+        return f"{layout.newline}{inner}{reindent_raw_value(value, layout, inner)}"
+    if isinstance(value, dict) and value and (_needs_block_style(value) or not manner.flow):
         lines = (
-            f"{inner}{quoted_like(manner.key, str(key))}:{_value(around, item, inner, manner)}"
+            f"{inner}{quote_like_sample(manner.key, str(key))}:{_format_block_value(around, item, inner, manner)}"
             for key, item in value.items()
         )
         return layout.newline + layout.newline.join(lines)
-    return f" {dump(value, layout, indent if manner.spread and not manner.flow else None, manner)}"
+    return f" {format_value(value, layout, indent if manner.spread and not manner.flow else None, manner)}"
 
 
-def _needs_lines(value: Json) -> bool:
+def _needs_block_style(value: Json) -> bool:
     """Whether a value contains something that cannot be inside brackets."""
     if isinstance(value, dict):
-        return any(map(_needs_lines, value.values()))
-    return isinstance(value, Raw) and value.is_block
+        return any(map(_needs_block_style, value.values()))
+    return isinstance(value, RawValue) and value.is_block

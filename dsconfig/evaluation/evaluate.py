@@ -6,10 +6,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from dsconfig.core.diagnostic import Effect, dotted, truncate_middle
+from dsconfig.core.diagnostic import Effect, dotted_path, truncate_middle
 from dsconfig.core.json_types import Json, KeyPath, NamedTuple
-from dsconfig.core.releases import EVERY_RELEASE, NEVER, Interval
-from dsconfig.document import Document, Problem, read_dict
+from dsconfig.core.releases import EVERY_RELEASE, NEVER, ReleaseInterval
+from dsconfig.document import Document, TextProblem, read_dict
 from dsconfig.document.tree import MAX_PROBLEMS, YAML_TEXT
 from dsconfig.evaluation.rule import DECLARED, RULES, Rule, Subject
 from dsconfig.evaluation.rule_context import (
@@ -32,7 +32,7 @@ class EvaluationOutcome(NamedTuple):
     """The findings of one evaluation."""
 
     findings: tuple[tuple[Rule, Finding], ...]
-    equivalent: Interval
+    equivalent: ReleaseInterval
     """Releases for which the findings are the same."""
     context: Context
     """The context that the rules ran in."""
@@ -40,7 +40,7 @@ class EvaluationOutcome(NamedTuple):
     """The number of "auto" values that this consumer does not resolve, but another one would."""
 
 
-TextFindings: TypeAlias = "dict[str, list[tuple[Interval, tuple[Finding, ...]]]]"
+TextFindings: TypeAlias = "dict[str, list[tuple[ReleaseInterval, tuple[Finding, ...]]]]"
 """Findings of rules that look at the text alone, by rule code and range of releases."""
 _MAX_MESSAGE = 4000
 """Maximal characters of a message or help. A key of 30,000 characters in 1,000 findings would take 30 MB."""
@@ -62,15 +62,15 @@ def evaluate(
     if context.is_launch and not any(finding.effect is Effect.REJECTED for _, finding in findings):
         block_outcome = _block_outcome(context, release)
         findings += block_outcome.findings
-        alike = alike.meet(block_outcome.equivalent)
+        alike = alike.intersect(block_outcome.equivalent)
     return EvaluationOutcome(
         tuple(one_per_cause(context, findings)),
-        alike.meet(context.equivalent).meet(context.walk.equivalent),
+        alike.intersect(context.equivalent).intersect(context.walk.equivalent),
         context,
         sum(
             1
             for entry in context.walk.unresolved_autos
-            if entry.key.info.fills and context.overwrite(dotted(entry.path)) is None
+            if entry.key.info.fills and context.overwrite(dotted_path(entry.path)) is None
         ),
     )
 
@@ -82,12 +82,12 @@ def _is_overwritten(context: Context, rule: Rule, finding: Finding) -> bool:
     path = finding.missing or finding.path
     if not path or path == ("$dsconfig",) or not all(isinstance(part, str) for part in path):
         return False
-    return context.overwrite(dotted(path)) is not None
+    return context.overwrite(dotted_path(path)) is not None
 
 
 def _block_outcome(context: Context, release: int) -> EvaluationOutcome:
     """Evaluate the config that Accelerate builds from a launch file's block; findings keep their keys there."""
-    config = accelerate_launch_file.plugin_config(context.data, context.version)
+    config = accelerate_launch_file.build_plugin_config(context.data, context.version)
     if config is None:
         return EvaluationOutcome((), EVERY_RELEASE, context)
     outcome = evaluate(
@@ -132,12 +132,12 @@ def _text_findings(rule: Rule, context: Context, cache: TextFindings) -> tuple[F
     cached = cache.setdefault(rule.code, [])
     for alike, findings in cached:
         if context.release in alike:
-            context.equivalent = context.equivalent.meet(alike)
+            context.equivalent = context.equivalent.intersect(alike)
             return findings
     alike_before, context.equivalent = context.equivalent, context.same_parser
     findings = tuple(_findings(rule, context))
     cached.append((context.equivalent, findings))
-    context.equivalent = alike_before.meet(context.equivalent)
+    context.equivalent = alike_before.intersect(context.equivalent)
     return findings
 
 
@@ -188,11 +188,11 @@ class RuleSet(NamedTuple):
 
 def applicable_rules(
     release: int, root: RootKind = "config", consumer: str = "deepspeed"
-) -> tuple[RuleSet, Interval]:
+) -> tuple[RuleSet, ReleaseInterval]:
     """Return the rules for a release, a kind of root and a consumer, and the releases with exactly these rules."""
     boundaries = _boundaries()
     index = bisect_right(boundaries, release)
-    alike = Interval(boundaries[index - 1], boundaries[index] - 1)
+    alike = ReleaseInterval(boundaries[index - 1], boundaries[index] - 1)
     return _applicable(alike.first, root, consumer), alike
 
 
@@ -434,13 +434,13 @@ def without_guesses(context: Context, findings: list[tuple[Rule, Finding]]) -> l
     ]
 
 
-def _is_doubtful(context: Context, problem: Problem) -> bool:
+def _is_doubtful(context: Context, problem: TextProblem) -> bool:
     if context.parser not in problem.rejected_by or problem.kind in _UNAMBIGUOUS:
         return False
     return problem.kind != "missing-comma" or "hjson" in problem.rejected_by
 
 
-def _swallows_an_entry(problem: Problem) -> bool:
+def _swallows_an_entry(problem: TextProblem) -> bool:
     """Whether an unquoted string holds a colon: Hjson reads to the end of the line, over the next entry."""
     return problem.kind == "unquoted-string" and ": " in problem.detail
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple, Spec
-from dsconfig.core.releases import EVERY_RELEASE, Interval
+from dsconfig.core.releases import EVERY_RELEASE, ReleaseInterval
 from dsconfig.document.tree import UNKNOWN
 from dsconfig.evaluation.coercion import CoercedValue, RejectedValue, is_unchanged, read
-from dsconfig.model.key_table import KeyView, SectionView, child_section, type_named, view
+from dsconfig.model.key_table import KeyView, SectionView, child_section, find_type, section_view_of_release
 
 # The walk judges nothing. It records unknown, rejected, converted, deprecated and "auto" values, and the
 # effective value of every key. Rules put the events into words.
@@ -26,7 +26,7 @@ class KeyWalk:
         self.release, self.consumer = release, consumer
         self.unfilled = unfilled
         """Keys that this version of the consumer does not fill yet."""
-        self.equivalent: Interval = EVERY_RELEASE
+        self.equivalent: ReleaseInterval = EVERY_RELEASE
         """Releases for which the walk has the same outcome."""
         self.unknown: list[UnknownKey] = []
         self.rejected: list[RejectionEvent] = []
@@ -47,8 +47,8 @@ class KeyWalk:
 
     def view(self, name: str) -> SectionView:
         """Return the section of this release, and narrow the releases that share the outcome."""
-        section = view(name, self.release)
-        self.equivalent = self.equivalent.meet(section.releases)
+        section = section_view_of_release(name, self.release)
+        self.equivalent = self.equivalent.intersect(section.releases)
         return section
 
     def section(self, name: str, data: JsonObject, path: KeyPath, canonical: KeyPath) -> JsonObject:
@@ -91,10 +91,10 @@ class KeyWalk:
 
     def _with_params(self, section: SectionView, data: JsonObject) -> SectionView:
         """Return the optimizer or scheduler section with the `params` of its type, if the release knows the type."""
-        section_type = type_named(section.name, data.get("type"))
+        section_type = find_type(section.name, data.get("type"))
         if section_type is None:
             return section
-        self.equivalent = self.equivalent.meet(section_type.releases.side(self.release))
+        self.equivalent = self.equivalent.intersect(section_type.releases.releases_on_same_side(self.release))
         if self.release not in section_type.releases or section_type.params is None:
             return section
         key = section.keys["params"]._replace(type=("section", section_type.params))

@@ -8,7 +8,7 @@ from importlib import import_module
 
 from dsconfig.core.diagnostic import Effect, EffectName
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.core.releases import NEVER, NUMBERS, Interval, number
+from dsconfig.core.releases import NEVER, NUMBERS, ReleaseInterval, release_number
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Rule(NamedTuple):
     """Triggers: without any of these the rule finds nothing. None: unknown, the rule always runs."""
     consumers: tuple[str, ...] | None
     """The only consumers for which the rule may find something; None: all of them."""
-    releases: Interval
+    releases: ReleaseInterval
     """The releases from `since` to `until`."""
 
     @property
@@ -123,9 +123,9 @@ def register_index(index: tuple[Entry, ...]) -> None:
     """Fill `RULES` from an index."""
     RULES.clear()
     for code, name, effect, since, until, general, reads, module, triggers, consumers in index:
-        releases = Interval(
-            (NUMBERS.get(since) or number(since)) if since else 0,
-            (NUMBERS.get(until) or number(until)) if until else NEVER,
+        releases = ReleaseInterval(
+            (NUMBERS.get(since) or release_number(since)) if since else 0,
+            (NUMBERS.get(until) or release_number(until)) if until else NEVER,
         )
         RULES[code] = Rule(
             code, name, Effect(effect), since, until, general, reads, module, triggers, consumers, releases

@@ -7,24 +7,31 @@ from functools import cache
 from types import MappingProxyType
 
 from dsconfig.core.diagnostic import Effect, EffectName, Fix
-from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple, at, copy_json
-from dsconfig.core.releases import EVERY_RELEASE, Interval, name, number
-from dsconfig.document import Document, Parser, Part, Problem, Span
+from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple, copy_json, value_at_dotted_path
+from dsconfig.core.releases import EVERY_RELEASE, ReleaseInterval, release_name, release_number
+from dsconfig.document import Document, Parser, Part, TextProblem, TextSpan
 from dsconfig.document.tree import UNKNOWN
 from dsconfig.evaluation.key_walk import UNREADABLE, KeyWalk, UnknownKey
 from dsconfig.job.consumers import ELASTIC, HUGGING_FACE
 from dsconfig.job.consumers.consumer import keys_not_filled
-from dsconfig.job.consumers.consumer_versions import does, split_spec
+from dsconfig.job.consumers.consumer_versions import split_consumer_spec, version_includes_change
 from dsconfig.job.detect_consumer import LaunchArguments
 from dsconfig.job.job_facts import NO_FACTS, RunFacts
-from dsconfig.model.key_table import ROOT, KeyView, SectionView, child_section, find, view
+from dsconfig.model.key_table import (
+    ROOT,
+    KeyView,
+    SectionView,
+    child_section,
+    find_key,
+    section_view_of_release,
+)
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from typing import Literal, TypeAlias, TypeVar
 
-    from dsconfig.job.consumers.autofill import Filled, Message, Mismatch
-    from dsconfig.job.detect_consumer import Overwrite
+    from dsconfig.job.consumers.autofill import ArgumentMismatch, AutofillMessage, FilledValue
+    from dsconfig.job.detect_consumer import ConfigOverwrite
 
     Computed = TypeVar("Computed")
 
@@ -57,9 +64,9 @@ class Finding(NamedTuple):
     part: Part = "value"
     related: tuple[tuple[str, KeyPath], ...] = ()
     fix: Fix | None = None
-    span: Span | None = None
+    span: TextSpan | None = None
     """The exact location, if the path does not give it."""
-    related_spans: tuple[tuple[str, Span], ...] = ()
+    related_spans: tuple[tuple[str, TextSpan], ...] = ()
     """Related locations in the text that have no path."""
     missing: KeyPath | None = None
     """The missing key, if the finding is about its absence."""
@@ -89,7 +96,7 @@ class EvaluatedDocument(NamedTuple):
     document: Document
     consumer: str
     world_size: int | None
-    target: Interval | None = None
+    target: ReleaseInterval | None = None
     """The first to the last release of the target; None: just the evaluated release."""
     arguments: LaunchArguments | None = None
     """The training arguments of the job that loads the config, where they are known."""
@@ -99,7 +106,7 @@ class EvaluatedDocument(NamedTuple):
     """The kind of root; of a launch file only the reference to its config is checked."""
     unknown: frozenset[KeyPath] = frozenset()
     """Paths of a Python source whose value only a run shows; one that ends in `*`: any key not written there."""
-    overwrite: Callable[[str, Json], Overwrite | None] | None = None
+    overwrite: Callable[[str, Json], ConfigOverwrite | None] | None = None
     """Return how a program of the repository overwrites a key, by dotted path and config; None: no program was read."""
 
 
@@ -110,14 +117,14 @@ class Context:
         self.document = source.document
         self.is_elastic = source.consumer == ELASTIC
         """Whether `dsconfig elastic run` loads it: without the `elasticity` block, with the planned batch."""
-        name, self.version = split_spec(source.consumer)
+        name, self.version = split_consumer_spec(source.consumer)
         """The version of the consumer; None: the newest."""
         self.consumer = "deepspeed" if self.is_elastic else name
         self.world_size = source.world_size
         self.facts, self.notes = source.facts, dict[str, None]()
         """Facts about the run, and notes that rules make about missing ones, each once."""
         self.release = release
-        self.target = source.target or Interval(release, release)
+        self.target = source.target or ReleaseInterval(release, release)
         """The first to the last release of the target; contains the evaluated one."""
         self.equivalent = EVERY_RELEASE
         """Releases for which every question asked so far has the same answer."""
@@ -141,7 +148,7 @@ class Context:
         given = self.arguments = source.arguments
         """The training arguments of the job; None: unknown."""
         self.filled = given and fill_from_arguments(
-            self.data, self.spec, self.world_size, given, self.facts.parallelism.of("sequence")
+            self.data, self.spec, self.world_size, given, self.facts.parallelism.degree_of_kind("sequence")
         )
         """The config after the job's arguments resolve its "auto" values, and their mismatches."""
         self.data = self.data if self.filled is None else self.filled.data
@@ -167,7 +174,7 @@ class Context:
         block = self.original_data.get("elasticity")
         if self.is_elastic and isinstance(block, dict):
             # The last DeepSpeed release with an elasticity schema: 0.19.8 removed `deepspeed/elasticity`.
-            section = view("Elasticity", _number("0.19.7"))
+            section = section_view_of_release("Elasticity", _number("0.19.7"))
             keys = section.keys
             for key, value in block.items():
                 if key not in keys:
@@ -181,7 +188,9 @@ class Context:
     @property
     def uses_plugin(self) -> bool:
         """Whether Accelerate's `DeepSpeedPlugin` processes the config."""
-        return self.consumer in HUGGING_FACE and does("plugin", self.consumer, self.version)
+        return self.consumer in HUGGING_FACE and version_includes_change(
+            "plugin", self.consumer, self.version
+        )
 
     @property
     def spec(self) -> str:
@@ -228,7 +237,7 @@ class Context:
     @property
     def release_name(self) -> str:
         """The release as users write it: `0.19.8`."""
-        return name(self.release)
+        return release_name(self.release)
 
     def since(self, release: str) -> bool:
         """Whether the evaluated release is this one or a later one."""
@@ -238,10 +247,10 @@ class Context:
         first, last = self.equivalent
         if self.release >= boundary:
             if boundary > first:
-                self.equivalent = Interval(boundary, last)
+                self.equivalent = ReleaseInterval(boundary, last)
             return True
         if boundary <= last:
-            self.equivalent = Interval(first, boundary - 1)
+            self.equivalent = ReleaseInterval(first, boundary - 1)
         return False
 
     def before(self, release: str) -> bool:
@@ -250,8 +259,8 @@ class Context:
 
     def between(self, first: str, last: str) -> bool:
         """Whether the evaluated release lies in the interval, both ends included."""
-        interval = Interval(_number(first), _number(last))
-        self.equivalent = self.equivalent.meet(interval.side(self.release))
+        interval = ReleaseInterval(_number(first), _number(last))
+        self.equivalent = self.equivalent.intersect(interval.releases_on_same_side(self.release))
         return self.release in interval
 
     def depends_on(self, *releases: str) -> None:
@@ -316,7 +325,7 @@ class Context:
         """Whether programs of the repository were searched for code that changes the config."""
         return self._overwrite is not None
 
-    def overwrite(self, path: str) -> Overwrite | None:
+    def overwrite(self, path: str) -> ConfigOverwrite | None:
         """Return how a program of the repository changes the key before DeepSpeed reads it; None: not known to."""
         change = None if self._overwrite is None else self._overwrite(path, self.data)
         if change is not None:
@@ -364,8 +373,8 @@ class Context:
 
     def _find(self, path: str) -> KeyView | None:
         is_elastic = self.is_elastic and path.startswith("elasticity")
-        key, releases = find(path, _number("0.19.7") if is_elastic else self.release)
-        self.equivalent = self.equivalent.meet(releases)
+        key, releases = find_key(path, _number("0.19.7") if is_elastic else self.release)
+        self.equivalent = self.equivalent.intersect(releases)
         return key
 
     def section(self, path: str) -> SectionView | None:
@@ -400,13 +409,13 @@ class Context:
 
     def at_problem(
         self,
-        problem: Problem,
+        problem: TextProblem,
         message: str,
         *,
         help: str | None = None,
         effect: EffectName | None = None,
         fix: Fix | None = None,
-        related_spans: Iterable[tuple[str, Span]] = (),
+        related_spans: Iterable[tuple[str, TextSpan]] = (),
     ) -> Finding:
         """Build a finding at the location of a problem in the text."""
         parsed_effect, others = Effect(effect) if effect else None, tuple(related_spans)
@@ -420,7 +429,7 @@ class Context:
 
 @cache
 def _number(release: str) -> int:
-    return number(release)
+    return release_number(release)
 
 
 # A config as its job resolves it: each "auto" with a known training argument is replaced.
@@ -430,9 +439,9 @@ class FilledConfig(NamedTuple):
     """The resolved config, a record of the changes, and the errors that the consumer will raise."""
 
     data: JsonObject
-    filled: tuple[Filled, ...]
-    mismatches: tuple[Mismatch, ...]
-    rejected: tuple[Message, ...]
+    filled: tuple[FilledValue, ...]
+    mismatches: tuple[ArgumentMismatch, ...]
+    rejected: tuple[AutofillMessage, ...]
     added_keys: frozenset[str] = frozenset()
     """Top-level keys that the program of the job adds."""
     has_flags: bool = False
@@ -451,24 +460,30 @@ def fill_from_arguments(
 
     `shared`: the number of ranks that share each sequence.
     """
-    from dsconfig.job.consumers.autofill import Assumed, fill
-    from dsconfig.job.consumers.consumer import consumer_of
+    from dsconfig.job.consumers.autofill import AssumedArguments, autofill_config
+    from dsconfig.job.consumers.consumer import consumer_from_spec
 
-    consumer = consumer_of(consumer_name)
+    consumer = consumer_from_spec(consumer_name)
     if given.sets or given.writes:
         data = copy_json(data)
-    added = given.complete(data)
+    added = given.apply_program_writes(data)
     if not consumer.fills:
         return FilledConfig(data, (), (), (), added) if added or given.writes else None
-    arguments_now = given.on(world_size)
+    arguments_now = given.arguments_at_world_size(world_size)
     try:
-        assumed, values = Assumed(arguments_now.unknown), arguments_now.arguments
-        filling = fill(copy_json(data), consumer, world_size, values, None, sp=shared, assumed=assumed)
+        assumed, values = AssumedArguments(arguments_now.unknown), arguments_now.arguments
+        filling = autofill_config(
+            copy_json(data), consumer, world_size, values, None, sp=shared, assumed=assumed
+        )
     except (ValueError, TypeError, AttributeError, OverflowError):  # rules on the argument itself report it
         return None
     # Values that Accelerate's plugin sets without an argument stay "auto" here: a rule reports them.
     constant = {entry.key for entry in consumer.fills if entry.stage == "plugin"}
-    filled = [each for each in filling.filled if each.key not in constant and at(data, each.key) == "auto"]
+    filled = [
+        each
+        for each in filling.filled
+        if each.key not in constant and value_at_dotted_path(data, each.key) == "auto"
+    ]
     resolved = copy_json(data)
     for each in filled:
         *sections, last = each.key.split(".")

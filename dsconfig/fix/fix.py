@@ -11,32 +11,32 @@ from dsconfig.check.build_job import (
     MappingSource,
     ModelSource,
     build_job,
+    explicit_model_and_hosts,
     job_from_arguments,
-    model_and_hosts,
 )
 from dsconfig.check.check import check_document, job_checker
 from dsconfig.check.report import Report, combine_jobs
-from dsconfig.core.diagnostic import SEVERITIES, Diagnostic, dotted
-from dsconfig.core.releases import Target
+from dsconfig.core.diagnostic import SEVERITIES, Diagnostic, dotted_path
+from dsconfig.core.releases import ReleaseTarget
 from dsconfig.document import KINDS, Document, Format, read_text
-from dsconfig.document.apply_operations import reparse
-from dsconfig.document.pretty_print import pretty_config
+from dsconfig.document.apply_operations import reparse_document
+from dsconfig.document.pretty_print import format_config
 from dsconfig.fix.verify_fixes import (
     PlacedFix,
     combine_fixes,
-    does_harm,
-    is_safe,
-    is_textual,
-    trial,
+    do_operations_harm,
+    fixes_text_itself,
+    is_fix_safe,
     trial_budget,
+    try_fixes,
 )
-from dsconfig.launch.config_source import ConfigSource, is_text, read
+from dsconfig.launch.config_source import ConfigSource, is_config_text, read_config_source
 from dsconfig.launch.locate_jobs import locate_jobs
-from dsconfig.launch.located_config import editable_config, value_at
+from dsconfig.launch.located_config import find_editable_config, value_at_path
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import KeyPath
-    from dsconfig.launch.located_config import Embedding
+    from dsconfig.launch.located_config import EmbeddedLocation
 
 
 # A fix can enable another one: a renamed key is then checked under its new name. The limit ends fixes that
@@ -87,7 +87,7 @@ def fix(
     source: ConfigSource,
     *,
     unsafe: bool = False,
-    target: str | Target | None = None,
+    target: str | ReleaseTarget | None = None,
     world_size: int | None = None,
     consumer: str | None = None,
     training_args: MappingSource = None,
@@ -121,19 +121,25 @@ def fix(
     """
     if format not in ("json", "yaml"):
         raise ValueError(f"unknown format {format!r}: expected json or yaml")
-    kind, document = _read(source, format)
+    kind, document = _read_fix_source(source, format)
     arguments = job_from_arguments(
-        target, world_size, consumer, model_and_hosts(model), training_args, launch
+        target, world_size, consumer, explicit_model_and_hosts(model), training_args, launch
     )
     checkers = [job_checker(located, build_job(located, arguments)) for located in locate_jobs(document)]
     fixed = fix_jobs(document, checkers, unsafe=unsafe)
     return FixResult(fixed.text, kind, document.name, fixed.applied, fixed.report)
 
 
-def _read(source: ConfigSource, format: Format) -> tuple[Literal["file", "text", "data"], Document]:
-    if isinstance(source, str) and (format == "yaml" or is_text(source)) and not os.path.exists(source):
+def _read_fix_source(
+    source: ConfigSource, format: Format
+) -> tuple[Literal["file", "text", "data"], Document]:
+    if (
+        isinstance(source, str)
+        and (format == "yaml" or is_config_text(source))
+        and not os.path.exists(source)
+    ):
         return "text", read_text(source, format=format)
-    document = read(source)
+    document = read_config_source(source)
     if document.name in _DATA_NAMES:
         return "data", as_json_document(document, source)
     return "text" if document.name.startswith("<") else "file", document
@@ -151,15 +157,16 @@ def as_json_document(document: Document, source: ConfigSource) -> Document:
         raise ValueError(f"the Python dict cannot be written as JSON: {KINDS[document.problems[0].kind]}")
     from dsconfig.model.to_json_value import (  # imports pydantic, which texts do not need
         NotJsonError,
-        in_json,
+        to_json_value,
     )
 
     try:
         return read_text(
-            pretty_config(in_json(source if isinstance(source, Mapping) else document.value())), document.name
+            format_config(to_json_value(source if isinstance(source, Mapping) else document.value())),
+            document.name,
         )
     except NotJsonError as error:
-        where = f"`{dotted(error.path)}` is " if error.path else "it is "
+        where = f"`{dotted_path(error.path)}` is " if error.path else "it is "
         raise ValueError(f"the Python dict cannot be written as JSON: {where}{error.what}") from None
     except (TypeError, ValueError) as error:  # a section of `dsconfig.Config`, NaN, infinity
         raise ValueError(f"the Python dict cannot be written as JSON: {error}") from None
@@ -170,13 +177,13 @@ def _fix_embedded(
 ) -> FixedText:
     """Fix a config that a launch file embeds as a string, and write it back."""
     fixed = fix_document(embedded.text, embedded.checker, unsafe=unsafe)
-    text = embedded.embedding.put_back(fixed.text) if fixed.applied else None
+    text = embedded.embedding.write_into_host(fixed.text) if fixed.applied else None
     if text is None:
         return FixedText(document.text, (), report, is_partial=fixed.is_partial)
     applied = tuple(
         diagnostic._replace(path=(*report.base_path, *diagnostic.path)) for diagnostic in fixed.applied
     )
-    return FixedText(text, applied, checker(reparse(document, text)), is_partial=fixed.is_partial)
+    return FixedText(text, applied, checker(reparse_document(document, text)), is_partial=fixed.is_partial)
 
 
 def fix_jobs(document: Document, checkers: Sequence[Checker], *, unsafe: bool = False) -> FixedText:
@@ -194,11 +201,11 @@ def fix_jobs(document: Document, checkers: Sequence[Checker], *, unsafe: bool = 
         is_partial = is_partial or fixed.is_partial
         if not fixed.applied:
             continue
-        new = reparse(document, fixed.text)
+        new = reparse_document(document, fixed.text)
         new_reports = [fixed.report if each is checker else each(new) for each in checkers]
         operations = [step for each in fixed.applied if each.fix for step in each.fix.operations]
         if any(
-            does_harm(reports[other], new_reports[other], operations)
+            do_operations_harm(reports[other], new_reports[other], operations)
             for other in range(len(checkers))
             if other != number
         ):
@@ -211,15 +218,15 @@ def fix_jobs(document: Document, checkers: Sequence[Checker], *, unsafe: bool = 
 def fix_document(document: Document, checker: Checker, *, unsafe: bool = False) -> FixedText:
     """Fix a document until no diagnostic of `checker` has a fix that holds."""
     report = checker(document)
-    if (embedded := embedded_text(document, report)) is not None:
+    if (embedded := find_embedded_text(document, report)) is not None:
         return _fix_embedded(document, checker, embedded, report, unsafe=unsafe)
     applied: list[Diagnostic] = []
     texts = {document.text}
     withdrawn: set[tuple[str, KeyPath, str]] = set()
     applied_before, trials_left = 0, max(_MIN_TRIALS, trial_budget(document, len(report.target.releases)))
     for _ in range(MAX_PASSES):
-        trial = Pass(document, report, checker, withdrawn, min(trials_left, MAX_TRIALS))
-        any_applied = trial.run(unsafe=unsafe)
+        trial = FixPass(document, report, checker, withdrawn, min(trials_left, MAX_TRIALS))
+        any_applied = trial.apply_fixes(unsafe=unsafe)
         trials_left -= trial.trials
         if not any_applied or trial.result is None:
             if not withdrawn or len(applied) == applied_before or trials_left <= 0:
@@ -239,7 +246,7 @@ def fix_document(document: Document, checker: Checker, *, unsafe: bool = False) 
 
 # One pass: the fixes that do not overlap are applied together, and the result is checked.
 #
-# A fix that cannot be written, or that introduces a diagnostic, is withdrawn; see `verify.trial`.
+# A fix that cannot be written, or that introduces a diagnostic, is withdrawn; see `verify_fixes.try_fixes`.
 
 Checker: TypeAlias = Callable[[Document], Report]
 MAX_TRIALS = 64
@@ -247,7 +254,7 @@ MAX_TRIALS = 64
 
 
 @dataclass(slots=True)
-class Pass:
+class FixPass:
     """One attempt to fix a document. `withdrawn` lists fixes that no later pass needs to try."""
 
     document: Document
@@ -261,11 +268,11 @@ class Pass:
     result: tuple[Document, Report] | None = None
     """The document with the `applied` fixes, and its report."""
 
-    def run(self, *, unsafe: bool) -> bool:
+    def apply_fixes(self, *, unsafe: bool) -> bool:
         """Apply every fix that does not have to wait for another one; return False if none was applied."""
         if self.document.is_data or self.document.root is None:
             return False
-        for group in self._wanted(unsafe=unsafe):
+        for group in self._fixable_groups(unsafe=unsafe):
             withdrawn_before = -1
             while self.result is None and len(self.withdrawn) > withdrawn_before:
                 # Fixes that had to wait for a withdrawn fix can be tried now.
@@ -273,12 +280,12 @@ class Pass:
                 candidates = [
                     diagnostic for diagnostic in group if _fix_key(diagnostic) not in self.withdrawn
                 ]
-                self._accept(combine_fixes(self.document, candidates))
+                self._fixes_that_hold(combine_fixes(self.document, candidates))
             if self.result is not None:
                 break
         return self.result is not None
 
-    def _wanted(self, *, unsafe: bool) -> Iterator[list[Diagnostic]]:
+    def _fixable_groups(self, *, unsafe: bool) -> Iterator[list[Diagnostic]]:
         """Yield groups of fixable diagnostics, errors first.
 
         Fixes of the text come before fixes of values: values in a text that does not parse are guesses.
@@ -289,35 +296,35 @@ class Pass:
             if each.fix is not None
             and each.fix.operations
             and _fix_key(each) not in self.withdrawn
-            and (unsafe or is_safe(each, self.report))
+            and (unsafe or is_fix_safe(each, self.report))
         ]
-        yield [each for each in fixable if is_textual(each)]
+        yield [each for each in fixable if fixes_text_itself(each)]
         if self.document.is_readable():
             yield sorted(fixable, key=lambda each: SEVERITIES.index(each.severity))
 
-    def _accept(self, fixes: list[PlacedFix]) -> list[PlacedFix]:
+    def _fixes_that_hold(self, fixes: list[PlacedFix]) -> list[PlacedFix]:
         """Return the fixes that hold together: all of them, or those that a bisection finds."""
-        if not fixes or self._holds(fixes):
+        if not fixes or self._do_fixes_hold(fixes):
             return fixes
         if len(fixes) == 1 or self.trials >= self.max_trials:
             if self.trials < self.max_trials:
                 self.withdrawn.add(_fix_key(fixes[0].diagnostic))
             return []
-        first_half = self._accept(fixes[: len(fixes) // 2])
-        second_half = self._accept(fixes[len(fixes) // 2 :])
-        if not first_half or not second_half or self._holds([*first_half, *second_half]):
+        first_half = self._fixes_that_hold(fixes[: len(fixes) // 2])
+        second_half = self._fixes_that_hold(fixes[len(fixes) // 2 :])
+        if not first_half or not second_half or self._do_fixes_hold([*first_half, *second_half]):
             return [*first_half, *second_half]
-        self._holds(first_half)
+        self._do_fixes_hold(first_half)
         return first_half
 
-    def _holds(self, fixes: list[PlacedFix]) -> bool:
+    def _do_fixes_hold(self, fixes: list[PlacedFix]) -> bool:
         """Whether the new text means what the fixes intend, and has no new diagnostic."""
         if self.applied == fixes:
             return True
         if self.trials >= self.max_trials:
             return False
         self.trials += 1
-        outcome = trial(self.report, self.document, self.checker, fixes)
+        outcome = try_fixes(self.report, self.document, self.checker, fixes)
         if outcome is None:
             return False
         new, new_report = outcome
@@ -336,39 +343,41 @@ class EmbeddedText(NamedTuple):
     """The embedded text, its place in the launch file, and a function that checks it in its job."""
 
     text: Document
-    embedding: Embedding
+    embedding: EmbeddedLocation
     checker: Callable[[Document], Report]
 
 
-def embedded_text(launch: Document, report: Report) -> EmbeddedText | None:
+def find_embedded_text(launch: Document, report: Report) -> EmbeddedText | None:
     """Return the config that the launch file embeds as a string; None without one."""
     embedded = None
     if report.is_embedded and not launch.is_data:
-        embedded = editable_config(launch, report.job_number)
+        embedded = find_editable_config(launch, report.job_number)
     if embedded is None or embedded.embedding is None:
         return None
     path = embedded.embedding.path
-    if path is not None and not isinstance(value_at(launch.value(), path), str):
+    if path is not None and not isinstance(value_at_path(launch.value(), path), str):
         return None
     reader = embedded.reader._replace(training_arguments=report.training_arguments, facts=report.reader.facts)
     reported_codes = {diagnostics.code for diagnostics in report}
 
-    def checker(text: Document) -> Report:
+    def check_embedded_text(text: Document) -> Report:
         inner = check_document(text, report.target, world_size=report.world_size, consumer=reader)
         # Rules that the options disable are absent from the report of the launch file: do not fix them here.
         diagnostics = (each if each.code in reported_codes else each._replace(fix=None) for each in inner)
         return inner.copy_with(diagnostics=tuple(diagnostics))
 
-    return EmbeddedText(reparse(embedded.document, embedded.document.text), embedded.embedding, checker)
+    return EmbeddedText(
+        reparse_document(embedded.document, embedded.document.text), embedded.embedding, check_embedded_text
+    )
 
 
 # A config that several jobs load: only fixes that suit all of them are applied.
 
 
-def combine_checks(checkers: Sequence[Checker]) -> Checker:
+def combine_checkers(checkers: Sequence[Checker]) -> Checker:
     """Return a function that checks a text for all jobs, and keeps the fixes that all of them agree on."""
 
-    def checker(document: Document) -> Report:
+    def check_for_all_jobs(document: Document) -> Report:
         first, *others = (each(document) for each in checkers)
         if not others:
             return first
@@ -384,7 +393,7 @@ def combine_checks(checkers: Sequence[Checker]) -> Checker:
         diagnostics += [each for key, each in additional.items() if key not in reported]
         return first.copy_with(diagnostics=tuple(diagnostics))
 
-    return checker if len(checkers) > 1 else checkers[0]
+    return check_for_all_jobs if len(checkers) > 1 else checkers[0]
 
 
 def _diagnostic_key(diagnostic: Diagnostic) -> object:

@@ -9,29 +9,29 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from dsconfig.check.accepting_releases import compat
-from dsconfig.core.diagnostic import Diagnostic, Effect, Remove, Replace, Set, dotted
+from dsconfig.core.diagnostic import Diagnostic, Effect, RemoveKey, ReplaceText, SetValue, dotted_path
 from dsconfig.core.releases import NUMBERS
 from dsconfig.document import Document
-from dsconfig.document.apply_operations import apply_operations, reparse
+from dsconfig.document.apply_operations import apply_operations, reparse_document
 from dsconfig.document.text_edit import EditError
 from dsconfig.fix.fix import fix_document
-from dsconfig.fix.migration_decisions import Decisions, line_of
+from dsconfig.fix.migration_decisions import MigrationDecisions, line_of_key
 from dsconfig.fix.migration_plan import (
     KEY,
-    Change,
-    Choice,
-    Decision,
+    DecisionChoice,
     Kind,
+    MigrationChange,
+    MigrationDecision,
+    ReleaseTransition,
     Solve,
-    Transition,
-    block_decisions,
-    handover,
-    only_removes,
+    decisions_about_elasticity,
+    fix_only_removes,
+    plan_elasticity_handover,
 )
-from dsconfig.launch.located_config import why_no_config
+from dsconfig.launch.located_config import why_host_has_no_config
 
 if TYPE_CHECKING:
-    from dsconfig.launch.located_config import Embedding
+    from dsconfig.launch.located_config import EmbeddedLocation
 
 
 # Only what must change is changed: what the later release rejects, or interprets differently. A person
@@ -49,10 +49,10 @@ class Migration:
     origin: str
     target: str
     consumer: str
-    changes: tuple[Change, ...] = ()
-    decisions: tuple[Decision, ...] = ()
+    changes: tuple[MigrationChange, ...] = ()
+    decisions: tuple[MigrationDecision, ...] = ()
     """Decisions for the user, in the recommended order."""
-    stopped: Stop | None = None
+    stopped: MigrationBlocker | None = None
     elastic: str | None = None
     """The config for `dsconfig elastic`, if its `elasticity` block was handed over."""
 
@@ -86,45 +86,53 @@ def migrate(
         raise ValueError(
             f"cannot migrate from {origin} to {to}: the new release must be later than the old one"
         )
-    transition = Transition(document, origin, to, world_size, consumer)
+    transition = ReleaseTransition(document, origin, to, world_size, consumer)
     stop = why_not_migratable(transition)
     if stop is None:
         try:
             # DeepSpeed 0.19.8 raises for an `elasticity` block (runtime/config.py); the block is handed to
             # `dsconfig elastic`.
-            transition.handover = handover(transition.meaning.context.data, origin, to, solve)
-            return _migrated(transition, keep=keep)
+            transition.handover = plan_elasticity_handover(transition.meaning.context.data, origin, to, solve)
+            return _migrate_config(transition, keep=keep)
         except (
             EditError,
             ValueError,
         ) as error:  # the text has no place for an edit, or the batch does not fit these ranks
-            stop = Stop(str(error))
-    return _stopped(transition, stop)
+            stop = MigrationBlocker(str(error))
+    return _stopped_migration(transition, stop)
 
 
-def _stopped(transition: Transition, stop: Stop) -> Migration:
+def _stopped_migration(transition: ReleaseTransition, stop: MigrationBlocker) -> Migration:
     return Migration(
         transition.document.text, transition.origin, transition.to, transition.consumer, stopped=stop
     )
 
 
-def _migrated(transition: Transition, *, keep: bool) -> Migration:
-    fixed = fix_document(_with_new_target(transition.document, transition.to), transition.check, unsafe=True)
+def _migrate_config(transition: ReleaseTransition, *, keep: bool) -> Migration:
+    fixed = fix_document(
+        _update_declared_target(transition.document, transition.to),
+        transition.diagnostics_to_resolve,
+        unsafe=True,
+    )
     checked = fixed.report.document
     # `with_block` still has an `elasticity` block, `result` is the new text, and `to` must accept
     # `judged_text`.
     with_block = result = accepted = (
-        checked if checked and checked.text == fixed.text else reparse(transition.document, fixed.text)
+        checked
+        if checked and checked.text == fixed.text
+        else reparse_document(transition.document, fixed.text)
     )
     if transition.handover is not None:
-        result = with_block if keep else transition.handover.replaced_by_batch(with_block)
-        accepted = transition.handover.without_block(with_block) if keep else result
+        result = with_block if keep else transition.handover.replace_block_by_batch(with_block)
+        accepted = transition.handover.remove_block(with_block) if keep else result
     stop = remaining_errors(transition, accepted)
     if stop is not None:
-        return _stopped(transition, stop)
-    decisions = [*block_decisions(transition.handover, transition.origin, transition.to, keep=keep)]
-    decisions += Decisions(transition, accepted, result, fixed.applied)
-    changes = [*_rule_changes(transition, fixed.applied), *_other_changes(transition, keep=keep)]
+        return _stopped_migration(transition, stop)
+    decisions = [
+        *decisions_about_elasticity(transition.handover, transition.origin, transition.to, keep=keep)
+    ]
+    decisions += MigrationDecisions(transition, accepted, result, fixed.applied)
+    changes = [*_changes_by_rules(transition, fixed.applied), *_changes_without_rule(transition, keep=keep)]
     elastic = with_block.text if transition.handover is not None and not keep else None
     return Migration(
         result.text,
@@ -137,40 +145,48 @@ def _migrated(transition: Transition, *, keep: bool) -> Migration:
     )
 
 
-def _with_new_target(document: Document, to: str) -> Document:
+def _update_declared_target(document: Document, to: str) -> Document:
     """Set the `target` of the config's `"$dsconfig"` block to the new release, if it has one."""
     data = document.value()
     block = data.get(BLOCK_KEY) if isinstance(data, dict) else None
     if not isinstance(block, Mapping) or "target" not in block:
         return document
-    return apply_operations(document, (Set((BLOCK_KEY, "target"), to),))
+    return apply_operations(document, (SetValue((BLOCK_KEY, "target"), to),))
 
 
-def _rule_changes(transition: Transition, applied: Sequence[Diagnostic]) -> Iterator[Change]:
+def _changes_by_rules(
+    transition: ReleaseTransition, applied: Sequence[Diagnostic]
+) -> Iterator[MigrationChange]:
     for diagnostic in applied:
         assert diagnostic.fix is not None
         step = diagnostic.fix.operations[0]
-        is_removal = only_removes(diagnostic) and isinstance(step, Remove)
-        path = step.path if isinstance(step, Remove) and is_removal else diagnostic.path
-        line = line_of(transition.document, path) if transition.document.has_path(path) else None
+        is_removal = fix_only_removes(diagnostic) and isinstance(step, RemoveKey)
+        path = step.path if isinstance(step, RemoveKey) and is_removal else diagnostic.path
+        line = line_of_key(transition.document, path) if transition.document.has_path(path) else None
         kind: Kind = "removed" if is_removal else "changed"
-        yield Change(kind, path, line, diagnostic.fix.title, f"{diagnostic.message} ({diagnostic.code})")
+        yield MigrationChange(
+            kind, path, line, diagnostic.fix.title, f"{diagnostic.message} ({diagnostic.code})"
+        )
 
 
-def _other_changes(transition: Transition, *, keep: bool) -> Iterator[Change]:
+def _changes_without_rule(transition: ReleaseTransition, *, keep: bool) -> Iterator[MigrationChange]:
     """Yield the changes that no rule reports: the `"$dsconfig"` block, the elasticity block and its batch."""
     data = transition.document.value()
     block = data.get(BLOCK_KEY) if isinstance(data, dict) else None
     if isinstance(block, Mapping) and "target" in block:
         path = (BLOCK_KEY, "target")
-        line = line_of(transition.document, path)
-        yield Change("changed", path, line, f"write `{transition.to}`", "the config is for this release now")
+        line = line_of_key(transition.document, path)
+        yield MigrationChange(
+            "changed", path, line, f"write `{transition.to}`", "the config is for this release now"
+        )
     if transition.handover is None or keep:
         return
-    line = line_of(transition.document, (KEY,))
-    yield Change("removed", (KEY,), line, "hand the block over", f"{transition.to} rejects a config with it")
+    line = line_of_key(transition.document, (KEY,))
+    yield MigrationChange(
+        "removed", (KEY,), line, "hand the block over", f"{transition.to} rejects a config with it"
+    )
     for key, value in transition.handover.batch.items():
-        yield Change(
+        yield MigrationChange(
             "changed", (key,), None, f"write `{value}`", f"{transition.origin} derives it from the block"
         )
 
@@ -178,14 +194,14 @@ def _other_changes(transition: Transition, *, keep: bool) -> Iterator[Change]:
 # The migration of an embedded config, as one of its launch file.
 
 
-def in_launch_file(migration: Migration, place: Embedding) -> Migration:
+def map_migration_to_launch_file(migration: Migration, place: EmbeddedLocation) -> Migration:
     """Express the migration in the lines of the launch file."""
-    text = place.put_back(migration.text)
-    changes = tuple(replace(each, line=place.line(each.line)) for each in migration.changes)
-    decisions = tuple(replace(each, line=place.line(each.line)) for each in migration.decisions)
+    text = place.write_into_host(migration.text)
+    changes = tuple(replace(each, line=place.line_in_host(each.line)) for each in migration.changes)
+    decisions = tuple(replace(each, line=place.line_in_host(each.line)) for each in migration.decisions)
     if text is None and migration.stopped is None:
         migration = replace(
-            migration, stopped=Stop("the new config cannot be written back into the launch file")
+            migration, stopped=MigrationBlocker("the new config cannot be written back into the launch file")
         )
     if migration.stopped is not None:  # commands in the hints must name the launch file
         inner = re.compile(rf"'{re.escape(place.launch.name)}: [^']*'")
@@ -202,53 +218,55 @@ MAX_ERRORS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class MigrationBlocker:
     """The reason in one line, the decisions to make first, and hints."""
 
     reason: str
-    first: tuple[Decision, ...] = ()
+    first: tuple[MigrationDecision, ...] = ()
     hints: tuple[str, ...] = ()
 
 
-def why_not_migratable(transition: Transition) -> Stop | None:
+def why_not_migratable(transition: ReleaseTransition) -> MigrationBlocker | None:
     """Return why the file cannot be migrated: the old release does not accept it, so its meaning is unknown."""
-    report = transition.report(transition.document, transition.origin)
-    if problem := why_no_config(transition.document):
-        return Stop(f"it is a launch file: {problem}")
+    report = transition.report_in_release(transition.document, transition.origin)
+    if problem := why_host_has_no_config(transition.document):
+        return MigrationBlocker(f"it is a launch file: {problem}")
     config = report.children[0] if report.children else None
     if config is not None and not (config.document is not None and config.document.is_data):
-        return Stop(f"it is a launch file: migrate its config {config.name} instead")
+        return MigrationBlocker(f"it is a launch file: migrate its config {config.name} instead")
     if report.is_embedded and report.base_path:
-        return Stop(f"it is a launch file: migrate its `{dotted(report.base_path)}` as a file of its own")
+        return MigrationBlocker(
+            f"it is a launch file: migrate its `{dotted_path(report.base_path)}` as a file of its own"
+        )
     if report.is_embedded or config is not None:
-        return Stop(
+        return MigrationBlocker(
             "it is a launch file: its program builds the config from these keys, so change them there"
         )
     errors = [diagnostic for diagnostic in report if diagnostic.severity == "error"]
     if not errors:
         return None
-    return Stop(
-        f"{transition.origin} {_verb(errors)} the file as it is",
-        tuple(_error_decisions(transition.document, errors)),
-        tuple(_hints(transition, len(errors))),
+    return MigrationBlocker(
+        f"{transition.origin} {_accept_or_reject_verb(errors)} the file as it is",
+        tuple(_decisions_about_errors(transition.document, errors)),
+        tuple(_accepting_release_hints(transition, len(errors))),
     )
 
 
-def _verb(errors: Sequence[Diagnostic]) -> str:
+def _accept_or_reject_verb(errors: Sequence[Diagnostic]) -> str:
     is_rejected = any(diagnostic.effect is Effect.REJECTED for diagnostic in errors)
     return "rejects" if is_rejected else "crashes with"
 
 
-def remaining_errors(transition: Transition, document: Document) -> Stop | None:
+def remaining_errors(transition: ReleaseTransition, document: Document) -> MigrationBlocker | None:
     """Return the errors that the later release still has with the migrated text."""
-    report = transition.report(document, transition.to)
+    report = transition.report_in_release(document, transition.to)
     suppressed = [diagnostic for diagnostic in report.suppressed if diagnostic.effect is Effect.REJECTED]
     errors = [diagnostic for diagnostic in (*report, *suppressed) if diagnostic.severity == "error"]
     if not errors:
         return None
     first = list(
-        _error_decisions(
-            transition.document, [_located_in_file(transition, diagnostic) for diagnostic in errors]
+        _decisions_about_errors(
+            transition.document, [_map_to_original_file(transition, diagnostic) for diagnostic in errors]
         )
     )
     handover = transition.handover
@@ -257,45 +275,51 @@ def remaining_errors(transition: Transition, document: Document) -> Stop | None:
             each for each, diagnostic in zip(first, errors, strict=True) if diagnostic.code[:4] != "DSC2"
         ]
         if len(others) < len(first):
-            first = [_batch_decision(transition), *others]
-    return Stop(f"{transition.to} still {_verb(errors)} the migrated config", tuple(first), (_EDIT,))
+            first = [_decision_about_batch(transition), *others]
+    return MigrationBlocker(
+        f"{transition.to} still {_accept_or_reject_verb(errors)} the migrated config", tuple(first), (_EDIT,)
+    )
 
 
 _EDIT = "nothing is changed: make these decisions in the file, then migrate it again"
 
 
-def _located_in_file(transition: Transition, diagnostic: Diagnostic) -> Diagnostic:
+def _map_to_original_file(transition: ReleaseTransition, diagnostic: Diagnostic) -> Diagnostic:
     """Return the diagnostic with its location in the original file."""
-    from dsconfig.document.document import location_of
+    from dsconfig.document.document import location_of_path
 
-    return diagnostic._replace(location=location_of(transition.document, diagnostic.path))
+    return diagnostic._replace(location=location_of_path(transition.document, diagnostic.path))
 
 
-def _error_decisions(document: Document, errors: Sequence[Diagnostic]) -> Iterator[Decision]:
+def _decisions_about_errors(document: Document, errors: Sequence[Diagnostic]) -> Iterator[MigrationDecision]:
     for diagnostic in errors:
-        choices: tuple[Choice, ...] = ()
+        choices: tuple[DecisionChoice, ...] = ()
         operations = diagnostic.fix.operations if diagnostic.fix else ()
-        if any(not isinstance(each, Replace) and not document.has_path(each.path) for each in operations):
+        if any(not isinstance(each, ReplaceText) and not document.has_path(each.path) for each in operations):
             operations = ()
         if diagnostic.help or diagnostic.fix is not None:
             title = diagnostic.fix.title if diagnostic.fix else ""
-            choices = (Choice(diagnostic.help or title, "", operations),)
+            choices = (DecisionChoice(diagnostic.help or title, "", operations),)
         line = diagnostic.location.line if diagnostic.location and diagnostic.path else None
-        yield Decision("refused", diagnostic.path, line, f"{diagnostic.message} ({diagnostic.code})", choices)
+        yield MigrationDecision(
+            "refused", diagnostic.path, line, f"{diagnostic.message} ({diagnostic.code})", choices
+        )
 
 
-def _batch_decision(transition: Transition) -> Decision:
-    from dsconfig.fix.migration_decisions import line_of
+def _decision_about_batch(transition: ReleaseTransition) -> MigrationDecision:
+    from dsconfig.fix.migration_decisions import line_of_key
 
     choices = (
-        Choice("pass --world-size N", f"writes the batch that {transition.origin} uses on N ranks"),
-        Choice("pass --keep-elasticity", "keeps the block for `dsconfig elastic run`, which removes it"),
+        DecisionChoice("pass --world-size N", f"writes the batch that {transition.origin} uses on N ranks"),
+        DecisionChoice(
+            "pass --keep-elasticity", "keeps the block for `dsconfig elastic run`, which removes it"
+        ),
     )
     problem = "decides the batch by the number of ranks, which is unknown"
-    return Decision("batch", (KEY,), line_of(transition.document, (KEY,)), problem, choices)
+    return MigrationDecision("batch", (KEY,), line_of_key(transition.document, (KEY,)), problem, choices)
 
 
-def _hints(transition: Transition, number: int) -> Iterator[str]:
+def _accepting_release_hints(transition: ReleaseTransition, number: int) -> Iterator[str]:
     """Yield which releases accept the file, and whether its fixes help."""
     if number > MAX_ERRORS:
         return
@@ -316,7 +340,9 @@ def _hints(transition: Transition, number: int) -> Iterator[str]:
         yield f"{names} would accept it{hint}"
     for unsafe in (False, True):
         fixed = fix_document(
-            transition.document, lambda text: transition.report(text, transition.origin), unsafe=unsafe
+            transition.document,
+            lambda text: transition.report_in_release(text, transition.origin),
+            unsafe=unsafe,
         )
         if fixed.report.ok:
             options = f"--target {transition.origin}{' --unsafe-fixes' if unsafe else ''}"

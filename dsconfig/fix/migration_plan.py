@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from dsconfig.check.check import check_document
 from dsconfig.check.report import Report
-from dsconfig.core.diagnostic import Diagnostic, Effect, Fix, Operation, Remove, Set
-from dsconfig.core.releases import NUMBERS, Target
-from dsconfig.core.wording import quoted
+from dsconfig.core.diagnostic import Diagnostic, Effect, Fix, Operation, RemoveKey, SetValue
+from dsconfig.core.releases import NUMBERS, ReleaseTarget
+from dsconfig.core.wording import quote_value
 from dsconfig.document import Document
-from dsconfig.document.apply_operations import apply_operations, is_equal
+from dsconfig.document.apply_operations import apply_operations, are_equal_for_parsers
 from dsconfig.evaluation.coercion import CoercedValue
 from dsconfig.evaluation.rule_context import MISSING, Context, EvaluatedDocument
-from dsconfig.model.key_table import ROOT, section_keys
+from dsconfig.model.key_table import ROOT, keys_of_section_class
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject, KeyPath
@@ -27,7 +27,7 @@ REMOVED_KEY = "DSC104"
 
 
 @dataclass(slots=True)
-class Transition:
+class ReleaseTransition:
     """The migration of a config from the release that it was written for to a later one."""
 
     document: Document
@@ -35,40 +35,40 @@ class Transition:
     to: str
     world_size: int | None
     consumer: str
-    handover: Handover | None = None
-    meaning: Meaning = field(init=False)
+    handover: ElasticityHandover | None = None
+    meaning: ConfigMeaning = field(init=False)
     """The meaning of the file in the release that it was written for."""
     other_fixes: dict[tuple[str, KeyPath], Fix] = field(default_factory=dict)
     """Fixes that `check` offers for diagnostics that the migration handles differently."""
     reports: dict[tuple[str, str], Report] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.meaning = Meaning(self.context(self.document, self.origin))
+        self.meaning = ConfigMeaning(self.context_in_release(self.document, self.origin))
 
-    def report(self, document: Document, release: str) -> Report:
+    def report_in_release(self, document: Document, release: str) -> Report:
         """Check a text in a release; cached, as several parts of a migration need it."""
         key = (document.text, release)
         if key not in self.reports:
-            target = Target((release,), release, "argument")
+            target = ReleaseTarget((release,), release, "argument")
             report = check_document(document, target, world_size=self.world_size, consumer=self.consumer)
             self.reports[key] = report
         return self.reports[key]
 
-    def context(self, document: Document, release: str) -> Context:
+    def context_in_release(self, document: Document, release: str) -> Context:
         """Evaluate the keys of a document in a release."""
         return Context(EvaluatedDocument(document, self.consumer, self.world_size), NUMBERS[release])
 
-    def check(self, document: Document) -> Report:
+    def diagnostics_to_resolve(self, document: Document) -> Report:
         """Return the diagnostics that must be resolved, each with the migration's fix if there is one.
 
         A handed-over `elasticity` block is left out.
         """
         if self.handover is not None:
-            document = self.handover.without_block(document)
-        report = self.report(document, self.to)
+            document = self.handover.remove_block(document)
+        report = self.report_in_release(document, self.to)
         # An ignored error still makes the new release reject the config.
         suppressed = [diagnostic for diagnostic in report.suppressed if diagnostic.severity == "error"]
-        context = self.context(document, self.to)
+        context = self.context_in_release(document, self.to)
         dropped: set[KeyPath] = set()
         required = (
             self._required_change(diagnostic, context, dropped)
@@ -81,19 +81,23 @@ class Transition:
     ) -> Diagnostic | None:
         """Return the diagnostic with its fix; None if the file can stay as it is."""
         if diagnostic.severity == "error":
-            return diagnostic._replace(fix=self._fix_for(diagnostic, context, dropped))
+            return diagnostic._replace(fix=self._fix_for_diagnostic(diagnostic, context, dropped))
         if diagnostic.code == REMOVED_KEY and diagnostic.fix is not None:
-            is_read = self.meaning.ignored_parent(diagnostic.path) is None
-            return diagnostic if is_read and not only_removes(diagnostic) else None
+            is_read = self.meaning.outermost_ignored_key(diagnostic.path) is None
+            return diagnostic if is_read and not fix_only_removes(diagnostic) else None
         if diagnostic.effect is Effect.ALTERED and diagnostic.path in self.meaning.converted:
             converted = context.cached(converted_values).get(diagnostic.path)
-            if not is_equal(converted, self.meaning.converted[diagnostic.path]):
-                return diagnostic._replace(fix=self.meaning.fix(diagnostic, context.data, dropped))
+            if not are_equal_for_parsers(converted, self.meaning.converted[diagnostic.path]):
+                return diagnostic._replace(
+                    fix=self.meaning.fix_preserving_meaning(diagnostic, context.data, dropped)
+                )
         return None
 
-    def _fix_for(self, diagnostic: Diagnostic, context: Context, dropped: set[KeyPath]) -> Fix | None:
+    def _fix_for_diagnostic(
+        self, diagnostic: Diagnostic, context: Context, dropped: set[KeyPath]
+    ) -> Fix | None:
         """Return a fix that keeps the meaning, else one that removes a key without a place in the release."""
-        preserving = self.meaning.fix(diagnostic, context.data, dropped)
+        preserving = self.meaning.fix_preserving_meaning(diagnostic, context.data, dropped)
         if preserving is not None:
             if diagnostic.fix is not None:
                 self.other_fixes[diagnostic.code, diagnostic.path] = diagnostic.fix
@@ -101,13 +105,15 @@ class Transition:
         if diagnostic.fix is not None and (diagnostic.fix.safe or diagnostic.code == REMOVED_KEY):
             return diagnostic.fix
         if diagnostic.code == REMOVED_KEY:
-            return Fix(f"remove `{diagnostic.path[-1]}`", (Remove(diagnostic.path),))
+            return Fix(f"remove `{diagnostic.path[-1]}`", (RemoveKey(diagnostic.path),))
         return None
 
 
-def only_removes(diagnostic: Diagnostic) -> bool:
+def fix_only_removes(diagnostic: Diagnostic) -> bool:
     """Whether the diagnostic's fix only removes something."""
-    return diagnostic.fix is not None and all(isinstance(step, Remove) for step in diagnostic.fix.operations)
+    return diagnostic.fix is not None and all(
+        isinstance(step, RemoveKey) for step in diagnostic.fix.operations
+    )
 
 
 # Changes that a migration makes, and decisions that it leaves to the user.
@@ -119,7 +125,7 @@ MATTERS: tuple[Matter, ...] = ("refused", "batch", "lost", "other value", "new e
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class MigrationChange:
     """One change: where (in the original lines), what and why."""
 
     kind: Kind
@@ -130,7 +136,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class DecisionChoice:
     """One possible decision and its consequence. Without operations there is nothing to edit."""
 
     what: str
@@ -139,7 +145,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class MigrationDecision:
     """A decision that only the user can make.
 
     The line is that of the new text; that of the original file if the key was removed, or nothing was
@@ -150,7 +156,7 @@ class Decision:
     path: KeyPath
     line: int | None
     why: str
-    choices: tuple[Choice, ...]
+    choices: tuple[DecisionChoice, ...]
     is_removed: bool = False
     """Whether the key exists only in the original file."""
 
@@ -163,7 +169,7 @@ class Decision:
 # The meaning of a config in the release that it was written for, which every change must preserve.
 
 
-class Meaning:
+class ConfigMeaning:
     """The effective values of a config in one release."""
 
     def __init__(self, context: Context) -> None:
@@ -172,45 +178,49 @@ class Meaning:
         self.converted = converted_values(context)
         self.ignored_keys = {event.path for event in context.walk.unknown if event.section.unknown != "kept"}
 
-    def fix(self, diagnostic: Diagnostic, data: JsonObject, dropped: set[KeyPath]) -> Fix | None:
+    def fix_preserving_meaning(
+        self, diagnostic: Diagnostic, data: JsonObject, dropped: set[KeyPath]
+    ) -> Fix | None:
         """Write the value that the old release used, or drop a key that it ignored.
 
         `data` is the current config, `dropped` the keys already dropped from it for other diagnostics.
         """
         for path in (diagnostic.path, *(each.path for each in diagnostic.related)):
-            if (unread := self.ignored_parent(path)) is None or unread in dropped:
+            if (unread := self.outermost_ignored_key(path)) is None or unread in dropped:
                 continue
-            if self._untouched(unread, data):
+            if self._is_untouched(unread, data):
                 dropped.add(unread)
-                return Fix(f"remove `{unread[-1]}`, which {self.release} does not read", (Remove(unread),))
+                return Fix(f"remove `{unread[-1]}`, which {self.release} does not read", (RemoveKey(unread),))
         for length in range(len(diagnostic.path), 0, -1):
             path = diagnostic.path[:length]
-            if path in self.converted and self._untouched(path, data):
+            if path in self.converted and self._is_untouched(path, data):
                 value = self.converted[path]
-                return Fix(f"write {quoted(value)}, as {self.release} reads it", (Set(path, value),))
+                return Fix(
+                    f"write {quote_value(value)}, as {self.release} reads it", (SetValue(path, value),)
+                )
         return None
 
-    def ignored_parent(self, path: KeyPath) -> KeyPath | None:
+    def outermost_ignored_key(self, path: KeyPath) -> KeyPath | None:
         """Return the outermost key of the path that the release ignores; None if it reads the whole path."""
         prefixes = (path[:length] for length in range(1, len(path) + 1))
         return next((prefix for prefix in prefixes if prefix in self.ignored_keys), None)
 
     def is_effective(self, path: KeyPath) -> bool:
         """Whether the release reads the key, and its value switches something on."""
-        if self.ignored_parent(path) is not None:
+        if self.outermost_ignored_key(path) is not None:
             return False
-        value = at(self.context.data, path)
+        value = value_or_missing(self.context.data, path)
         is_disabled = isinstance(value, dict) and value.get("enabled") is False
         return not (value in (MISSING, None, False) or value in ({}, []) or is_disabled)
 
-    def _untouched(self, path: KeyPath, data: JsonObject) -> bool:
-        original = at(self.context.data, path)
-        return original is not MISSING and is_equal(at(data, path), original)
+    def _is_untouched(self, path: KeyPath, data: JsonObject) -> bool:
+        original = value_or_missing(self.context.data, path)
+        return original is not MISSING and are_equal_for_parsers(value_or_missing(data, path), original)
 
     @cached_property
-    def values(self) -> dict[KeyPath, tuple[KeyPath, Json]]:
+    def effective_values(self) -> dict[KeyPath, tuple[KeyPath, Json]]:
         """Effective values and the paths where they are written, by canonical paths of the leaves."""
-        return {path: (written, value) for path, written, value in _leaves(self.context, self.converted)}
+        return {path: (written, value) for path, written, value in _leaf_values(self.context, self.converted)}
 
 
 def converted_values(context: Context) -> dict[KeyPath, Json]:
@@ -222,7 +232,7 @@ def converted_values(context: Context) -> dict[KeyPath, Json]:
     }
 
 
-def at(data: Json, path: KeyPath) -> Json:
+def value_or_missing(data: Json, path: KeyPath) -> Json:
     """Return the value at a path; MISSING if absent."""
     for part in path:
         if isinstance(data, dict):
@@ -234,7 +244,7 @@ def at(data: Json, path: KeyPath) -> Json:
     return data
 
 
-def _leaves(context: Context, read: dict[KeyPath, Json]) -> Iterator[tuple[KeyPath, KeyPath, Json]]:
+def _leaf_values(context: Context, read: dict[KeyPath, Json]) -> Iterator[tuple[KeyPath, KeyPath, Json]]:
     aliases = context.walk.aliases
     todo: list[tuple[KeyPath, KeyPath, Json]] = [((), (), context.walk.values)]
     while todo:
@@ -258,66 +268,78 @@ Solve: TypeAlias = Callable[["JsonObject"], Mapping[str, int]]
 """Returns the batch keys that a release derives from a config with a block; raises ValueError without a solution."""
 
 
-class Handover(NamedTuple):
+class ElasticityHandover(NamedTuple):
     """A block that the later release rejects, and its batch; empty if unknown."""
 
     block: JsonObject
     is_enabled: bool
     batch: Mapping[str, int]
 
-    def replaced_by_batch(self, document: Document, batch: Mapping[str, int] | None = None) -> Document:
+    def replace_block_by_batch(self, document: Document, batch: Mapping[str, int] | None = None) -> Document:
         """Return the document without the block, with its batch keys.
 
         Raises:
             EditError: the text has no place for them.
         """
         values = self.batch if batch is None else batch
-        operations: list[Operation] = [Set((key,), value) for key, value in values.items()]
-        return apply_operations(document, (*operations, Remove((KEY,))))
+        operations: list[Operation] = [SetValue((key,), value) for key, value in values.items()]
+        return apply_operations(document, (*operations, RemoveKey((KEY,))))
 
-    def without_block(self, document: Document) -> Document:
+    def remove_block(self, document: Document) -> Document:
         """Return the document without the block, so that a release can check the rest."""
         data = document.value()
         needs_batch = (
             self.is_enabled and isinstance(data, dict) and not any(key in data for key in BATCH_KEYS)
         )
-        return self.replaced_by_batch(
+        return self.replace_block_by_batch(
             document, {BATCH_KEYS[1]: 1} if needs_batch and not self.batch else None
         )
 
 
-def handover(data: JsonObject, origin: str, to: str, solve: Solve | None) -> Handover | None:
+def plan_elasticity_handover(
+    data: JsonObject, origin: str, to: str, solve: Solve | None
+) -> ElasticityHandover | None:
     """Return how the config's block is handed over; None without an effective block, or if it may stay.
 
     Raises:
         ValueError: `solve` finds no batch for the block.
     """
     block: Json = data.get(KEY)
-    info = section_keys(ROOT)[KEY]
+    info = keys_of_section_class(ROOT)[KEY]
     if NUMBERS[to] < info.refused_from or not isinstance(block, dict) or not block.keys() - {"enabled"}:
         return None
-    is_enabled = bool(block.get("enabled")) and info.read_in(NUMBERS[origin])
-    return Handover(block, is_enabled, solve(data) if is_enabled and solve is not None else {})
+    is_enabled = bool(block.get("enabled")) and info.is_read_in(NUMBERS[origin])
+    return ElasticityHandover(block, is_enabled, solve(data) if is_enabled and solve is not None else {})
 
 
-def block_decisions(handed_over: Handover | None, origin: str, to: str, *, keep: bool) -> Iterator[Decision]:
+def decisions_about_elasticity(
+    handed_over: ElasticityHandover | None, origin: str, to: str, *, keep: bool
+) -> Iterator[MigrationDecision]:
     """Yield the decision about a block and its batch."""
     if handed_over is None or not handed_over.is_enabled:
         return
     if keep:
-        run = Choice("start it with `dsconfig elastic run`", "which removes the block and writes the batch")
+        run = DecisionChoice(
+            "start it with `dsconfig elastic run`", "which removes the block and writes the batch"
+        )
         problem = f"stays, although {to} itself rejects a config with it"
-        yield Decision("batch", (KEY,), None, problem, (run,))
+        yield MigrationDecision("batch", (KEY,), None, problem, (run,))
         return
     problem = f"is handed over because {to} rejects it: the job is no longer elastic"
-    stay = Choice("start the handed-over config with `dsconfig elastic run`", "the job stays elastic")
+    stay = DecisionChoice("start the handed-over config with `dsconfig elastic run`", "the job stays elastic")
     batch_keys = [f"`{key}` {value}" for key, value in handed_over.batch.items()]
     if batch_keys:
         consequence = f"{', '.join(batch_keys)}, as {origin} uses on these ranks"
-        yield Decision(
-            "batch", (KEY,), None, problem, (Choice("train with the batch as written", consequence), stay)
+        yield MigrationDecision(
+            "batch",
+            (KEY,),
+            None,
+            problem,
+            (DecisionChoice("train with the batch as written", consequence), stay),
         )
         return
-    pass_world_size = Choice("pass --world-size N", f"writes the batch that {origin} uses on N ranks")
-    keep_keys = Choice("leave the batch keys as they are", f"{origin} ignored them, and they take effect now")
-    yield Decision("batch", (KEY,), None, problem, (pass_world_size, stay, keep_keys))
+    pass_world_size = DecisionChoice("pass --world-size N", f"writes the batch that {origin} uses on N ranks")
+    keep_keys = DecisionChoice(
+        "leave the batch keys as they are", f"{origin} ignored them, and they take effect now"
+    )
+    yield MigrationDecision("batch", (KEY,), None, problem, (pass_world_size, stay, keep_keys))

@@ -7,23 +7,28 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, partial
 
-from dsconfig.check.check import recheck
+from dsconfig.check.check import recheck_text
 from dsconfig.check.report import Report
 from dsconfig.core.diagnostic import (
     SEVERITIES,
     Diagnostic,
     Effect,
     Fix,
-    Move,
+    MoveKey,
     Operation,
-    Remove,
-    Rename,
-    Replace,
+    RemoveKey,
+    RenameKey,
+    ReplaceText,
 )
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.document import Document, read_dict
-from dsconfig.document.apply_operations import apply_to_value, edits, is_equal, reparse
-from dsconfig.document.text_edit import Edit, EditError, apply
+from dsconfig.document.apply_operations import (
+    apply_operations_to_value,
+    are_equal_for_parsers,
+    edits_for_fix,
+    reparse_document,
+)
+from dsconfig.document.text_edit import EditError, TextEdit, apply_edits
 from dsconfig.document.tree import MAX_PROBLEMS
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
@@ -32,7 +37,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from dsconfig.core.json_types import Json, KeyPath
-    from dsconfig.document.tree import Node
+    from dsconfig.document.tree import TreeNode
 
 
 # Nothing else tries fixes. Editors and bots apply fixes unasked, so a fix that introduces a diagnostic,
@@ -42,15 +47,17 @@ if TYPE_CHECKING:
     Checker = Callable[[Document], Report]
 
 
-def with_verified_fixes(report: Report) -> Report:
+def verify_fixes_of_reports(report: Report) -> Report:
     """Return the report and its children with the fixes that were tried and are harmless."""
-    children = tuple(map(with_verified_fixes, report.children))
+    children = tuple(map(verify_fixes_of_reports, report.children))
     if not any(map(_is_fixable, report)):
         return report.copy_with(children=children)
-    return verified(report, partial(recheck, report, is_located=False)).copy_with(children=children)
+    return verify_fixes_of_report(report, partial(recheck_text, report, is_located=False)).copy_with(
+        children=children
+    )
 
 
-def verified(report: Report, checker: Checker) -> Report:
+def verify_fixes_of_report(report: Report, checker: Checker) -> Report:
     """Return the report with the fixes that hold, marked safe if certain; `checker` made the report."""
     return report.copy_with(diagnostics=tuple(verify_fixes(report, checker, report.diagnostics)))
 
@@ -61,11 +68,11 @@ def verify_fixes(report: Report, checker: Checker, diagnostics: Sequence[Diagnos
     fixable = [each for each in diagnostics if _is_fixable(each)]
     if document is None or not fixable:
         return list(diagnostics)
-    verified = set(map(id, _Verifier(report, document, checker).verify(fixable)))
-    return [_with_verdict(each, report, is_verified=id(each) in verified) for each in diagnostics]
+    verified = set(map(id, _FixVerifier(report, document, checker).verify_candidates(fixable)))
+    return [_apply_verdict(each, report, is_verified=id(each) in verified) for each in diagnostics]
 
 
-def trial(
+def try_fixes(
     report: Report, document: Document, checker: Checker, fixes: Sequence[PlacedFix]
 ) -> tuple[Document, Callable[[], Report]] | None:
     """Apply fixes together; return the new document and a function that checks it, or None if they are harmful.
@@ -78,46 +85,46 @@ def trial(
     if new is None:
         return None
     new_report = cache(lambda: checker(new))
-    if is_textual(fixes[0].diagnostic) and any(problem.rejected_by for problem in document.problems):
+    if fixes_text_itself(fixes[0].diagnostic) and any(problem.rejected_by for problem in document.problems):
         return new, new_report
     steps = [step for each in fixes for step in each.fix.operations]
-    return None if does_harm(report, new_report(), steps) else (new, new_report)
+    return None if do_operations_harm(report, new_report(), steps) else (new, new_report)
 
 
 def _is_fixable(diagnostic: Diagnostic) -> bool:
     return diagnostic.fix is not None and bool(diagnostic.fix.operations)
 
 
-def _with_verdict(diagnostic: Diagnostic, report: Report, *, is_verified: bool) -> Diagnostic:
+def _apply_verdict(diagnostic: Diagnostic, report: Report, *, is_verified: bool) -> Diagnostic:
     fix = diagnostic.fix
-    if fix is None or (is_verified and (not fix.safe or is_safe(diagnostic, report))):
+    if fix is None or (is_verified and (not fix.safe or is_fix_safe(diagnostic, report))):
         return diagnostic
     if is_verified:
         return diagnostic._replace(fix=fix._replace(safe=False))
     return diagnostic._replace(fix=None, help=diagnostic.help or fix.title)
 
 
-class _Verifier:
+class _FixVerifier:
     """Tries fixes within a budget: one by one, or many at once if there are many."""
 
     def __init__(self, report: Report, document: Document, checker: Checker) -> None:
         self.report, self.document, self.checker = report, document, checker
         self.remaining = trial_budget(document, len(report.target.releases))
 
-    def verify(self, candidates: Sequence[Diagnostic]) -> list[Diagnostic]:
+    def verify_candidates(self, candidates: Sequence[Diagnostic]) -> list[Diagnostic]:
         """Return the diagnostics whose fixes hold."""
         if len(candidates) <= self.remaining:
             placed = combine_fixes(self.document, candidates)
             if len(placed) == len(candidates) and self._are_independent(placed):
                 return list(candidates)
             single = {id(each.diagnostic): [each] for each in placed}
-            return [each for each in candidates if self._holds([each], single.get(id(each)))]
+            return [each for each in candidates if self._do_fixes_hold([each], single.get(id(each)))]
         verified: list[Diagnostic] = []
         while candidates and self.remaining > 0:
             batch = [each.diagnostic for each in combine_fixes(self.document, candidates)]
             if not batch:
                 break
-            verified += self._by_halves(batch)
+            verified += self._verify_by_halves(batch)
             tried = set(map(id, batch))
             candidates = [diagnostic for diagnostic in candidates if id(diagnostic) not in tried]
         return verified
@@ -128,9 +135,9 @@ class _Verifier:
         A fix that changes more may be harmless only because of another one, and is tried alone.
         """
         diagnostics = [each.diagnostic for each in fixes]
-        if len(fixes) < 2 or self.report.is_truncated or any(map(is_textual, diagnostics)):
+        if len(fixes) < 2 or self.report.is_truncated or any(map(fixes_text_itself, diagnostics)):
             return False
-        outcome = trial(self.report, self.document, self.checker, fixes)
+        outcome = try_fixes(self.report, self.document, self.checker, fixes)
         if outcome is None:
             return False
         after = _all_diagnostics(outcome[1]())
@@ -140,21 +147,23 @@ class _Verifier:
             resolved
         )
 
-    def _by_halves(self, diagnostics: list[Diagnostic]) -> list[Diagnostic]:
+    def _verify_by_halves(self, diagnostics: list[Diagnostic]) -> list[Diagnostic]:
         if self.remaining <= 0 or not diagnostics:
             return []
-        if self._holds(diagnostics):
+        if self._do_fixes_hold(diagnostics):
             return diagnostics
         middle = len(diagnostics) // 2
         return (
-            [*self._by_halves(diagnostics[:middle]), *self._by_halves(diagnostics[middle:])] if middle else []
+            [*self._verify_by_halves(diagnostics[:middle]), *self._verify_by_halves(diagnostics[middle:])]
+            if middle
+            else []
         )
 
-    def _holds(self, diagnostics: list[Diagnostic], placed: list[PlacedFix] | None = None) -> bool:
+    def _do_fixes_hold(self, diagnostics: list[Diagnostic], placed: list[PlacedFix] | None = None) -> bool:
         """Whether the fixes hold together; `placed`: the same fixes, if they were combined before."""
         self.remaining -= 1
         placed = combine_fixes(self.document, diagnostics) if placed is None else placed
-        return bool(placed) and trial(self.report, self.document, self.checker, placed) is not None
+        return bool(placed) and try_fixes(self.report, self.document, self.checker, placed) is not None
 
 
 # Combined fixes: those at different paths of the config.
@@ -173,20 +182,20 @@ class PlacedFix(NamedTuple):
 
     diagnostic: Diagnostic
     fix: Fix
-    edits: list[Edit]
+    edits: list[TextEdit]
     """Its edits of the text; none for a dict."""
 
 
-def is_textual(diagnostic: Diagnostic) -> bool:
+def fixes_text_itself(diagnostic: Diagnostic) -> bool:
     """Whether the diagnostic's fix changes the text itself, rather than the value at a path."""
-    return diagnostic.fix is not None and isinstance(diagnostic.fix.operations[0], Replace)
+    return diagnostic.fix is not None and isinstance(diagnostic.fix.operations[0], ReplaceText)
 
 
 def apply_fixes(document: Document, fixes: list[PlacedFix]) -> Document | None:
     """Return the document with the fixes, if its new value is the one that they intend."""
     try:
         steps = [step for each in fixes for step in each.fix.operations]
-        value: Json = apply_to_value(document.value(), steps)
+        value: Json = apply_operations_to_value(document.value(), steps)
         if document.is_data:
             return read_dict(value, document.name)
         new = _write_fixes(document, fixes)
@@ -199,30 +208,30 @@ def apply_fixes(document: Document, fixes: list[PlacedFix]) -> Document | None:
     all_problems_listed = len(document.problems) < MAX_PROBLEMS or not document.is_readable()
     if (
         all_problems_listed
-        and is_textual(fixes[0].diagnostic)
+        and fixes_text_itself(fixes[0].diagnostic)
         and len(new.problems) >= len(document.problems)
     ):
         return None
-    return new if is_equal(new.value(), value) else None
+    return new if are_equal_for_parsers(new.value(), value) else None
 
 
 def _write_fixes(document: Document, fixes: list[PlacedFix]) -> Document | None:
     """Return the document with the fixes in its text; None if too many of them touch."""
-    for number in range(_rounds(document)):
+    for number in range(_max_rounds(document)):
         if not fixes:
             return document
-        ranges, now, later = _ClaimedRanges(), list[Edit](), list[PlacedFix]()
+        ranges, now, later = _ClaimedRanges(), list[TextEdit](), list[PlacedFix]()
         for each in fixes:
-            fix_edits = edits(document, each.fix) if number else each.edits
-            if ranges.claim(fix_edits):
+            fix_edits = edits_for_fix(document, each.fix) if number else each.edits
+            if ranges.claim_ranges(fix_edits):
                 now += fix_edits
             else:
                 later.append(each)
-        document, fixes = reparse(document, apply(document.text, now)), later
+        document, fixes = reparse_document(document, apply_edits(document.text, now)), later
     return None if fixes else document
 
 
-def _rounds(document: Document) -> int:
+def _max_rounds(document: Document) -> int:
     return _ROUNDS if len(document.text) < LONG_TEXT else 1
 
 
@@ -230,20 +239,20 @@ def combine_fixes(document: Document, diagnostics: Iterable[Diagnostic]) -> list
     """Return the fixes that the text has a place for, without those that overlap an earlier one."""
     accepted: list[PlacedFix] = []
     paths_taken = _ClaimedPaths()
-    rounds = [_ClaimedRanges() for _ in range(_rounds(document))]
+    rounds = [_ClaimedRanges() for _ in range(_max_rounds(document))]
     for diagnostic in diagnostics:
         assert diagnostic.fix is not None
         try:
-            fix_edits = [] if document.is_data else edits(document, diagnostic.fix)
+            fix_edits = [] if document.is_data else edits_for_fix(document, diagnostic.fix)
         except EditError:
             continue
-        paths = _paths(diagnostic.fix)
+        paths = _paths_changed_by_fix(diagnostic.fix)
         # Offsets of a fix of the text are valid in the original text only, so it must go into the first
         # round.
         round_limit = None if paths else 1
-        claim = partial(_ClaimedRanges.claim, edits=fix_edits)
-        if paths_taken.are_free(paths) and any(map(claim, rounds[:round_limit])):
-            paths_taken.claim(paths)
+        claim = partial(_ClaimedRanges.claim_ranges, edits=fix_edits)
+        if paths_taken.are_paths_free(paths) and any(map(claim, rounds[:round_limit])):
+            paths_taken.claim_paths(paths)
             accepted.append(PlacedFix(diagnostic, diagnostic.fix, fix_edits))
     return accepted
 
@@ -256,14 +265,14 @@ class _ClaimedPaths:
         self.ancestors: set[KeyPath] = set()
         """The changed paths and all their parents."""
 
-    def are_free(self, paths: Iterable[KeyPath]) -> bool:
+    def are_paths_free(self, paths: Iterable[KeyPath]) -> bool:
         """Whether no changed path equals, contains or lies below one of these."""
         for path in paths:
             if path in self.ancestors or not self.paths.isdisjoint([path[:end] for end in range(len(path))]):
                 return False
         return True
 
-    def claim(self, paths: Iterable[KeyPath]) -> None:
+    def claim_paths(self, paths: Iterable[KeyPath]) -> None:
         """Mark these paths as changed."""
         for path in paths:
             self.paths.add(path)
@@ -276,47 +285,47 @@ class _ClaimedRanges:
     def __init__(self) -> None:
         self.ranges: list[tuple[int, int]] = []
 
-    def claim(self, edits: Iterable[Edit]) -> bool:
+    def claim_ranges(self, edits: Iterable[TextEdit]) -> bool:
         """Claim the ranges of these edits; claim none if any of them overlaps."""
         edits = list(edits)
-        if any(map(self._touches, edits)):
+        if any(map(self._overlaps_claimed_range, edits)):
             return False
         for edit in edits:
             insort(self.ranges, (edit.start, edit.end))
         return True
 
-    def _touches(self, edit: Edit) -> bool:
+    def _overlaps_claimed_range(self, edit: TextEdit) -> bool:
         """Whether a claimed range overlaps the edit; an insertion also conflicts where it touches."""
         at = bisect_left(self.ranges, (edit.start, edit.end))
         # Claimed ranges do not overlap, so only neighbors can conflict.
         neighbors = self.ranges[max(0, at - 2) : at + 2]
-        return any(map(partial(_conflict, (edit.start, edit.end)), neighbors))
+        return any(map(partial(_do_edits_conflict, (edit.start, edit.end)), neighbors))
 
 
-def _conflict(first: tuple[int, int], second: tuple[int, int]) -> bool:
+def _do_edits_conflict(first: tuple[int, int], second: tuple[int, int]) -> bool:
     if first[0] == first[1] or second[0] == second[1]:
         return first[0] <= second[1] and second[0] <= first[1]
     return first[0] < second[1] and second[0] < first[1]
 
 
-def _paths(fix: Fix) -> list[KeyPath]:
+def _paths_changed_by_fix(fix: Fix) -> list[KeyPath]:
     """Return the paths that the fix changes; removing a list item moves the others, so the list itself counts."""
-    return [path for operation in fix.operations for path in _touched(operation)]
+    return [path for operation in fix.operations for path in _paths_changed_by_operation(operation)]
 
 
-def _touched(operation: Operation) -> list[KeyPath]:
-    if isinstance(operation, Replace):
+def _paths_changed_by_operation(operation: Operation) -> list[KeyPath]:
+    if isinstance(operation, ReplaceText):
         return []
     path = operation.path
-    if isinstance(operation, Remove | Move) and path and isinstance(path[-1], int):
+    if isinstance(operation, RemoveKey | MoveKey) and path and isinstance(path[-1], int):
         path = path[:-1]
-    return [path, operation.to] if isinstance(operation, Move) else [path]
+    return [path, operation.to] if isinstance(operation, MoveKey) else [path]
 
 
 # Safe fixes are applied by default, the others with `--unsafe-fixes`.
 
 
-def is_safe(diagnostic: Diagnostic, report: Report) -> bool:
+def is_fix_safe(diagnostic: Diagnostic, report: Report) -> bool:
     """Whether the fix is safe in every checked release, and removes no comment."""
     if (
         diagnostic.fix is None
@@ -327,20 +336,20 @@ def is_safe(diagnostic: Diagnostic, report: Report) -> bool:
     if report.document is None or not report.document.comments:
         return True
     try:
-        return not _loses_comment(report.document, edits(report.document, diagnostic.fix))
+        return not _removes_comment(report.document, edits_for_fix(report.document, diagnostic.fix))
     except EditError:
         return True
 
 
-def _loses_comment(document: Document, changes: Iterable[Edit]) -> bool:
+def _removes_comment(document: Document, changes: Iterable[TextEdit]) -> bool:
     return any(
         text.strip() not in edit.text
         for edit in changes
-        for text in _comments_in(document, edit.start, edit.end)
+        for text in _comments_in_range(document, edit.start, edit.end)
     )
 
 
-def _comments_in(document: Document, start: int, end: int) -> Iterator[str]:
+def _comments_in_range(document: Document, start: int, end: int) -> Iterator[str]:
     """Yield the comments that overlap the range."""
     comments = document.comments
     for at in range(bisect_right(comments, start, key=lambda comment: comment[0].end), len(comments)):
@@ -355,38 +364,40 @@ def _comments_in(document: Document, start: int, end: int) -> Iterator[str]:
 _Key: TypeAlias = "tuple[str, KeyPath, int]"
 
 
-def does_harm(old: Report, new: Report, steps: Iterable[Operation]) -> bool:
+def do_operations_harm(old: Report, new: Report, steps: Iterable[Operation]) -> bool:
     """Whether the operations add, spread or worsen a diagnostic, or reduce the working world sizes."""
     # A text that is no longer a config has no diagnostics, and is of no use.
     if new.why_not_config and not old.why_not_config:
         return True
     before, after, steps = _all_diagnostics(old), _all_diagnostics(new), list(steps)
     if old.is_truncated:  # other diagnostics move up in the truncated list
-        return _errors(after) > _errors(before)
-    if _text_counts(after) - _text_counts(before):
+        return _count_errors(after) > _count_errors(before)
+    if _count_text_diagnostics(after) - _count_text_diagnostics(before):
         return True
     if (
-        _is_accepted(before)
+        _accepts_config(before)
         and new.sizes is not None
         and not set(new.sizes).issuperset(old.sizes or _ANY_SIZE)
     ):
         return True
     before_by_place: dict[_Key, set[str]] = {}
-    moves = _moves_by_path(steps)
+    moves = _moves_of_operations(steps)
     for diagnostic in before:
-        path = _moved_path(diagnostic.path, moves)
+        path = _path_after_moves(diagnostic.path, moves)
         for rank in range(SEVERITIES.index(diagnostic.severity), len(SEVERITIES)):
-            before_by_place.setdefault((diagnostic.code, path, rank), set()).update(_releases(diagnostic))
+            before_by_place.setdefault((diagnostic.code, path, rank), set()).update(
+                _releases_of_diagnostic(diagnostic)
+            )
     for diagnostic in after:
         if diagnostic.code.startswith(_TEXT_RULES):
             continue
         key = diagnostic.code, diagnostic.path, SEVERITIES.index(diagnostic.severity)
-        if not _releases(diagnostic) <= before_by_place.get(key, set()):
+        if not _releases_of_diagnostic(diagnostic) <= before_by_place.get(key, set()):
             return True
     return False
 
 
-def _releases(diagnostic: Diagnostic) -> set[str]:
+def _releases_of_diagnostic(diagnostic: Diagnostic) -> set[str]:
     """Return the releases of a diagnostic; without releases it applies to all of them."""
     return set(diagnostic.releases or ("",))
 
@@ -395,11 +406,11 @@ _ANY_SIZE = (0,)
 """Stands for an unlimited set of world sizes."""
 
 
-def _is_accepted(diagnostics: Iterable[Diagnostic]) -> bool:
+def _accepts_config(diagnostics: Iterable[Diagnostic]) -> bool:
     return Effect.REJECTED not in {each.effect for each in diagnostics}
 
 
-def _errors(diagnostics: Iterable[Diagnostic]) -> int:
+def _count_errors(diagnostics: Iterable[Diagnostic]) -> int:
     return sum(each.severity == "error" for each in diagnostics)
 
 
@@ -407,7 +418,7 @@ def _all_diagnostics(report: Report) -> list[Diagnostic]:
     return [*report.diagnostics, *report.suppressed]
 
 
-def _text_counts(diagnostics: Iterable[Diagnostic]) -> Counter[str]:
+def _count_text_diagnostics(diagnostics: Iterable[Diagnostic]) -> Counter[str]:
     """Count the diagnostics of text rules: each stands for all places, wherever the first is."""
     return Counter([each.code for each in diagnostics if each.code.startswith(_TEXT_RULES)])
 
@@ -420,17 +431,17 @@ _Moves: TypeAlias = "dict[KeyPath, list[tuple[int, Operation]]]"
 """The operations that move keys, with their numbers, by the path whose contents they move."""
 
 
-def _moves_by_path(steps: Iterable[Operation]) -> _Moves:
+def _moves_of_operations(steps: Iterable[Operation]) -> _Moves:
     moves: _Moves = {}
     for number, step in enumerate(steps):
-        if isinstance(step, Rename | Move):
+        if isinstance(step, RenameKey | MoveKey):
             moves.setdefault(step.path, []).append((number, step))
-        elif isinstance(step, Remove) and step.path and isinstance(step.path[-1], int):
+        elif isinstance(step, RemoveKey) and step.path and isinstance(step.path[-1], int):
             moves.setdefault(step.path[:-1], []).append((number, step))
     return moves
 
 
-def _moved_path(path: KeyPath, moves: _Moves) -> KeyPath:
+def _path_after_moves(path: KeyPath, moves: _Moves) -> KeyPath:
     """Return where the key at a path is after the operations."""
     last_number = -1
     while moves:
@@ -444,16 +455,16 @@ def _moved_path(path: KeyPath, moves: _Moves) -> KeyPath:
             break
         last_number, step = min(pending, key=lambda move: move[0])
         match step:
-            case Rename(moved, name):
+            case RenameKey(moved, name):
                 path = (*moved[:-1], name, *path[len(moved) :])
-            case Move(moved, to):
+            case MoveKey(moved, to):
                 path = (*to, *path[len(moved) :])
-            case Remove(removed):
-                path = _shifted_path(path, removed)
+            case RemoveKey(removed):
+                path = _path_after_removal(path, removed)
     return path
 
 
-def _shifted_path(path: KeyPath, removed: KeyPath) -> KeyPath:
+def _path_after_removal(path: KeyPath, removed: KeyPath) -> KeyPath:
     """Return the path after another element of its list was removed."""
     at = len(removed) - 1
     if at < 0 or len(path) <= at or path[:at] != removed[:at]:
@@ -483,11 +494,11 @@ def trial_budget(document: Document, releases: int = 1) -> int:
 
     It depends on the size of the data, so that the format of the text makes no difference.
     """
-    size = max(64 + _size(document.root), len(document.text) // _LOOSEST)
+    size = max(64 + _count_values(document.root), len(document.text) // _LOOSEST)
     return max(_DATA // (size * min(releases, _CLASSES)), _AS_WRITTEN if size < _SMALL else 0)
 
 
-def _size(root: Node | None) -> int:
+def _count_values(root: TreeNode | None) -> int:
     todo, size = [root] if root else [], 0
     while todo:
         node = todo.pop()

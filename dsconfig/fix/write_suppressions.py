@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.check.suppressions import apply
-from dsconfig.core.diagnostic import Diagnostic, Set
-from dsconfig.document.apply_operations import apply_operations, is_equal, reparse
+from dsconfig.check.suppressions import apply_suppressions
+from dsconfig.core.diagnostic import Diagnostic, SetValue
+from dsconfig.document.apply_operations import apply_operations, are_equal_for_parsers, reparse_document
 from dsconfig.document.document import LINE_END, line_starts
 
 if TYPE_CHECKING:
@@ -31,10 +31,12 @@ def add_suppressions(
     """Add a suppression for each diagnostic. `comments`: whether the consumer of the file accepts comments."""
     if not document.is_readable():  # a text that does not parse has no place for a suppression
         return SuppressedText(document.text, tuple(diagnostics))
-    return _by_comments(document, diagnostics) if comments else _by_keys(document, diagnostics)
+    return (
+        _suppress_by_comments(document, diagnostics) if comments else _suppress_by_keys(document, diagnostics)
+    )
 
 
-def accepts_comments(document: Document, reader: str) -> bool:
+def file_accepts_comments(document: Document, reader: str) -> bool:
     """Whether the file's format, by its name, has comments, and its consumer accepts them."""
     if document.format == "yaml":
         return True
@@ -44,7 +46,7 @@ def accepts_comments(document: Document, reader: str) -> bool:
 # -- as keys -----------------------------------------------------------------------------------------------
 
 
-def _by_keys(document: Document, diagnostics: Sequence[Diagnostic]) -> SuppressedText:
+def _suppress_by_keys(document: Document, diagnostics: Sequence[Diagnostic]) -> SuppressedText:
     """Add `"$dsconfig": {"ignore": {"a.key": ["DSC101"]}}`, so that later diagnostics at other keys are still shown."""
     config = document.value()
     block = config.get(KEY, {}) if isinstance(config, dict) else None
@@ -56,18 +58,21 @@ def _by_keys(document: Document, diagnostics: Sequence[Diagnostic]) -> Suppresse
         by_key.setdefault(each.dotted, []).append(each.code)
     try:
         new = apply_operations(
-            document, (_entry(config, block, _merged_ignore(block.get("ignore", {}), by_key)),)
+            document,
+            (_ignore_operation(config, block, _merge_ignore_lists(block.get("ignore", {}), by_key)),),
         )
     except ValueError:  # the text has no place for it
         return SuppressedText(document.text, tuple(diagnostics))
-    return SuppressedText(new.text, apply(new, diagnostics).kept)
+    return SuppressedText(new.text, apply_suppressions(new, diagnostics).kept)
 
 
-def _entry(config: Json, block: dict[str, Json], ignore: Json) -> Set:
-    return Set((KEY, "ignore"), ignore) if KEY in config else Set((KEY,), {**block, "ignore": ignore})
+def _ignore_operation(config: Json, block: dict[str, Json], ignore: Json) -> SetValue:
+    return (
+        SetValue((KEY, "ignore"), ignore) if KEY in config else SetValue((KEY,), {**block, "ignore": ignore})
+    )
 
 
-def _merged_ignore(before: Json, by_key: dict[str, list[str]]) -> Json:
+def _merge_ignore_lists(before: Json, by_key: dict[str, list[str]]) -> Json:
     """Return the new `ignore`: a list of rules if all apply to the whole file, else lists by key."""
     ignored = {"": before} if isinstance(before, list) else dict(before) if isinstance(before, dict) else {}
     for key, codes in by_key.items():
@@ -80,7 +85,7 @@ def _merged_ignore(before: Json, by_key: dict[str, list[str]]) -> Json:
 # -- as comments -------------------------------------------------------------------------------------------
 
 
-class _Comment(NamedTuple):
+class _SuppressionComment(NamedTuple):
     """A comment to write about a line, at its end or above it; line 0 stands for the whole file."""
 
     line: int
@@ -88,31 +93,34 @@ class _Comment(NamedTuple):
     above: bool = False
 
 
-def _by_comments(document: Document, diagnostics: Sequence[Diagnostic]) -> SuppressedText:
+def _suppress_by_comments(document: Document, diagnostics: Sequence[Diagnostic]) -> SuppressedText:
     """Add a comment at the end of each line, above it if the line ends inside a string, or for the file."""
-    lines = [_Comment(line, codes) for line, codes in _by_line(diagnostics).items()]
-    _, not_comments = _with_comments(document, lines)
+    lines = [_SuppressionComment(line, codes) for line, codes in _codes_by_line(diagnostics).items()]
+    _, not_comments = _insert_comments(document, lines)
     if not_comments:
         lines = [each._replace(above=each in not_comments) for each in lines]
-        _, not_comments = _with_comments(document, lines)
+        _, not_comments = _insert_comments(document, lines)
         lines = [each for each in lines if each not in not_comments]
     # A diagnostic of the text (DSC0…) is shown at its first location, which may itself be in a comment:
     # suppress it for the whole file.
     file_codes = {each.code for each in diagnostics if each.location is None or each.code.startswith("DSC0")}
     text, unsuppressed = document.text, tuple(diagnostics)
     for _ in range(2):
-        planned = [*lines, *([_Comment(0, tuple(sorted(file_codes)), above=True)] if file_codes else [])]
-        text, not_comments = _with_comments(document, planned)
+        planned = [
+            *lines,
+            *([_SuppressionComment(0, tuple(sorted(file_codes)), above=True)] if file_codes else []),
+        ]
+        text, not_comments = _insert_comments(document, planned)
         if not_comments:
             return SuppressedText(document.text, tuple(diagnostics))
-        unsuppressed = _unsuppressed(document, text, planned, diagnostics)
+        unsuppressed = _unsuppressed_diagnostics(document, text, planned, diagnostics)
         if not unsuppressed:
             break
         file_codes |= {each.code for each in unsuppressed}
     return SuppressedText(text, unsuppressed)
 
 
-def _by_line(diagnostics: Iterable[Diagnostic]) -> dict[int, tuple[str, ...]]:
+def _codes_by_line(diagnostics: Iterable[Diagnostic]) -> dict[int, tuple[str, ...]]:
     by_line: dict[int, set[str]] = {}
     for each in diagnostics:
         if each.location is not None and not each.code.startswith("DSC0"):
@@ -120,9 +128,11 @@ def _by_line(diagnostics: Iterable[Diagnostic]) -> dict[int, tuple[str, ...]]:
     return {line: tuple(sorted(codes)) for line, codes in sorted(by_line.items())}
 
 
-def _with_comments(document: Document, remarks: Sequence[_Comment]) -> tuple[str, list[_Comment]]:
+def _insert_comments(
+    document: Document, remarks: Sequence[_SuppressionComment]
+) -> tuple[str, list[_SuppressionComment]]:
     """Return the text with the comments, and those that the parser does not read as comments."""
-    mark, lines = _comment_marker(document), _lines(document.text)
+    mark, lines = _comment_marker(document), _lines_with_ends(document.text)
     head, columns = "\ufeff" * lines[0].startswith("\ufeff"), [0] * len(remarks)
     lines[0] = lines[0][len(head) :]
     line_end = LINE_END.search(document.text)
@@ -144,13 +154,15 @@ def _with_comments(document: Document, remarks: Sequence[_Comment]) -> tuple[str
     starts = [0, *accumulate(map(len, [head, *lines]))]
     offsets = [starts[each.line] + column for each, column in zip(remarks, columns, strict=True)]
     text = head + "".join(lines)
-    new = reparse(document, text)
-    comment_spans = [span for span, _ in new.comments] if is_equal(document.value(), new.value()) else []
-    recognized = _are_covered(offsets, comment_spans)
+    new = reparse_document(document, text)
+    comment_spans = (
+        [span for span, _ in new.comments] if are_equal_for_parsers(document.value(), new.value()) else []
+    )
+    recognized = _are_offsets_in_spans(offsets, comment_spans)
     return text, [each for each, is_comment in zip(remarks, recognized, strict=True) if not is_comment]
 
 
-def _are_covered(offsets: Sequence[int], spans: Sequence[tuple[int, int]]) -> list[bool]:
+def _are_offsets_in_spans(offsets: Sequence[int], spans: Sequence[tuple[int, int]]) -> list[bool]:
     """Whether each offset lies in a span; both are sorted."""
     from bisect import bisect_right
 
@@ -163,15 +175,17 @@ def _are_covered(offsets: Sequence[int], spans: Sequence[tuple[int, int]]) -> li
     return covered
 
 
-def _unsuppressed(
-    document: Document, text: str, remarks: Sequence[_Comment], diagnostics: Sequence[Diagnostic]
+def _unsuppressed_diagnostics(
+    document: Document, text: str, remarks: Sequence[_SuppressionComment], diagnostics: Sequence[Diagnostic]
 ) -> tuple[Diagnostic, ...]:
     """Return the diagnostics, moved to their lines in the new text, that it does not suppress."""
     above = [each.line for each in remarks if each.above]
-    return apply(reparse(document, text), [_shifted(each, above) for each in diagnostics]).kept
+    return apply_suppressions(
+        reparse_document(document, text), [_shift_diagnostic(each, above) for each in diagnostics]
+    ).kept
 
 
-def _shifted(diagnostic: Diagnostic, above: Iterable[int]) -> Diagnostic:
+def _shift_diagnostic(diagnostic: Diagnostic, above: Iterable[int]) -> Diagnostic:
     """Return the diagnostic below the comments that were added above these lines."""
     location = diagnostic.location
     if location is None:
@@ -180,7 +194,7 @@ def _shifted(diagnostic: Diagnostic, above: Iterable[int]) -> Diagnostic:
     return diagnostic._replace(location=location._replace(line=location.line + shift))
 
 
-def _lines(text: str) -> list[str]:
+def _lines_with_ends(text: str) -> list[str]:
     """Return the lines with their ends, as locations count them."""
     return [text[start:end] for start, end in pairwise((*line_starts(text), len(text)))]
 

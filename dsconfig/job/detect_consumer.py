@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
-from dsconfig.job.consumers.consumer_versions import split_spec
-from dsconfig.job.job_facts import NO_FACTS, RunFacts, read_block
+from dsconfig.job.consumers.consumer_versions import split_consumer_spec
+from dsconfig.job.job_facts import NO_FACTS, RunFacts, read_dsconfig_block
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class ProgramWrite(NamedTuple):
     """ZeRO stage that the config must have; None: any."""
 
 
-class Overwrite(NamedTuple):
+class ConfigOverwrite(NamedTuple):
     """A key that a program writes or removes, and the location of that code: `train.py:12`."""
 
     key: str
@@ -71,24 +71,24 @@ class LaunchArguments(NamedTuple):
     None: unknown before the run. See `consumer.SCHEDULE_ARGUMENTS`.
     """
 
-    def on(self, world_size: int | None) -> LaunchArguments:
+    def arguments_at_world_size(self, world_size: int | None) -> LaunchArguments:
         """The arguments on `world_size` ranks."""
         if self.at is not None and world_size is not None:
-            return (self.at(world_size) or self._replace(at=None)).on(world_size)
+            return (self.at(world_size) or self._replace(at=None)).arguments_at_world_size(world_size)
         micro = self.arguments.get(_MICRO)
         if self.samples_per_step is None or world_size is None or not isinstance(micro, int) or micro < 1:
             return self
         steps = max(1, -(-self.samples_per_step // (micro * world_size)))
         return self._replace(arguments={**self.arguments, _STEPS: steps}, unknown=self.unknown - {_STEPS})
 
-    def complete(self, config: JsonObject) -> frozenset[str]:
+    def apply_program_writes(self, config: JsonObject) -> frozenset[str]:
         """Apply the program's writes to a config; return the root keys that are new."""
         added = frozenset(self.sets.keys() - config.keys())
         config.update({key: self.sets[key] for key in added})
         zero = config.get(_ZERO)
         stage = zero.get("stage") if isinstance(zero, Mapping) else None
         for dotted, value, unless, at_stage in self.writes:
-            if (unless and _has_key(config, unless)) or at_stage not in (None, stage):
+            if (unless and _has_dotted_key(config, unless)) or at_stage not in (None, stage):
                 continue
             *sections, last = dotted.split(".")
             node: Json = config
@@ -101,7 +101,7 @@ class LaunchArguments(NamedTuple):
         return added
 
 
-def _has_key(config: Json, dotted: str) -> bool:
+def _has_dotted_key(config: Json, dotted: str) -> bool:
     for part in dotted.split("."):
         if not isinstance(config, dict) or part not in config:
             return False
@@ -125,17 +125,17 @@ class PossibleConsumers(NamedTuple):
     is_content_decisive: bool = False
     """Whether the config's values are better evidence than the order of the names."""
 
-    def first(self, content: str) -> str:
+    def most_likely(self, content: str) -> str:
         """The consumer to assume. `content`: the consumer that the config's values suggest."""
         return content if self.is_content_decisive and content in self.names else self.names[0]
 
-    def others(self, content: str) -> tuple[str, ...]:
+    def less_likely(self, content: str) -> tuple[str, ...]:
         """The other possible consumers."""
-        first = self.first(content)
+        first = self.most_likely(content)
         return tuple(name for name in self.names if name != first)
 
 
-class Reader(NamedTuple):
+class ConsumerEvidence(NamedTuple):
     """Consumer of a config, and the evidence for it."""
 
     name: str
@@ -160,19 +160,21 @@ class Reader(NamedTuple):
     def __hash__(self) -> int:  # training arguments contain mappings, which are not hashable
         return hash((self.name, self.why, self.origin))
 
-    def among(self, readers: PossibleConsumers, content: str) -> Reader:
+    def choose_among(self, readers: PossibleConsumers, content: str) -> ConsumerEvidence:
         """Return this consumer as the most likely of several. `content`: the consumer that the values suggest."""
-        return self._replace(name=readers.first(content), others=readers.others(content), likely=True)
+        return self._replace(
+            name=readers.most_likely(content), others=readers.less_likely(content), likely=True
+        )
 
     @property
-    def spec(self) -> str:
+    def consumer_spec(self) -> str:
         """Name, with the version if it matters: `transformers==4.45`."""
         return f"{self.name}=={self.version}" if self.version else self.name
 
     @property
-    def explicit_spec(self) -> str | None:
+    def explicit_consumer_spec(self) -> str | None:
         """Name and version if the user specified them; None if they were detected."""
-        return self.spec if self.origin in ("argument", "file", "settings") else None
+        return self.consumer_spec if self.origin in ("argument", "file", "settings") else None
 
     def __str__(self) -> str:
         """The consumer in words: `read by transformers: 16 values are "auto"`."""
@@ -180,16 +182,20 @@ class Reader(NamedTuple):
         return f"{'probably ' * self.likely}read by {self.name}: {self.why}{model}"
 
 
-def named_consumer(name: str, why: str = "--consumer", origin: Origin = "argument") -> Reader:
+def consumer_named_by_user(
+    name: str, why: str = "--consumer", origin: Origin = "argument"
+) -> ConsumerEvidence:
     """The consumer that the user named."""
-    consumer, version = split_spec(name)
-    return Reader(consumer, why if version is None else f"{why}, version {version}", origin, version=version)
+    consumer, version = split_consumer_spec(name)
+    return ConsumerEvidence(
+        consumer, why if version is None else f"{why}, version {version}", origin, version=version
+    )
 
 
-def declared_consumer(data: object) -> Reader | None:
+def consumer_declared_in_config(data: object) -> ConsumerEvidence | None:
     """The consumer that the file names in its block `"$dsconfig"`."""
-    name = read_block(data).consumer
-    return None if name is None else named_consumer(name, 'set in its own `"$dsconfig"`', "file")
+    name = read_dsconfig_block(data).consumer
+    return None if name is None else consumer_named_by_user(name, 'set in its own `"$dsconfig"`', "file")
 
 
 _ZERO = "zero_optimization"
@@ -200,7 +206,7 @@ _TRAINER_ONLY = ("optimizer.params.betas", "optimizer.params.eps")
 _GATHERING = f"{_ZERO}.stage3_gather_16bit_weights_on_model_save"
 
 
-def consumer_of_content(data: object) -> Reader:
+def consumer_suggested_by_content(data: object) -> ConsumerEvidence:
     """The consumer that the values of a config fit best.
 
     The Trainer and Accelerate both fill "auto". Only the Trainer fills `betas` and `eps`, and it rejects a
@@ -213,46 +219,50 @@ def consumer_of_content(data: object) -> Reader:
     autos = list(_auto_keys(data))
     if autos:
         # An "auto" that no consumer fills is a mistake, and no evidence.
-        filled = _filled_keys()
+        filled = _all_filled_keys()
         autos = [path for path in autos if path in filled]
     if not autos:
         return _DEEPSPEED
     trainer_key = next((path for path in _TRAINER_ONLY if path in autos), None)
     if trainer_key is not None:
         name = trainer_key.rpartition(".")[2]
-        return Reader(
-            "transformers", f"{_describe_count(autos)}, including `{name}`, which only it fills", "content"
+        return ConsumerEvidence(
+            "transformers",
+            f"{_describe_auto_count(autos)}, including `{name}`, which only it fills",
+            "content",
         )
     if _GATHERING in autos:
-        why = f"{_describe_count(autos)}, including one in `{_ZERO}` for which the Trainer has no argument"
-        return Reader("accelerate", why, "content", likely=True)
-    return _trainer_or_accelerate(data, autos)
+        why = (
+            f"{_describe_auto_count(autos)}, including one in `{_ZERO}` for which the Trainer has no argument"
+        )
+        return ConsumerEvidence("accelerate", why, "content", likely=True)
+    return _choose_trainer_or_accelerate(data, autos)
 
 
-def _trainer_or_accelerate(data: Mapping[str, Json], autos: list[str]) -> Reader:
+def _choose_trainer_or_accelerate(data: Mapping[str, Json], autos: list[str]) -> ConsumerEvidence:
     """The more likely consumer of a config that both the Trainer and Accelerate could read."""
     if all(path.startswith(f"{_ZERO}.") for path in autos) and _written_batch_keys(data):
         why = f'"auto" is only in `{_ZERO}`, where DeepSpeed ignores it, and the batch has numbers'
-        return Reader("deepspeed", why, "content", likely=True)
+        return ConsumerEvidence("deepspeed", why, "content", likely=True)
     params = _optimizer_params(data)
     has_auto_rates = "auto" in (params.get("lr"), params.get("weight_decay"))
-    if has_auto_rates and ("betas" in params or "eps" in params or _sets_gathering(data)):
-        return Reader("transformers", _describe_count(autos), "content", likely=True)
+    if has_auto_rates and ("betas" in params or "eps" in params or _sets_gather_on_save(data)):
+        return ConsumerEvidence("transformers", _describe_auto_count(autos), "content", likely=True)
     batch = _written_batch_keys(data)
     if batch and len(batch) < len(_BATCH):
-        why = f"{_describe_count(autos)}, but not `{batch[0]}`, which the Trainer would compare with its argument"
-        return Reader("accelerate", why, "content", likely=True)
+        why = f"{_describe_auto_count(autos)}, but not `{batch[0]}`, which the Trainer would compare with its argument"
+        return ConsumerEvidence("accelerate", why, "content", likely=True)
     if has_auto_rates:
-        why = f"{_describe_count(autos)}, and the optimizer lacks `betas` and `eps`, which the Trainer fills"
-        return Reader("accelerate", why, "content", likely=True)
-    return Reader("transformers", _describe_count(autos), "content", likely=True)
+        why = f"{_describe_auto_count(autos)}, and the optimizer lacks `betas` and `eps`, which the Trainer fills"
+        return ConsumerEvidence("accelerate", why, "content", likely=True)
+    return ConsumerEvidence("transformers", _describe_auto_count(autos), "content", likely=True)
 
 
 # 258 of 273 configs without "auto" are read by DeepSpeed itself, 11 by the Trainer.
-_DEEPSPEED = Reader("deepspeed", 'no value is "auto"', "default", likely=True)
+_DEEPSPEED = ConsumerEvidence("deepspeed", 'no value is "auto"', "default", likely=True)
 
 
-def _filled_keys() -> frozenset[str]:
+def _all_filled_keys() -> frozenset[str]:
     """Every key that some consumer fills."""
     from dsconfig.job.consumers.consumer import BY_NAME
 
@@ -273,7 +283,7 @@ def _optimizer_params(data: Mapping[str, Json]) -> Mapping[str, Json]:
     return params if isinstance(params, Mapping) else {}
 
 
-def _sets_gathering(data: Mapping[str, Json]) -> bool:
+def _sets_gather_on_save(data: Mapping[str, Json]) -> bool:
     """Whether the config sets the gathering on save, as one for the Trainer must; Accelerate would fill it."""
     zero = data.get(_ZERO)
     return isinstance(zero, Mapping) and any("gather_16bit" in key for key in zero)
@@ -284,5 +294,5 @@ def _written_batch_keys(data: Mapping[str, Json]) -> list[str]:
     return [key for key in _BATCH if data.get(key, "auto") != "auto"]
 
 
-def _describe_count(autos: list[str]) -> str:
+def _describe_auto_count(autos: list[str]) -> str:
     return '1 value is "auto"' if len(autos) == 1 else f'{len(autos)} values are "auto"'

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from dsconfig.core.batch_triplet import NONE
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.job.detect_consumer import Origin, Reader
-from dsconfig.job.job_facts import Model, RunFacts
+from dsconfig.job.detect_consumer import ConsumerEvidence, Origin
+from dsconfig.job.job_facts import NamedModel, RunFacts
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from typing import Any, Generic, TypeVar
 
     from dsconfig.core.batch_triplet import Parallelism
-    from dsconfig.core.releases import Target
+    from dsconfig.core.releases import ReleaseTarget
     from dsconfig.job.detect_consumer import LaunchArguments
 
     T = TypeVar("T")
     T_co = TypeVar("T_co", covariant=True)
 else:
-    T_co, Generic = "T_co", {"T_co": object}  # at run time, `Fact` is not generic
+    T_co, Generic = "T_co", {"T_co": object}  # at run time, `JobFact` is not generic
 
 
-# `dsconfig.job.job.merge` decides which source wins; `dsconfig.check.build_job` collects the facts.
+# `dsconfig.job.job.merge_jobs` decides which source wins; `dsconfig.check.build_job` collects the facts.
 
 
-class Fact(Generic[T_co]):
+class JobFact(Generic[T_co]):
     """A value with its source, also in words: `--world-size`, `run.sh:12`."""
 
     __slots__ = ("origin", "source", "value")
@@ -36,7 +36,7 @@ class Fact(Generic[T_co]):
         return f"Fact({self.value!r}, {self.origin!r}, {self.source!r})"
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Fact):
+        if not isinstance(other, JobFact):
             return NotImplemented
         return (self.value, self.origin, self.source) == (other.value, other.origin, other.source)
 
@@ -59,38 +59,38 @@ class DetectedConsumer(NamedTuple):
 class Job(NamedTuple):
     """Facts about the run of a config; None if no source has the fact, which is never guessed."""
 
-    target: Fact[Target] | None = None
+    target: JobFact[ReleaseTarget] | None = None
     """DeepSpeed releases to check the config for."""
-    consumer: Fact[DetectedConsumer] | None = None
+    consumer: JobFact[DetectedConsumer] | None = None
     """Program that reads the config and passes it to DeepSpeed."""
-    world_size: Fact[int] | None = None
+    world_size: JobFact[int] | None = None
     """Number of ranks, one per GPU."""
-    arguments: Fact[LaunchArguments] | None = None
+    arguments: JobFact[LaunchArguments] | None = None
     """Training arguments of the consumer."""
-    model: Fact[Model] | None = None
-    host_memory: Fact[int] | None = None
+    model: JobFact[NamedModel] | None = None
+    host_memory: JobFact[int] | None = None
     """CPU memory of a node, in bytes."""
-    gpus_per_node: Fact[int] | None = None
+    gpus_per_node: JobFact[int] | None = None
     """Ranks per node."""
-    parallelism: Fact[Parallelism] | None = None
+    parallelism: JobFact[Parallelism] | None = None
     """Degrees of parallelism other than data parallelism."""
-    launch: Fact[str] | None = None
+    launch: JobFact[str] | None = None
     """The selected launch file, if several start a job with the config."""
-    launched_by: Fact[str] | None = None
+    launched_by: JobFact[str] | None = None
     """Scripts and launch files that start a job with the config, as shown in messages."""
-    program: Fact[str] | None = None
+    program: JobFact[str] | None = None
     """Program of the launch file, which may change the model in code."""
-    adapters: Fact[bool] | None = None
+    adapters: JobFact[bool] | None = None
     """Whether the job trains adapters or parts of the model and freezes the rest."""
-    uses_trainer: Fact[bool] | None = None
+    uses_trainer: JobFact[bool] | None = None
     """Whether the program trains with a Trainer of Transformers."""
-    program_files: Fact[tuple[str, ...]] | None = None
+    program_files: JobFact[tuple[str, ...]] | None = None
     """Paths of the Python programs that pass the config to its consumer."""
-    loads_whole: Fact[bool] | None = None
+    loads_whole: JobFact[bool] | None = None
     """Whether `zero3_init_flag` of Accelerate is off, so that no model is partitioned while it is loaded."""
 
     @property
-    def releases(self) -> Target:
+    def releases(self) -> ReleaseTarget:
         """Releases of the target, which every job has after it is built."""
         assert self.target is not None
         return self.target.value
@@ -106,7 +106,7 @@ class Job(NamedTuple):
         return self.arguments.value if self.arguments else None
 
     @property
-    def facts(self) -> RunFacts:
+    def run_facts(self) -> RunFacts:
         """Model, hosts, program and parallelism."""
         return RunFacts(
             self.model.value if self.model else None,
@@ -121,12 +121,12 @@ class Job(NamedTuple):
         )
 
     @property
-    def reader(self) -> Reader:
+    def reader(self) -> ConsumerEvidence:
         """The consumer with its evidence, as reports show it."""
         assert self.consumer is not None
         consumer, size = self.consumer.value, self.world_size
         launched = size is not None and size.origin in ("launch file", "script")
-        return Reader(
+        return ConsumerEvidence(
             consumer.name,
             self.consumer.source,
             self.consumer.origin,
@@ -135,7 +135,7 @@ class Job(NamedTuple):
             self.ranks if launched else None,
             consumer.version,
             self.launched_by.value if self.launched_by else "",
-            self.facts,
+            self.run_facts,
             consumer.others,
         )
 
@@ -143,40 +143,40 @@ class Job(NamedTuple):
 EMPTY_JOB = Job()
 
 
-def layer(facts: RunFacts, origin: Origin, source: str) -> Job:
+def job_from_facts(facts: RunFacts, origin: Origin, source: str) -> Job:
     """Turn the facts of one source about model, hosts and parallelism into a job."""
     model = facts.model
     return Job(
-        model=model and Fact(model, model.origin, model.why),
-        host_memory=_fact(facts.host_memory, origin, source),
-        gpus_per_node=_fact(facts.gpus_per_node, origin, source),
-        parallelism=Fact(facts.parallelism, origin, source) if facts.parallelism.degrees else None,
-        program=_fact(facts.program, origin, source),
-        adapters=Fact(True, origin, source) if facts.adapters else None,
-        uses_trainer=Fact(True, origin, source) if facts.uses_trainer else None,
-        program_files=_fact(facts.program_files, origin, source),
-        loads_whole=Fact(True, origin, source) if facts.loads_whole else None,
+        model=model and JobFact(model, model.origin, model.why),
+        host_memory=_make_fact(facts.host_memory, origin, source),
+        gpus_per_node=_make_fact(facts.gpus_per_node, origin, source),
+        parallelism=JobFact(facts.parallelism, origin, source) if facts.parallelism.degrees else None,
+        program=_make_fact(facts.program, origin, source),
+        adapters=JobFact(True, origin, source) if facts.adapters else None,
+        uses_trainer=JobFact(True, origin, source) if facts.uses_trainer else None,
+        program_files=_make_fact(facts.program_files, origin, source),
+        loads_whole=JobFact(True, origin, source) if facts.loads_whole else None,
     )
 
 
-def _fact(value: T | None, origin: Origin, source: str) -> Fact[T] | None:
-    return Fact(value, origin, source) if value else None
+def _make_fact(value: T | None, origin: Origin, source: str) -> JobFact[T] | None:
+    return JobFact(value, origin, source) if value else None
 
 
-def job_of_reader(reader: Reader, origin: Origin = "script") -> Job:
+def job_from_consumer(reader: ConsumerEvidence, origin: Origin = "script") -> Job:
     """Turn a detected consumer, with the arguments and world size of its job, into a job."""
     launch = reader.launch
-    return layer(reader.facts, origin, launch)._replace(
-        consumer=Fact(
+    return job_from_facts(reader.facts, origin, launch)._replace(
+        consumer=JobFact(
             DetectedConsumer(reader.name, reader.version, reader.likely, reader.others),
             reader.origin,
             reader.why,
         ),
-        world_size=None if reader.processes is None else Fact(reader.processes, origin, launch),
+        world_size=None if reader.processes is None else JobFact(reader.processes, origin, launch),
         arguments=None
         if reader.training_arguments is None
-        else Fact(reader.training_arguments, origin, launch),
-        launched_by=Fact(launch, origin, launch) if launch else None,
+        else JobFact(reader.training_arguments, origin, launch),
+        launched_by=JobFact(launch, origin, launch) if launch else None,
     )
 
 
@@ -185,7 +185,7 @@ def job_of_reader(reader: Reader, origin: Origin = "script") -> Job:
 # repository.
 
 
-def merge(*layers: Job) -> Job:
+def merge_jobs(*layers: Job) -> Job:
     """Take each fact from the first layer that has it; pass the strongest layer first.
 
     The order is: arguments, environment, the config's own block, settings, launch file, repository, and

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # the command win, then the config's own block `"$dsconfig"`, then settings, then the launch file.
 
 
-class Model(NamedTuple):
+class NamedModel(NamedTuple):
     """A model as named by the user or a file: a path, a name, or the content of its `config.json`."""
 
     named: str | Mapping[str, Json]
@@ -29,7 +29,7 @@ class Model(NamedTuple):
     """Whether its file is outside the repository of the file that names it, and is not read."""
 
     @property
-    def is_asked(self) -> bool:
+    def is_named_by_user(self) -> bool:
         """Whether the user named the model for dsconfig, and needs a message if it cannot be read."""
         return self.origin != "launch file"
 
@@ -49,7 +49,7 @@ class Model(NamedTuple):
 class RunFacts(NamedTuple):
     """Facts about the run; None if unknown."""
 
-    model: Model | None = None
+    model: NamedModel | None = None
     host_memory: int | None = None
     """CPU memory of a node, in bytes."""
     gpus_per_node: int | None = None
@@ -67,7 +67,7 @@ class RunFacts(NamedTuple):
     loads_whole: bool = False
     """Whether `zero3_init_flag` of Accelerate is off, so that no model is partitioned while it is loaded."""
 
-    def over(self, weaker: RunFacts) -> RunFacts:
+    def complete_from(self, weaker: RunFacts) -> RunFacts:
         """Complete these facts with those of a weaker source."""
         return RunFacts(
             self.model or weaker.model,
@@ -85,9 +85,9 @@ class RunFacts(NamedTuple):
 NO_FACTS = RunFacts()
 
 
-def facts_of_block(data: Json, name: str) -> RunFacts:
+def facts_of_dsconfig_block(data: Json, name: str) -> RunFacts:
     """Facts in the block of a config; a path is relative to the config's directory."""
-    model = read_block(data).model
+    model = read_dsconfig_block(data).model
     if model is None:
         return NO_FACTS
     folder = "" if name.startswith("<") else os.path.dirname(name)
@@ -96,16 +96,16 @@ def facts_of_block(data: Json, name: str) -> RunFacts:
 
 def find_named_model(
     launch: str, name: str, folder: str, why: str, origin: Literal["file", "settings"]
-) -> Model:
+) -> NamedModel:
     """The model that a file names, by a path relative to a directory or by a name."""
     from dsconfig.job.model_config_json import (  # imported here: few files name a model
-        is_outside_repository,
-        resolve_beside,
+        is_model_outside_repository,
+        resolve_model_in_folder,
     )
 
-    if any(is_outside_repository(each, launch) for each in (os.path.join(folder, name), name)):
-        return Model(name, why, origin, is_outside=True)
-    return Model(resolve_beside(name, folder), why, origin)
+    if any(is_model_outside_repository(each, launch) for each in (os.path.join(folder, name), name)):
+        return NamedModel(name, why, origin, is_outside=True)
+    return NamedModel(resolve_model_in_folder(name, folder), why, origin)
 
 
 # The block `"$dsconfig"` of a config sets its consumer, release, world size and model.
@@ -123,7 +123,7 @@ EXPECTED_VALUES: Mapping[str, str] = {
 """Keys of the block that describe the run, and the value that each expects."""
 
 
-class DeclaredFacts(NamedTuple):
+class DsconfigBlock(NamedTuple):
     """Content of the block; None for a missing or invalid value."""
 
     consumer: str | None = None
@@ -132,22 +132,22 @@ class DeclaredFacts(NamedTuple):
     model: str | None = None
 
 
-def read_block(data: object) -> DeclaredFacts:
+def read_dsconfig_block(data: object) -> DsconfigBlock:
     """Read the block `"$dsconfig"` of a config."""
     block = data.get(DSCONFIG_KEY) if isinstance(data, Mapping) else None
     if not isinstance(block, Mapping):
-        return DeclaredFacts()
-    return DeclaredFacts(
-        *(block.get(key) if is_valid_setting(key, block.get(key)) else None for key in EXPECTED_VALUES)
+        return DsconfigBlock()
+    return DsconfigBlock(
+        *(block.get(key) if is_valid_block_value(key, block.get(key)) else None for key in EXPECTED_VALUES)
     )
 
 
-def has_elasticity(data: object) -> bool:
+def has_elasticity_block(data: object) -> bool:
     """Whether a config has the `elasticity` block that `dsconfig elastic run` needs."""
     return isinstance(data, Mapping) and "elasticity" in data
 
 
-def is_valid_setting(key: str, value: object) -> bool:
+def is_valid_block_value(key: str, value: object) -> bool:
     """Whether a value is valid for a key of the block."""
     match key:
         case "consumer":

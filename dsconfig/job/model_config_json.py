@@ -6,7 +6,7 @@ import json
 import os
 import re
 
-from dsconfig.core.file_access import contents, is_on_share, may_read
+from dsconfig.core.file_access import is_on_network_share, may_read_file, read_contents
 from dsconfig.core.json_types import JsonObject
 
 CONFIG_NAME = "config.json"
@@ -16,19 +16,19 @@ _MAX_FILE = 4 << 20
 """Size limit in bytes: configs with names of 20,000 classes have 1 MiB."""
 
 
-def resolve_beside(name: str, folder: str) -> str:
+def resolve_model_in_folder(name: str, folder: str) -> str:
     """Resolve a model relative to a directory; unchanged if it does not exist there."""
     path = os.path.join(folder, name)
     return path if path != name and find_config_json(path) is not None else name
 
 
-def is_outside_repository(name: str, launch: str) -> bool:
+def is_model_outside_repository(name: str, launch: str) -> bool:
     """Whether a model exists but is outside the repository of the file at `launch` that names it."""
     if "\0" in name or len(name) > _MAX_NAME:
         return False
-    if may_read(name, launch) and may_read(os.path.join(name, CONFIG_NAME), launch):
+    if may_read_file(name, launch) and may_read_file(os.path.join(name, CONFIG_NAME), launch):
         return False
-    return is_on_share(name) or os.path.exists(name)
+    return is_on_network_share(name) or os.path.exists(name)
 
 
 def find_config_json(name: str) -> str | None:
@@ -39,10 +39,10 @@ def find_config_json(name: str) -> str | None:
         return name
     if os.path.isdir(name):
         return os.path.join(name, CONFIG_NAME)
-    return _cached_config(name) if _HUB_NAME.fullmatch(name) else None
+    return _config_in_hugging_face_cache(name) if _HUB_NAME.fullmatch(name) else None
 
 
-def _cached_config(name: str) -> str | None:
+def _config_in_hugging_face_cache(name: str) -> str | None:
     """Path in the cache of `huggingface_hub` (file_download.py, `try_to_load_from_cache`)."""
     home = os.environ.get("HF_HOME") or os.path.join(os.path.expanduser("~"), ".cache", "huggingface")
     cache = os.environ.get("HF_HUB_CACHE") or os.path.join(home, "hub")
@@ -65,7 +65,7 @@ def read_config_json(path: str) -> JsonObject:
         OSError: the file cannot be read.
         ValueError: the file has no JSON object; the text says why.
     """
-    data = contents(path, _MAX_FILE)
+    data = read_contents(path, _MAX_FILE)
     if len(data) > _MAX_FILE:
         raise ValueError(f"longer than {_MAX_FILE >> 20} MiB, the size limit")
     try:

@@ -13,7 +13,7 @@ import os
 import stat
 from collections.abc import Callable, Mapping
 
-from dsconfig.core.file_access import OUTSIDE, contents, is_own
+from dsconfig.core.file_access import OUTSIDE, may_read_discovered_file, read_contents
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.job.consumers.consumer_versions import EXPECTED_CONSUMER, is_consumer_spec
 
@@ -41,7 +41,7 @@ class SettingsFileError(ValueError):
     """Invalid settings; the message is one line and names the file and the key."""
 
 
-class Settings(NamedTuple):
+class SettingsFile(NamedTuple):
     """Content of a settings file; None for settings that it does not set."""
 
     path: str | None = None
@@ -62,7 +62,7 @@ class Settings(NamedTuple):
     extend_exclude: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    overrides: tuple[Settings, ...] = ()
+    overrides: tuple[SettingsFile, ...] = ()
     """Settings for some files only; the last one that matches a file wins."""
     files: tuple[str, ...] = ()
     """Patterns of the files of an override."""
@@ -72,17 +72,17 @@ class Settings(NamedTuple):
     """Directory that patterns are relative to, if it is not the file's own."""
 
     @property
-    def where(self) -> str:
+    def shown_path(self) -> str:
         """The settings file as shown in messages."""
         return os.path.relpath(self.path) if self.path else "no settings file"
 
     @property
-    def root(self) -> str:
+    def pattern_root(self) -> str:
         """The directory that patterns are relative to."""
         return self.base or (os.path.dirname(self.path) if self.path else os.getcwd())
 
 
-def find_settings(start: str | None = None) -> Settings:
+def find_settings(start: str | None = None) -> SettingsFile:
     """Find the settings for `start`, by default the working directory.
 
     Raises:
@@ -99,7 +99,7 @@ def find_settings(start: str | None = None) -> Settings:
             if not (os.path.lexists(path) if name == FILE else os.path.isfile(path)):
                 continue
             reason = _why_untrusted(path, folder_stat)
-            if reason is None and (table := _read_table(path)) is not None:
+            if reason is None and (table := _read_settings_table(path)) is not None:
                 return _build_settings(path, table)._replace(unused=tuple(unused))
             if reason and _has_settings(path):
                 unused.append(f"the settings in {os.path.relpath(path)} are not used: {reason}")
@@ -108,17 +108,17 @@ def find_settings(start: str | None = None) -> Settings:
         if parent == folder or os.path.exists(os.path.join(folder, ".git")):
             break
         folder = parent
-    return Settings(unused=tuple(unused))
+    return SettingsFile(unused=tuple(unused))
 
 
-def read_settings(path: str) -> Settings:
+def read_settings(path: str) -> SettingsFile:
     """Read the settings file named by the user; its patterns are relative to the working directory.
 
     Raises:
         SettingsFileError: the file cannot be read or parsed, or is a pyproject.toml without the table.
     """
     path = os.path.abspath(path)
-    table = _parse_table(path, _read_text(path), is_own_file=os.path.basename(path) != PROJECT)
+    table = _parse_toml_table(path, _read_settings_text(path), is_own_file=os.path.basename(path) != PROJECT)
     if table is None:
         raise SettingsFileError(f"{os.path.relpath(path)}: has no table `tool.dsconfig`")
     return _build_settings(path, table)._replace(base=os.getcwd())
@@ -130,7 +130,7 @@ def _why_untrusted(path: str, folder_stat: os.stat_result) -> str | None:
     The owner of the config's directory could change the config as well, and so could everyone if that
     directory is world-writable, as on file systems without permissions.
     """
-    if not is_own(path):
+    if not may_read_discovered_file(path):
         return f"they are a link to a file that {OUTSIDE}"
     # Windows has no numeric user ids.
     if not hasattr(os, "geteuid"):
@@ -155,23 +155,27 @@ def _is_world_writable(folder: os.stat_result) -> bool:
 def _has_settings(path: str) -> bool:
     """Whether an untrusted file has settings for dsconfig, so that a message about it is useful."""
     try:
-        return os.path.basename(path) == FILE or not is_own(path) or _may_have_table(_read_text(path))
+        return (
+            os.path.basename(path) == FILE
+            or not may_read_discovered_file(path)
+            or _may_have_dsconfig_table(_read_settings_text(path))
+        )
     except SettingsFileError:
         return False
 
 
-def _read_table(path: str) -> JsonObject | None:
-    text = _read_text(path)
+def _read_settings_table(path: str) -> JsonObject | None:
+    text = _read_settings_text(path)
     is_own_file = os.path.basename(path) == FILE
-    if not is_own_file and not _may_have_table(text):
+    if not is_own_file and not _may_have_dsconfig_table(text):
         return None
-    return _parse_table(path, text, is_own_file=is_own_file)
+    return _parse_toml_table(path, text, is_own_file=is_own_file)
 
 
-def _read_text(path: str) -> str:
+def _read_settings_text(path: str) -> str:
     where = os.path.relpath(path)
     try:
-        data = contents(path, _MAX_FILE)
+        data = read_contents(path, _MAX_FILE)
         text = data.decode("utf-8-sig")
     except OSError as error:
         raise SettingsFileError(f"{where}: {(error.strerror or str(error)).lower()}") from None
@@ -182,7 +186,7 @@ def _read_text(path: str) -> str:
     return text
 
 
-def _may_have_table(text: str) -> bool:
+def _may_have_dsconfig_table(text: str) -> bool:
     """Whether a pyproject.toml may have the table. Importing the TOML parser to see takes 14 ms."""
     # A quick search rules out nearly every pyproject.toml.
     if "dsconfig" not in text:
@@ -193,7 +197,7 @@ def _may_have_table(text: str) -> bool:
     return re.search(header, text, re.MULTILINE) is not None
 
 
-def _parse_table(path: str, text: str, *, is_own_file: bool) -> JsonObject | None:
+def _parse_toml_table(path: str, text: str, *, is_own_file: bool) -> JsonObject | None:
     import sys
     from importlib import import_module
 
@@ -217,45 +221,49 @@ def _parse_table(path: str, text: str, *, is_own_file: bool) -> JsonObject | Non
     raise SettingsFileError(f"{os.path.relpath(path)}: `tool.dsconfig` must be a table")
 
 
-def _build_settings(path: str, table: JsonObject) -> Settings:
+def _build_settings(path: str, table: JsonObject) -> SettingsFile:
     prefix = f"{os.path.relpath(path)}: {'tool.dsconfig.' if os.path.basename(path) == PROJECT else ''}"
     values = {key: value for key, value in table.items() if key != OVERRIDES}
     tables = table.get(OVERRIDES, [])
     if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
-        raise SettingsFileError(f"{prefix}{OVERRIDES}: expected a list of tables, got {_shorten(tables)}")
+        raise SettingsFileError(
+            f"{prefix}{OVERRIDES}: expected a list of tables, got {_shorten_value(tables)}"
+        )
     overrides = tuple(
-        _override(path, each, f"{prefix}{OVERRIDES}[{index}]") for index, each in enumerate(tables)
+        _parse_override(path, each, f"{prefix}{OVERRIDES}[{index}]") for index, each in enumerate(tables)
     )
-    return Settings(path, **_parse_values(values, prefix, KEYS), overrides=overrides)
+    return SettingsFile(path, **_parse_settings_values(values, prefix, KEYS), overrides=overrides)
 
 
-def _override(path: str, table: JsonObject, prefix: str) -> Settings:
+def _parse_override(path: str, table: JsonObject, prefix: str) -> SettingsFile:
     if "files" not in table:
         raise SettingsFileError(
             f"{prefix}: `files` is missing; it lists the patterns of the files to override"
         )
-    return Settings(path, **_parse_values(table, f"{prefix}.", {"files": _PATTERNS, **KEYS}))
+    return SettingsFile(path, **_parse_settings_values(table, f"{prefix}.", {"files": _PATTERNS, **KEYS}))
 
 
-def _parse_values(table: JsonObject, prefix: str, keys: Mapping[str, _Setting]) -> JsonObject:
+def _parse_settings_values(table: JsonObject, prefix: str, keys: Mapping[str, _Setting]) -> JsonObject:
     values: JsonObject = {}
     for key, value in table.items():
         if key not in keys:
-            from dsconfig.core.wording import closest
+            from dsconfig.core.wording import closest_words
 
             known_keys = (*keys, *([OVERRIDES] if keys is KEYS else []))
-            matches = closest(key.replace("_", "-"), known_keys)
+            matches = closest_words(key.replace("_", "-"), known_keys)
             hint = f"did you mean `{matches[0]}`?" if matches else f"expected one of {', '.join(known_keys)}"
             raise SettingsFileError(f"{prefix}{key[:200]}: unknown setting, {hint}")
         parse, expected = keys[key]
         try:
             values[key.replace("-", "_")] = parse(value)
         except ValueError:
-            raise SettingsFileError(f"{prefix}{key}: expected {expected}, got {_shorten(value)}") from None
+            raise SettingsFileError(
+                f"{prefix}{key}: expected {expected}, got {_shorten_value(value)}"
+            ) from None
     return values
 
 
-def _shorten(value: object) -> str:
+def _shorten_value(value: object) -> str:
     import json
 
     try:
@@ -265,83 +273,83 @@ def _shorten(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _string(value: object) -> str:
+def _parse_string(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError
     return value
 
 
-def _nonempty_string(value: object) -> str:
+def _parse_nonempty_string(value: object) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError
     return value
 
 
-def _memory(value: object) -> int:
+def _parse_memory_size(value: object) -> int:
     from dsconfig.core.gpu_memory import parse_bytes
 
-    return parse_bytes(_string(value))
+    return parse_bytes(_parse_string(value))
 
 
-def _positive_integer(value: object) -> int:
+def _parse_positive_integer(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 10**9:
         raise ValueError
     return value
 
 
-def _one_of(words: tuple[str, ...]) -> Callable[[object], str]:
-    def read(value: object) -> str:
+def _parser_of_choice(words: tuple[str, ...]) -> Callable[[object], str]:
+    def parse_choice(value: object) -> str:
         if value not in words:
             raise ValueError
         return str(value)
 
-    return read
+    return parse_choice
 
 
-def _consumer(value: object) -> str:
+def _parse_consumer(value: object) -> str:
     if not is_consumer_spec(value):
         raise ValueError
     return str(value)
 
 
-def _strings(value: object) -> tuple[str, ...]:
+def _parse_string_list(value: object) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise ValueError
-    return tuple(_string(item) for item in value)
+    return tuple(_parse_string(item) for item in value)
 
 
 def _host_kinds(value: object) -> tuple[str, ...]:
-    kinds = _strings(value)
+    kinds = _parse_string_list(value)
     if not set(kinds) <= set(HOST_KINDS):
         raise ValueError
     return kinds
 
 
-def _by_pattern(value: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _parse_lists_by_pattern(value: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
     if not isinstance(value, dict):
         raise ValueError
-    return tuple((pattern, _strings(rules)) for pattern, rules in value.items())
+    return tuple((pattern, _parse_string_list(rules)) for pattern, rules in value.items())
 
 
-_RULES = (_strings, "a list of rules")
-_PATTERNS = (_strings, "a list of patterns")
+_RULES = (_parse_string_list, "a list of rules")
+_PATTERNS = (_parse_string_list, "a list of patterns")
 KEYS: dict[str, _Setting] = {
-    "target": (_string, "a release or a range of releases as a string"),
-    "world-size": (_positive_integer, "a whole number above 0"),
-    "consumer": (_consumer, EXPECTED_CONSUMER),
-    "model": (_nonempty_string, "the path of its config.json or a name, as a string"),
-    "host-memory": (_memory, "an amount of memory such as 512GiB, as a string"),
-    "gpus-per-node": (_positive_integer, "a whole number above 0"),
+    "target": (_parse_string, "a release or a range of releases as a string"),
+    "world-size": (_parse_positive_integer, "a whole number above 0"),
+    "consumer": (_parse_consumer, EXPECTED_CONSUMER),
+    "model": (_parse_nonempty_string, "the path of its config.json or a name, as a string"),
+    "host-memory": (_parse_memory_size, "an amount of memory such as 512GiB, as a string"),
+    "gpus-per-node": (_parse_positive_integer, "a whole number above 0"),
     "select": _RULES,
     "ignore": _RULES,
     "extend-select": _RULES,
     "fixable": _RULES,
     "unfixable": _RULES,
-    "fail-on": (_one_of(FAIL_ON), f"one of {', '.join(FAIL_ON)}"),
-    "min-severity": (_one_of(MIN_SEVERITY), f"one of {', '.join(MIN_SEVERITY)}"),
+    "fail-on": (_parser_of_choice(FAIL_ON), f"one of {', '.join(FAIL_ON)}"),
+    "min-severity": (_parser_of_choice(MIN_SEVERITY), f"one of {', '.join(MIN_SEVERITY)}"),
     "exclude": _PATTERNS,
     "extend-exclude": _PATTERNS,
     "skip": (_host_kinds, f"a list of {', '.join(HOST_KINDS)}"),
-    "per-file-ignores": (_by_pattern, "a table of lists of rules by pattern"),
+    "per-file-ignores": (_parse_lists_by_pattern, "a table of lists of rules by pattern"),
 }
 """Every setting with its parser and the value it expects."""

@@ -10,28 +10,28 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from dsconfig.core.file_access import contents, is_own, repository_root
+from dsconfig.core.file_access import may_read_discovered_file, read_contents, repository_root
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
 from dsconfig.document import read_file
 from dsconfig.document.tree import UNKNOWN
 from dsconfig.job.consumers import training_args
 from dsconfig.job.consumers.consumer import BY_NAME, PLUGIN_DEFAULTS, SCHEDULE_ARGUMENTS
 from dsconfig.job.detect_consumer import LaunchArguments
-from dsconfig.launch.launch_file_formats import Format
-from dsconfig.launch.python.constant_expressions import Constants
+from dsconfig.launch.launch_file_formats import LaunchFileFormat
+from dsconfig.launch.python.constant_expressions import ConstantEvaluator
 from dsconfig.launch.python.syntax_trees import (
-    Module,
+    ParsedModule,
     ProgramRepository,
-    called_name,
-    calls,
-    constant,
-    keyword,
-    last_name,
+    called_function_name,
+    calls_in_modules,
+    keyword_argument,
+    last_dotted_name,
+    literal_value,
     program_modules,
 )
-from dsconfig.launch.repository import search, tick
-from dsconfig.launch.requirements import version_of
-from dsconfig.launch.training_arguments import parse_value, read_arguments
+from dsconfig.launch.repository import resolve_written_path, time_cache_key
+from dsconfig.launch.requirements import consumer_version
+from dsconfig.launch.training_arguments import parse_argument_text, read_launch_file_arguments
 
 # A program may derive its own class from `TrainingArguments` or use one of TRL, both with other defaults. It
 # may also build the arguments in code, from constants and from its own flags.
@@ -45,7 +45,7 @@ _MAX_DEPTH = 8
 """Longest chain of base classes that is followed."""
 
 
-class ProgramArguments(NamedTuple):
+class ArgumentsInCode(NamedTuple):
     """Training arguments that a program has beyond those in its command."""
 
     defaults: Mapping[str, Json]
@@ -64,14 +64,14 @@ class ProgramArguments(NamedTuple):
     """Arguments of the optimizer and the schedule in the code or the file of `--config`, without defaults."""
 
     @property
-    def note(self) -> str:
+    def origin_note(self) -> str:
         """Message about the origin of the defaults; empty if they are those of Transformers."""
         if not self.defaults and not self.changed:
             return ""
         return f"{self.why}, which supplies the arguments that the command leaves out"
 
 
-class _ArgumentsClass(NamedTuple):
+class _TrainingArgumentsClass(NamedTuple):
     """A class of training arguments and its defaults."""
 
     name: str
@@ -80,14 +80,14 @@ class _ArgumentsClass(NamedTuple):
     is_stock: bool = False
 
 
-_Resolved: TypeAlias = "_ArgumentsClass | Literal['open'] | None"
+_Resolved: TypeAlias = "_TrainingArgumentsClass | Literal['open'] | None"
 """Result of a name lookup; `open`: a class of a package that is not read; None: not training arguments."""
-_UNREAD_CLASS = _ArgumentsClass("", dict.fromkeys(FILLING_ARGUMENTS))
+_UNREAD_CLASS = _TrainingArgumentsClass("", dict.fromkeys(FILLING_ARGUMENTS))
 
 
-def arguments_of(
+def program_training_arguments(
     program: str, launch: str, flags: Mapping[str, Json], version: str | None, *, has_all_flags: bool = True
-) -> ProgramArguments | None:
+) -> ArgumentsInCode | None:
     """The training arguments of a program; None if it shows none.
 
     Args:
@@ -98,26 +98,30 @@ def arguments_of(
         has_all_flags: whether the command has no further flags.
     """
     try:
-        source = _ProgramSource(program_modules(program, launch), version)
-        return source.from_parser(flags) or source.from_code(flags if has_all_flags else None)
+        source = _ProgramModules(program_modules(program, launch), version)
+        return source.arguments_from_parser(flags) or source.arguments_from_constructor(
+            flags if has_all_flags else None
+        )
     except RecursionError:  # nesting deeper than the interpreter's stack
         return None
 
 
-def arguments_without_command(program: str) -> ProgramArguments | None:
+def training_arguments_without_command(program: str) -> ArgumentsInCode | None:
     """The training arguments that a program builds in code, if its command is unknown; None if it builds none.
 
     A parser fills all of them from flags, of which none is known then.
     """
-    trl_version = version_of("trl", program)
+    trl_version = consumer_version("trl", program)
     try:
-        source = _ProgramSource(program_modules(program, program), trl_version and trl_version[0])
-        return None if source.from_parser({}) is not None else source.from_code(None)
+        source = _ProgramModules(program_modules(program, program), trl_version and trl_version[0])
+        return (
+            None if source.arguments_from_parser({}) is not None else source.arguments_from_constructor(None)
+        )
     except RecursionError:  # nesting deeper than the interpreter's stack
         return None
 
 
-def arguments_in(
+def training_arguments_of_command(
     program: str,
     launch: str,
     flags: Mapping[str, Json],
@@ -125,7 +129,7 @@ def arguments_in(
     file: str = "",
     *,
     has_all_flags: bool = True,
-) -> ProgramArguments | None:
+) -> ArgumentsInCode | None:
     """The training arguments of a program with a command's flags and its file of arguments.
 
     Args:
@@ -136,9 +140,11 @@ def arguments_in(
         file: the file of arguments, as written: of `--config`, or the first word behind the program.
         has_all_flags: whether the command has no further flags; otherwise its defaults are unknown.
     """
-    flag_values = {name: None if name in varied else parse_value(value) for name, value in flags.items()}
-    trl_version = version_of("trl", program)
-    arguments = arguments_of(
+    flag_values = {
+        name: None if name in varied else parse_argument_text(value) for name, value in flags.items()
+    }
+    trl_version = consumer_version("trl", program)
+    arguments = program_training_arguments(
         program, launch, flag_values, trl_version and trl_version[0], has_all_flags=has_all_flags
     )
     if arguments is not None and not arguments.is_code and not has_all_flags:
@@ -151,31 +157,35 @@ def arguments_in(
     if not isinstance(config_path, str) or not config_path.endswith(_YAML_SUFFIXES):
         return arguments
     # trl scripts/utils.py, TrlParser.parse_args_and_config: values of the file become defaults of the flags.
-    path = search(config_path, launch).path
+    path = resolve_written_path(config_path, launch).path
     data = read_file(path).value() if path else None
     if not isinstance(data, dict):
         return arguments._replace(defaults=dict.fromkeys(FILLING_ARGUMENTS))
-    file_values = {name: parse_value(value) for name, value in data.items() if name in FILLING_ARGUMENTS}
+    file_values = {
+        name: parse_argument_text(value) for name, value in data.items() if name in FILLING_ARGUMENTS
+    }
     return arguments._replace(
-        defaults=_with_precision({**arguments.defaults, **file_values}, {**file_values, **flag_values}),
-        explicit={name: parse_value(value) for name, value in data.items() if name in SCHEDULE_ARGUMENTS},
+        defaults=_add_trl_bf16_default({**arguments.defaults, **file_values}, {**file_values, **flag_values}),
+        explicit={
+            name: parse_argument_text(value) for name, value in data.items() if name in SCHEDULE_ARGUMENTS
+        },
     )
 
 
-def common_arguments(arguments: list[ProgramArguments]) -> ProgramArguments:
+def common_training_arguments(arguments: list[ArgumentsInCode]) -> ArgumentsInCode:
     """Combine the arguments of programs of which one will run; an argument in which they differ is unknown."""
     changed = frozenset().union(*(each.changed for each in arguments))
     return arguments[0]._replace(
-        defaults=_common_values([each.defaults for each in arguments]),
+        defaults=_values_in_common([each.defaults for each in arguments]),
         changed=changed,
-        explicit=_common_values([each.explicit for each in arguments]),
+        explicit=_values_in_common([each.explicit for each in arguments]),
     )
 
 
 _YAML_SUFFIXES = (".yaml", ".yml", ".json")
 
 
-def _has_loop_of_accelerate(parsed_modules: tuple[Module, ...]) -> bool:
+def _has_loop_of_accelerate(parsed_modules: tuple[ParsedModule, ...]) -> bool:
     """Whether a program trains with an `Accelerator` of its own.
 
     Beside a Trainer, which has an accelerator too, many programs ask theirs only for the rank or the device.
@@ -184,124 +194,135 @@ def _has_loop_of_accelerate(parsed_modules: tuple[Module, ...]) -> bool:
     for module in parsed_modules:
         for node in module.nodes:
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-                is_accelerator = called_name(node.value) == "Accelerator"
+                is_accelerator = called_function_name(node.value) == "Accelerator"
                 accelerators.update(map(ast.unparse, node.targets if is_accelerator else ()))
     return any(
         isinstance(call.func, ast.Attribute)
         and call.func.attr in ("prepare", "prepare_model", "backward")
         and ast.unparse(call.func.value) in accelerators
-        for _, call in calls(parsed_modules)
+        for _, call in calls_in_modules(parsed_modules)
     )
 
 
-class _ProgramSource:
+class _ProgramModules:
     """The parsed modules of a program, with the classes and imports in them."""
 
-    def __init__(self, parsed_modules: tuple[Module, ...], version: str | None) -> None:
+    def __init__(self, parsed_modules: tuple[ParsedModule, ...], version: str | None) -> None:
         self.modules, self.version = parsed_modules, version
         self.classes = {
             node.name: (module, node)
             for module in reversed(parsed_modules)
-            for node in module.body
+            for node in module.top_level_statements
             if isinstance(node, ast.ClassDef)
         }
-        self.imported = {module.path: dict(_imports(module)) for module in parsed_modules}
-        self.assigned = frozenset(_assigned_arguments(parsed_modules))
+        self.imported = {module.path: dict(_imported_names(module)) for module in parsed_modules}
+        self.assigned = frozenset(_arguments_assigned_after_parsing(parsed_modules))
         self.has_loop = _has_loop_of_accelerate(parsed_modules)
         self._repository = ProgramRepository(parsed_modules[0].path if parsed_modules else "")
-        self._flag_defaults = _flag_defaults(parsed_modules)
+        self._flag_defaults = _program_flag_defaults(parsed_modules)
 
     # A parser of dataclasses
     # ----------------------------------------------------------------------------------------------
 
-    def from_parser(self, flags: Mapping[str, Json]) -> ProgramArguments | None:
+    def arguments_from_parser(self, flags: Mapping[str, Json]) -> ArgumentsInCode | None:
         """The arguments that a parser such as `HfArgumentParser` fills from flags; None without one."""
-        classes: list[tuple[str, _ArgumentsClass]] = []
-        for module, call in calls(self.modules):
-            if called_name(call) in _PARSERS:
-                types = call.args[0] if call.args else keyword(call, "dataclass_types")
-                parser_classes = self._parser_classes(types, module)
-                classes += [(module.location(call), each) for each in parser_classes]
+        classes: list[tuple[str, _TrainingArgumentsClass]] = []
+        for module, call in calls_in_modules(self.modules):
+            if called_function_name(call) in _PARSERS:
+                types = call.args[0] if call.args else keyword_argument(call, "dataclass_types")
+                parser_classes = self._argument_classes_of_parser(types, module)
+                classes += [(module.shown_location(call), each) for each in parser_classes]
         if not classes:
             return None
         location, first = classes[0]
-        defaults = _common_values([each.defaults for _, each in classes])
+        defaults = _values_in_common([each.defaults for _, each in classes])
         changed = frozenset().union(*(each.changed for _, each in classes)) | self.assigned
         class_label = (
             first.name and f"`{first.name}`{' of TRL' if training_args.is_trl_config(first.name) else ''}"
         )
         why = f"{location} parses its arguments into {class_label or 'a class that dsconfig cannot read'}"
-        with_precision = _with_precision(defaults, flags)
-        return ProgramArguments(with_precision, changed, is_code=False, has_loop=self.has_loop, why=why)
+        with_precision = _add_trl_bf16_default(defaults, flags)
+        return ArgumentsInCode(with_precision, changed, is_code=False, has_loop=self.has_loop, why=why)
 
-    def _parser_classes(self, types: ast.expr | None, module: Module) -> list[_ArgumentsClass]:
+    def _argument_classes_of_parser(
+        self, types: ast.expr | None, module: ParsedModule
+    ) -> list[_TrainingArgumentsClass]:
         if isinstance(types, ast.Name) and types.id not in self.classes:
-            values = list(_assigned_values(module, types.id))
+            values = list(_values_assigned_to_variable(module, types.id))
             types = values[0] if len(values) == 1 else types
         nodes = types.elts if isinstance(types, ast.Tuple | ast.List) else [types] if types else []
-        resolved = [self._resolve(node, module) for node in nodes]
-        classes = [each for each in resolved if isinstance(each, _ArgumentsClass)]
+        resolved = [self._resolve_class(node, module) for node in nodes]
+        classes = [each for each in resolved if isinstance(each, _TrainingArgumentsClass)]
         return classes or ([_UNREAD_CLASS] if "open" in resolved else [])
 
     # Arguments built in code
     # ----------------------------------------------------------------------------------------------
 
-    def from_code(self, flags: Mapping[str, Json] | None) -> ProgramArguments | None:
+    def arguments_from_constructor(self, flags: Mapping[str, Json] | None) -> ArgumentsInCode | None:
         """The arguments that the program builds in code; None if it builds none. `flags`: None if unknown."""
-        built: list[tuple[Module, _ArgumentsClass, ast.Call]] = []
-        for module, call in calls(self.modules):
-            built_class = self._resolve(call.func, module)
-            if isinstance(built_class, _ArgumentsClass):
+        built: list[tuple[ParsedModule, _TrainingArgumentsClass, ast.Call]] = []
+        for module, call in calls_in_modules(self.modules):
+            built_class = self._resolve_class(call.func, module)
+            if isinstance(built_class, _TrainingArgumentsClass):
                 built.append((module, built_class, call))
-        built = [each for each in built if keyword(each[2], "deepspeed") is not None] or built
+        built = [each for each in built if keyword_argument(each[2], "deepspeed") is not None] or built
         if not built:
             return None
-        defaults = _common_values([self._call_values(*each, flags) for each in built])
+        defaults = _values_in_common([self._arguments_of_constructor_call(*each, flags) for each in built])
         changed = frozenset().union(*(built_class.changed for _, built_class, _ in built)) | self.assigned
         first, _, first_call = built[0]
-        why = f"{first.location(first_call)} builds the Trainer's arguments in code"
-        explicit = _common_values(
-            [self._keywords(module, call, flags, SCHEDULE_ARGUMENTS) for module, _, call in built]
+        why = f"{first.shown_location(first_call)} builds the Trainer's arguments in code"
+        explicit = _values_in_common(
+            [
+                self._keyword_argument_values(module, call, flags, SCHEDULE_ARGUMENTS)
+                for module, _, call in built
+            ]
         )
-        return ProgramArguments(
+        return ArgumentsInCode(
             defaults, changed, is_code=True, has_loop=self.has_loop, why=why, explicit=explicit
         )
 
-    def _call_values(
-        self, module: Module, built_class: _ArgumentsClass, call: ast.Call, flags: Mapping[str, Json] | None
+    def _arguments_of_constructor_call(
+        self,
+        module: ParsedModule,
+        built_class: _TrainingArgumentsClass,
+        call: ast.Call,
+        flags: Mapping[str, Json] | None,
     ) -> JsonObject:
         values: JsonObject = dict(built_class.defaults)
         if any(each.arg is None for each in call.keywords):
             values.update(dict.fromkeys(FILLING_ARGUMENTS))
-        known_values = self._keywords(module, call, flags, FILLING_ARGUMENTS)
+        known_values = self._keyword_argument_values(module, call, flags, FILLING_ARGUMENTS)
         if "bf16" not in known_values:
-            return {**_with_precision(values, known_values), **known_values}
+            return {**_add_trl_bf16_default(values, known_values), **known_values}
         return {**values, **known_values}
 
-    def _keywords(
-        self, module: Module, call: ast.Call, flags: Mapping[str, Json] | None, names: Collection[str]
+    def _keyword_argument_values(
+        self, module: ParsedModule, call: ast.Call, flags: Mapping[str, Json] | None, names: Collection[str]
     ) -> JsonObject:
         """Values of some keyword arguments of a call; None as value: unknown before the run."""
         return {
-            each.arg: self._argument_value(module, each.value, flags)
+            each.arg: self._evaluate_argument(module, each.value, flags)
             for each in call.keywords
             if each.arg is not None and each.arg in names
         }
 
-    def _argument_value(self, module: Module, node: ast.expr, flags: Mapping[str, Json] | None) -> Json:
+    def _evaluate_argument(
+        self, module: ParsedModule, node: ast.expr, flags: Mapping[str, Json] | None
+    ) -> Json:
         """Value of an argument: a constant or a flag's value; None: unknown before the run."""
-        value = Constants(module, self._repository).value(node)
+        value = ConstantEvaluator(module, self._repository).evaluate_constant(node)
         if value is not UNKNOWN:
             return value
         if isinstance(node, ast.Name):
-            bindings = module.names.bindings_of(node)
+            bindings = module.names.bindings_of_name(node)
             if len(bindings) == 1 and bindings[0].kind == "value":  # `rate = args.rate`
                 node = bindings[0].value if bindings[0].value is not None and not bindings[0].steps else node
                 if isinstance(node, ast.Name):
                     return None
             elif any(each.kind != "parameter" for each in bindings):
                 return None
-        name = last_name(node)
+        name = last_dotted_name(node)
         if flags is None or not name:
             return None
         return flags[name] if name in flags else self._flag_defaults.get(name)
@@ -309,16 +330,18 @@ class _ProgramSource:
     # Classes
     # ----------------------------------------------------------------------------------------------
 
-    def _resolve(self, node: ast.expr, module: Module, depth: int = 0, defined_class: str = "") -> _Resolved:
+    def _resolve_class(
+        self, node: ast.expr, module: ParsedModule, depth: int = 0, defined_class: str = ""
+    ) -> _Resolved:
         """Resolve an expression to a class.
 
         `defined_class`: the class being defined, whose base may have the same name.
         """
-        name, package = last_name(node), ""
+        name, package = last_dotted_name(node), ""
         if not name or depth > _MAX_DEPTH:
             return "open" if depth > _MAX_DEPTH else None
         if isinstance(node, ast.Attribute):
-            package = last_name(node.value)
+            package = last_dotted_name(node.value)
             package, _ = self.imported[module.path].get(package, (package, ""))
         elif name in self.imported[module.path] and not _defines_class(module, name, defined_class):
             package, name = self.imported[module.path][name]
@@ -328,33 +351,33 @@ class _ProgramSource:
             and name != defined_class
         ):
             class_module, defined = self.classes[name]
-            return self._resolve_local(class_module, defined, depth)
+            return self._resolve_class_in_module(class_module, defined, depth)
         if name in _TRANSFORMERS_CLASSES:
-            return _ArgumentsClass(name, {}, is_stock=True)
+            return _TrainingArgumentsClass(name, {}, is_stock=True)
         if training_args.is_trl_config(name):
-            return _ArgumentsClass(name, training_args.trl_defaults(name, self.version))
+            return _TrainingArgumentsClass(name, training_args.trl_defaults(name, self.version))
         is_library = package.partition(".")[0] in ("transformers", "trl")
         return None if is_library or "TrainingArg" not in name else "open"
 
-    def _resolve_local(self, module: Module, node: ast.ClassDef, depth: int) -> _Resolved:
-        bases = [self._resolve(base, module, depth + 1, node.name) for base in node.bases]
-        base = next((each for each in bases if isinstance(each, _ArgumentsClass)), None)
+    def _resolve_class_in_module(self, module: ParsedModule, node: ast.ClassDef, depth: int) -> _Resolved:
+        bases = [self._resolve_class(base, module, depth + 1, node.name) for base in node.bases]
+        base = next((each for each in bases if isinstance(each, _TrainingArgumentsClass)), None)
         if base is None:
             return "open" if "open" in bases else None
         defaults, changed = dict(base.defaults), set(base.changed)
         for entry in node.body:
-            if isinstance(entry, ast.AnnAssign) and last_name(entry.target) in FILLING_ARGUMENTS:
-                defaults[last_name(entry.target)] = _field_default(entry.value)
+            if isinstance(entry, ast.AnnAssign) and last_dotted_name(entry.target) in FILLING_ARGUMENTS:
+                defaults[last_dotted_name(entry.target)] = _dataclass_field_default(entry.value)
             elif isinstance(entry, ast.Assign):
                 for target in entry.targets:
-                    if last_name(target) in FILLING_ARGUMENTS:
-                        defaults[last_name(target)] = _field_default(entry.value)
+                    if last_dotted_name(target) in FILLING_ARGUMENTS:
+                        defaults[last_dotted_name(target)] = _dataclass_field_default(entry.value)
             elif isinstance(entry, ast.FunctionDef):
-                changed.update(_set_on_self(entry))
-        return _ArgumentsClass(node.name, defaults, frozenset(changed))
+                changed.update(_attributes_set_on_self(entry))
+        return _TrainingArgumentsClass(node.name, defaults, frozenset(changed))
 
 
-def _imports(module: Module) -> Iterator[tuple[str, tuple[str, str]]]:
+def _imported_names(module: ParsedModule) -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield the imported names of a module, each with its package and its name there."""
     for node in module.nodes:
         if isinstance(node, ast.ImportFrom):
@@ -365,13 +388,13 @@ def _imports(module: Module) -> Iterator[tuple[str, tuple[str, str]]]:
                 yield alias.asname or alias.name, (alias.name, "")
 
 
-def _defines_class(module: Module, name: str, defined_class: str) -> bool:
+def _defines_class(module: ParsedModule, name: str, defined_class: str) -> bool:
     if name == defined_class:
         return False
-    return any(isinstance(node, ast.ClassDef) and node.name == name for node in module.body)
+    return any(isinstance(node, ast.ClassDef) and node.name == name for node in module.top_level_statements)
 
 
-def _assigned_arguments(program: tuple[Module, ...]) -> Iterator[str]:
+def _arguments_assigned_after_parsing(program: tuple[ParsedModule, ...]) -> Iterator[str]:
     """Yield the arguments that a program assigns after parsing: `training_args.learning_rate = ...`."""
     for module in program:
         for node in module.nodes:
@@ -380,37 +403,37 @@ def _assigned_arguments(program: tuple[Module, ...]) -> Iterator[str]:
                 targets = [node.target]
             for target in targets:
                 # `self.learning_rate` is an attribute of a model or loop; any other object may be the arguments.
-                if isinstance(target, ast.Attribute) and last_name(target.value) != "self":
+                if isinstance(target, ast.Attribute) and last_dotted_name(target.value) != "self":
                     yield from {target.attr} & _ASSIGNABLE
 
 
-def _assigned_values(module: Module, name: str) -> Iterator[ast.expr]:
+def _values_assigned_to_variable(module: ParsedModule, name: str) -> Iterator[ast.expr]:
     """Yield the values assigned to a variable anywhere in a module."""
     for node in module.nodes:
-        if isinstance(node, ast.Assign) and any(last_name(target) == name for target in node.targets):
+        if isinstance(node, ast.Assign) and any(last_dotted_name(target) == name for target in node.targets):
             yield node.value
 
 
-def _set_on_self(method: ast.FunctionDef) -> Iterator[str]:
+def _attributes_set_on_self(method: ast.FunctionDef) -> Iterator[str]:
     for node in ast.walk(method):
         targets = node.targets if isinstance(node, ast.Assign) else ()
         for target in targets:
             if (
                 isinstance(target, ast.Attribute)
-                and last_name(target.value) == "self"
+                and last_dotted_name(target.value) == "self"
                 and target.attr in FILLING_ARGUMENTS
             ):
                 yield target.attr
 
 
-def _field_default(value: ast.expr | None) -> Json:
+def _dataclass_field_default(value: ast.expr | None) -> Json:
     """Default of a dataclass field: a constant or `field(default=...)`; None for any other expression."""
-    if isinstance(value, ast.Call) and called_name(value) == "field":
-        value = keyword(value, "default")
-    return constant(value)
+    if isinstance(value, ast.Call) and called_function_name(value) == "field":
+        value = keyword_argument(value, "default")
+    return literal_value(value)
 
 
-def _common_values(mappings: list[Mapping[str, Json]]) -> JsonObject:
+def _values_in_common(mappings: list[Mapping[str, Json]]) -> JsonObject:
     """Keep the values that all mappings share; other keys become None (unknown)."""
     names = dict.fromkeys(name for each in mappings for name in each)
     values: JsonObject = {}
@@ -424,7 +447,7 @@ def _common_values(mappings: list[Mapping[str, Json]]) -> JsonObject:
 _ABSENT = object()
 
 
-def _with_precision(defaults: Mapping[str, Json], explicit: Mapping[str, Json]) -> JsonObject:
+def _add_trl_bf16_default(defaults: Mapping[str, Json], explicit: Mapping[str, Json]) -> JsonObject:
     """Add TRL's default of `bf16`: on, unless `fp16` is.
 
     Source: trl trainer/base_config.py:_BaseConfig.__post_init__.
@@ -440,34 +463,34 @@ def _with_precision(defaults: Mapping[str, Json], explicit: Mapping[str, Json]) 
 _BOOLEANS = {"true": True, "false": False}
 
 
-def _flag_defaults(program: tuple[Module, ...]) -> JsonObject:
+def _program_flag_defaults(program: tuple[ParsedModule, ...]) -> JsonObject:
     """Defaults of a program's own flags by name, from argparse calls and from parameters of functions.
 
     Fire, Typer and click build flags from function parameters.
     """
     defaults: JsonObject = {}
-    for _, call in calls(program):
-        if called_name(call) in ("add_argument", "add_parser_argument"):
-            words = [each for arg in call.args if isinstance(each := constant(arg), str)]
-            name = keyword(call, "dest")
+    for _, call in calls_in_modules(program):
+        if called_function_name(call) in ("add_argument", "add_parser_argument"):
+            words = [each for arg in call.args if isinstance(each := literal_value(arg), str)]
+            name = keyword_argument(call, "dest")
             long = next((word for word in words if word.startswith("--")), "")
-            dest = constant(name) if name is not None else long.lstrip("-").replace("-", "_")
-            action = constant(keyword(call, "action"))
+            dest = literal_value(name) if name is not None else long.lstrip("-").replace("-", "_")
+            action = literal_value(keyword_argument(call, "action"))
             default = {"store_true": False, "store_false": True}.get(str(action))
-            value = keyword(call, "default")
+            value = keyword_argument(call, "default")
             if isinstance(dest, str) and dest:
-                _add_default(defaults, dest, default if value is None else constant(value))
+                _add_flag_default(defaults, dest, default if value is None else literal_value(value))
     for module in program:
         for node in module.nodes:
             if isinstance(node, ast.FunctionDef):
                 arguments = [*node.args.posonlyargs, *node.args.args]
                 with_default = arguments[len(arguments) - len(node.args.defaults) :]
                 for argument, value in zip(with_default, node.args.defaults, strict=True):
-                    _add_default(defaults, argument.arg, constant(value))
+                    _add_flag_default(defaults, argument.arg, literal_value(value))
     return defaults
 
 
-def _add_default(defaults: JsonObject, name: str, value: Json) -> None:
+def _add_flag_default(defaults: JsonObject, name: str, value: Json) -> None:
     defaults[name] = None if name in defaults and defaults[name] != value else value
 
 
@@ -477,26 +500,30 @@ _MAX_BYTES, _MAX_FILES, _MAX_FOLDERS = 64 * 1024, 100, 6
 _PARSES = re.compile(rb"\b(?:Hf|H4|Trl)\w*Parser\b")
 
 
-def read_arguments_with_program(
-    launch_format: Format, data: Mapping[str, Json], launch: str
+def read_arguments_with_program_defaults(
+    launch_format: LaunchFileFormat, data: Mapping[str, Json], launch: str
 ) -> LaunchArguments:
     """Read the arguments of a launch file, with the defaults of the program that reads it."""
-    arguments = None if launch.startswith("<") else _arguments_of_programs(os.path.abspath(launch), tick())
+    arguments = (
+        None
+        if launch.startswith("<")
+        else _arguments_of_nearby_programs(os.path.abspath(launch), time_cache_key())
+    )
     if arguments is None:
-        return read_arguments(launch_format, data)
+        return read_launch_file_arguments(launch_format, data)
     defaults = {**arguments.defaults, **dict.fromkeys(arguments.changed)}
     own_arguments = {name: value for name, value in data.items() if name not in arguments.changed}
     if "fp16" in own_arguments and "bf16" not in own_arguments and defaults.get("bf16") is True:
-        defaults["bf16"] = not own_arguments["fp16"]  # TRL: on unless `fp16` is, see `_with_precision`
-    return read_arguments(launch_format._replace(defaults=defaults), own_arguments)._replace(
-        note=arguments.note
+        defaults["bf16"] = not own_arguments["fp16"]  # TRL: on unless `fp16` is, see `_add_trl_bf16_default`
+    return read_launch_file_arguments(launch_format._replace(defaults=defaults), own_arguments)._replace(
+        note=arguments.origin_note
     )
 
 
 @lru_cache(maxsize=64)
-def _arguments_of_programs(launch: str, _: int) -> ProgramArguments | None:
+def _arguments_of_nearby_programs(launch: str, _: int) -> ArgumentsInCode | None:
     """The training arguments of the programs that may read the launch file; None if there are none."""
-    texts = list(_nearby_files(launch))
+    texts = list(_nearby_scripts_and_programs(launch))
     base = re.escape(os.path.basename(launch).encode())
     # Bounded repeats, so that a text full of names takes no more than linear time.
     command = re.compile(rb"(?<![\w./-])([\w./-]{1,300}\.py)\b(?:[^\n;&|]|\\\n){0,1000}?[\s/=\"']%b\b" % base)
@@ -504,19 +531,19 @@ def _arguments_of_programs(launch: str, _: int) -> ProgramArguments | None:
         place.path
         for path, data in texts
         for match in command.finditer(data)
-        if (place := search(match[1].decode(), path)).path is not None
+        if (place := resolve_written_path(match[1].decode(), path)).path is not None
     }
     parsing_programs = {path for path, data in texts if path.endswith(".py") and _PARSES.search(data)}
     arguments = [
         program_arguments
         for program in sorted(path for path in named_programs or parsing_programs if path is not None)
-        if (program_arguments := arguments_in(program, launch, {})) is not None
+        if (program_arguments := training_arguments_of_command(program, launch, {})) is not None
         and not program_arguments.is_code
     ]
-    return common_arguments(arguments) if arguments else None
+    return common_training_arguments(arguments) if arguments else None
 
 
-def _nearby_files(launch: str) -> Iterator[tuple[str, bytes]]:
+def _nearby_scripts_and_programs(launch: str) -> Iterator[tuple[str, bytes]]:
     """Yield the scripts and programs in the launch file's directory and its parents within the repository."""
     folder = os.path.dirname(launch)
     top = repository_root(folder)
@@ -527,9 +554,9 @@ def _nearby_files(launch: str) -> Iterator[tuple[str, bytes]]:
             names = []
         names = [name for name in names if name.endswith((".py", ".sh", ".md")) or name == "Makefile"]
         for path in (os.path.join(folder, name) for name in names[:_MAX_FILES]):
-            if is_own(path):
+            if may_read_discovered_file(path):
                 try:
-                    yield path, contents(path, _MAX_BYTES)
+                    yield path, read_contents(path, _MAX_BYTES)
                 except OSError:
                     continue
         if top is None or folder in (top, os.path.dirname(folder)):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
 from dsconfig.core.json_types import Json, NamedTuple
-from dsconfig.launch.python.syntax_trees import Module, called_name, last_name
+from dsconfig.launch.python.syntax_trees import ParsedModule, called_function_name, last_dotted_name
 
 # Only the program file itself is examined, not the modules that it imports: those also serve evaluation and export.
 # A call counts only if the source proves that it runs in a DeepSpeed job: not in a function that nothing calls, and
@@ -45,7 +45,7 @@ Kind: TypeAlias = Literal[
 ]
 
 
-class ProgramUse(NamedTuple):
+class ConfigSensitiveCall(NamedTuple):
     """One call, with its location (`train.py:12`) and its text as written, shortened."""
 
     kind: Kind
@@ -68,12 +68,12 @@ _WRAPPERS = frozenset({"initialize", "prepare", "unwrap_model"})
 class ProgramCalls:
     """The calls of a program file, the parent of each node, and the values assigned to each name."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: ParsedModule) -> None:
         self.module = module
         self.parents = {id(child): node for node in module.nodes for child in ast.iter_child_nodes(node)}
         self.calls = [node for node in module.nodes if isinstance(node, ast.Call)]
         self.text = "\n".join(
-            last_name(node) or (node.arg or "" if isinstance(node, ast.keyword) else "")
+            last_dotted_name(node) or (node.arg or "" if isinstance(node, ast.keyword) else "")
             for node in module.nodes
             if isinstance(node, ast.Name | ast.Attribute | ast.keyword)
         )
@@ -91,13 +91,15 @@ class ProgramCalls:
         for node in module.nodes:
             for name, value in _assignments(node):
                 self.values.setdefault(name, []).append(value)
-        references = [last_name(node) for node in module.nodes if isinstance(node, ast.Name | ast.Attribute)]
+        references = [
+            last_dotted_name(node) for node in module.nodes if isinstance(node, ast.Name | ast.Attribute)
+        ]
         self.referenced = frozenset(references)
 
-    def _use(self, kind: Kind, node: ast.AST, value: Json = None) -> ProgramUse:
+    def _use(self, kind: Kind, node: ast.AST, value: Json = None) -> ConfigSensitiveCall:
         text = " ".join(ast.unparse(node).split())
         text = text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 1]}…"
-        return ProgramUse(kind, self.module.location(node), text, value)
+        return ConfigSensitiveCall(kind, self.module.shown_location(node), text, value)
 
     # Position of a node
     # ----------------------------------------------------------------------------------------------
@@ -154,7 +156,9 @@ class ProgramCalls:
     def _always(self, name: str, node: ast.AST) -> list[ast.expr]:
         """The values of a variable, if the source shows all of them; else an empty list."""
         values = self.values.get(name, [])
-        is_parameter = isinstance(scope := self._scope(node), ast.FunctionDef) and name in _parameters(scope)
+        is_parameter = isinstance(scope := self._scope(node), ast.FunctionDef) and name in _parameter_names(
+            scope
+        )
         return [] if is_parameter or None in values else [value for value in values if value is not None]
 
     # Engines
@@ -174,7 +178,7 @@ class ProgramCalls:
                 call = node.value.value
             else:
                 continue
-            if called_name(call) not in functions:
+            if called_function_name(call) not in functions:
                 continue
             for target in node.targets:
                 first = target.elts[0] if isinstance(target, ast.Tuple | ast.List) and target.elts else target
@@ -201,7 +205,9 @@ class ProgramCalls:
 
     def _is_assigned_to(self, call: ast.Call, name: str) -> bool:
         parent = self.parents.get(id(call))
-        return isinstance(parent, ast.Assign) and any(last_name(target) == name for target in parent.targets)
+        return isinstance(parent, ast.Assign) and any(
+            last_dotted_name(target) == name for target in parent.targets
+        )
 
 
 def line_of(node: ast.AST) -> int:
@@ -209,7 +215,7 @@ def line_of(node: ast.AST) -> int:
     return getattr(node, "lineno", 0)
 
 
-def _parameters(function: ast.FunctionDef) -> frozenset[str]:
+def _parameter_names(function: ast.FunctionDef) -> frozenset[str]:
     arguments = function.args
     return frozenset(each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
 
@@ -222,9 +228,9 @@ def _assignments(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
     elif isinstance(node, ast.AnnAssign | ast.AugAssign | ast.NamedExpr):
         yield ast.unparse(node.target), node.value
     elif isinstance(node, ast.For | ast.comprehension):
-        yield from ((name, None) for name in _names(node.target))
+        yield from ((name, None) for name in _names_in_expression(node.target))
     elif isinstance(node, ast.withitem) and node.optional_vars is not None:
-        yield from ((name, None) for name in _names(node.optional_vars))
+        yield from ((name, None) for name in _names_in_expression(node.optional_vars))
 
 
 def _assigned(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr | None]]:
@@ -232,7 +238,7 @@ def _assigned(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr
         yield ast.unparse(target), value
     # `prepare` and `initialize` return their arguments, wrapped: the names keep their meaning.
     elif isinstance(target, ast.Tuple | ast.List) and not (
-        isinstance(value, ast.Call) and called_name(value) in _WRAPPERS
+        isinstance(value, ast.Call) and called_function_name(value) in _WRAPPERS
     ):
         values = value.elts if isinstance(value, ast.Tuple) else []
         is_pairwise = len(values) == len(target.elts)
@@ -241,11 +247,11 @@ def _assigned(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr
                 yield ast.unparse(each), values[at] if is_pairwise else None
 
 
-def _names(node: ast.AST) -> frozenset[str]:
+def _names_in_expression(node: ast.AST) -> frozenset[str]:
     return frozenset(each.id for each in ast.walk(node) if isinstance(each, ast.Name))
 
 
 def is_initialize(call: ast.Call) -> bool:
     """Whether a call is one of `deepspeed.initialize`."""
     base = call.func.value if isinstance(call.func, ast.Attribute) else None
-    return called_name(call) == "initialize" and last_name(base) in ("deepspeed", "ds")
+    return called_function_name(call) == "initialize" and last_dotted_name(base) in ("deepspeed", "ds")

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from functools import partial
 
 from dsconfig.launch.config_loaded_by_program import KeyWrite
-from dsconfig.launch.python.config_receivers import consumer_of
-from dsconfig.launch.python.data_flow import Flow
+from dsconfig.launch.python.config_receivers import consumer_of_argument
+from dsconfig.launch.python.data_flow import DataFlow
 from dsconfig.launch.python.dict_calls import BUILTIN_COPIES, DICT_COPIES
-from dsconfig.launch.python.name_bindings import ANY, last_name, returns_of
-from dsconfig.launch.python.syntax_trees import Module, ProgramRepository
+from dsconfig.launch.python.name_bindings import ANY, last_dotted_name, returned_expressions
+from dsconfig.launch.python.syntax_trees import ParsedModule, ProgramRepository
 
 _LOADS = re.compile(
     r"(?:safe_|full_|unsafe_)?loads?|(?:load|read|parse|open)_\w+|from_(?:file|json|yaml)|_load_config"
@@ -27,55 +27,64 @@ _FILES = re.compile(r"(?i)config|cfg|deepspeed|json|path|file")
 _MAX_DEPTH, _MAX_VALUES = 12, 50
 
 
-def loaded_config_writes(module: Module, launch: str) -> Iterator[KeyWrite]:
+def changes_of_loaded_configs(module: ParsedModule, launch: str) -> Iterator[KeyWrite]:
     """Yield the changes of loaded configs in a module; the path `*` stands for every key.
 
     `launch`: file that starts the program; it decides which files may be read.
     """
     repository = ProgramRepository(launch)
     for call in module.names.calls:
-        if _LOADS.fullmatch(last_name(call.func)) and repository.definition(module, call.func) is None:
-            flow = Flow(repository, partial(consumer_of, repository)).follow(module, call)
+        if (
+            _LOADS.fullmatch(last_dotted_name(call.func))
+            and repository.find_definition(module, call.func) is None
+        ):
+            flow = DataFlow(repository, partial(consumer_of_argument, repository)).follow_values(module, call)
             for write in flow.writes if flow.receivers else ():
                 if write.module.path == module.path:
                     yield KeyWrite(write.path, getattr(write.node, "lineno", 1), write.absent_only)
-    yield from _built_elsewhere(module, repository)
+    yield from _configs_built_outside_repository(module, repository)
 
 
-def _built_elsewhere(module: Module, repository: ProgramRepository) -> Iterator[KeyWrite]:
+def _configs_built_outside_repository(
+    module: ParsedModule, repository: ProgramRepository
+) -> Iterator[KeyWrite]:
     """Yield a change of every key for a config that a function outside the repository makes from others."""
     for call in module.names.calls:
         arguments: list[tuple[int | str, ast.expr]] = list(enumerate(call.args))
         arguments += [(each.arg or "", each.value) for each in call.keywords]
         for key, argument in arguments:
-            if consumer_of(repository, module, call, key) is not None:
-                for source, origin in _Origins(repository).of(module, argument):
-                    if source.path == module.path and _receives_file(source, origin):
+            if consumer_of_argument(repository, module, call, key) is not None:
+                for source, origin in _ExternalCallSearch(repository).calls_behind_value(module, argument):
+                    if source.path == module.path and _receives_config_file(source, origin):
                         yield KeyWrite((ANY,), getattr(origin, "lineno", 1))
 
 
-def _receives_file(module: Module, call: ast.Call) -> bool:
+def _receives_config_file(module: ParsedModule, call: ast.Call) -> bool:
     """Whether a call receives the content of a config file, or its path."""
     values: list[ast.AST] = [*call.args, *(each.value for each in call.keywords)]
     for value in values[:_MAX_VALUES]:
         for node in ast.walk(value):
-            if isinstance(node, ast.Call) and _LOADS.fullmatch(last_name(node.func)):
+            if isinstance(node, ast.Call) and _LOADS.fullmatch(last_dotted_name(node.func)):
                 return True
-            if isinstance(node, ast.Name | ast.Attribute) and _FILES.search(last_name(node)):
+            if isinstance(node, ast.Name | ast.Attribute) and _FILES.search(last_dotted_name(node)):
                 return True
             if isinstance(node, ast.Name) and len(values) < _MAX_VALUES:
-                values += [each.value for each in module.names.bindings_of(node) if each.value is not None]
+                values += [
+                    each.value for each in module.names.bindings_of_name(node) if each.value is not None
+                ]
     return False
 
 
-class _Origins:
+class _ExternalCallSearch:
     """Search for the calls outside the repository whose result a value may be."""
 
     def __init__(self, repository: ProgramRepository) -> None:
         self._repository = repository
         self._seen: set[ast.AST] = set()
 
-    def of(self, module: Module, value: ast.expr, depth: int = 0) -> Iterator[tuple[Module, ast.Call]]:
+    def calls_behind_value(
+        self, module: ParsedModule, value: ast.expr, depth: int = 0
+    ) -> Iterator[tuple[ParsedModule, ast.Call]]:
         """Yield these calls with their modules, except for those that load a file or make a path."""
         if value in self._seen or depth > _MAX_DEPTH:
             return
@@ -84,7 +93,7 @@ class _Origins:
         inner: list[ast.expr | None] = []
         match value:
             case ast.Name():
-                bindings = names.bindings_of(value)
+                bindings = names.bindings_of_name(value)
                 inner = [each.value for each in bindings if each.kind == "value" and not each.steps]
             case ast.Attribute():
                 fields = names.fields.get(value.attr, ())
@@ -98,37 +107,41 @@ class _Origins:
             case ast.Subscript():
                 inner = [value.value]
             case ast.Call():
-                yield from self._of_call(module, value, depth)
+                yield from self._calls_behind_call(module, value, depth)
             case _:
                 pass
         for each in inner:
             if each is not None:
-                yield from self.of(module, each, depth + 1)
+                yield from self.calls_behind_value(module, each, depth + 1)
 
-    def _of_call(self, module: Module, call: ast.Call, depth: int) -> Iterator[tuple[Module, ast.Call]]:
-        name = last_name(call.func)
-        definition = self._definition(module, call.func)
+    def _calls_behind_call(
+        self, module: ParsedModule, call: ast.Call, depth: int
+    ) -> Iterator[tuple[ParsedModule, ast.Call]]:
+        name = last_dotted_name(call.func)
+        definition = self._find_definition(module, call.func)
         if definition is not None:
             source, node = definition
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-                for returned in returns_of(node):
-                    yield from self.of(source, returned, depth + 1)
+                for returned in returned_expressions(node):
+                    yield from self.calls_behind_value(source, returned, depth + 1)
         elif name in DICT_COPIES or name in BUILTIN_COPIES or name == "get":
             inner = call.func.value if isinstance(call.func, ast.Attribute) and not call.args else None
             inner = call.func.value if isinstance(call.func, ast.Attribute) and name == "get" else inner
             for each in (inner, *call.args[:1]):
                 if each is not None:
-                    yield from self.of(module, each, depth + 1)
+                    yield from self.calls_behind_value(module, each, depth + 1)
         elif not _LOADS.fullmatch(name) and name not in _PATHS:
             yield module, call
 
-    def _definition(self, module: Module, function: ast.expr) -> tuple[Module, ast.AST] | None:
+    def _find_definition(
+        self, module: ParsedModule, function: ast.expr
+    ) -> tuple[ParsedModule, ast.AST] | None:
         if isinstance(function, ast.Name):
-            bindings = module.names.bindings_of(function)
+            bindings = module.names.bindings_of_name(function)
             if len(bindings) == 1 and bindings[0].kind in ("function", "class"):
                 return module, bindings[0].node
-        if isinstance(function, ast.Attribute) and last_name(function.value) in ("self", "cls"):
+        if isinstance(function, ast.Attribute) and last_dotted_name(function.value) in ("self", "cls"):
             methods = module.names.functions.get(function.attr, ())
             if methods:
                 return module, methods[0]
-        return self._repository.definition(module, function)
+        return self._repository.find_definition(module, function)

@@ -12,14 +12,14 @@ from typing import TypeAlias
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.job.detect_consumer import PossibleConsumers
 from dsconfig.launch.python.syntax_trees import (
-    Module,
-    called_name,
-    calls,
-    keyword,
-    last_name,
+    ParsedModule,
+    called_function_name,
+    calls_in_modules,
+    keyword_argument,
+    last_dotted_name,
     program_modules,
 )
-from dsconfig.launch.repository import search, tick
+from dsconfig.launch.repository import resolve_written_path, time_cache_key
 
 # Consumer of a config that a command passes to a Python program.
 #
@@ -47,7 +47,7 @@ _FRAMEWORK_CALLS = {
 _UNKNOWN_CONSUMERS = PossibleConsumers(_ANY_CONSUMER, "")
 
 
-def consumers_of_command(
+def config_consumers_of_command(
     program: str, launch: str, flag: str, folder: str = "", *, is_bare: bool
 ) -> PossibleConsumers:
     """Possible consumers of the file that a command's flag names.
@@ -60,9 +60,9 @@ def consumers_of_command(
         is_bare: whether the command has `--deepspeed` without a value; then both flags are DeepSpeed's own.
     """
     name = program if program.endswith(".py") or not program else f"{program.replace('.', '/')}.py"
-    path = search(name, launch, folder).path if name else None
+    path = resolve_written_path(name, launch, folder).path if name else None
     argument = flag.removeprefix("--").replace("-", "_")
-    consumers = consumers_of_flag(path, launch, argument) if path else _UNKNOWN_CONSUMERS
+    consumers = config_consumers_of_flag(path, launch, argument) if path else _UNKNOWN_CONSUMERS
     if consumers.why:
         return consumers._replace(why="") if consumers.names == ("deepspeed",) else consumers
     if is_bare:
@@ -72,18 +72,18 @@ def consumers_of_command(
     return PossibleConsumers(_ANY_CONSUMER, reason, is_content_decisive="-config" in flag)
 
 
-def consumers_of_flag(program: str, launch: str, flag: str) -> PossibleConsumers:
+def config_consumers_of_flag(program: str, launch: str, flag: str) -> PossibleConsumers:
     """Possible consumers of the file of a program's flag, such as `deepspeed_config`.
 
     `launch`: file that starts the program; it decides which files may be read.
     """
-    return _consumers_of_flag(os.path.abspath(program), launch, flag, tick())
+    return _cached_consumers_of_flag(os.path.abspath(program), launch, flag, time_cache_key())
 
 
 @lru_cache(maxsize=64)
-def _consumers_of_flag(program: str, launch: str, flag: str, _: int) -> PossibleConsumers:
+def _cached_consumers_of_flag(program: str, launch: str, flag: str, _: int) -> PossibleConsumers:
     try:
-        evidence = list(_find_evidence(program_modules(program, launch), flag))
+        evidence = list(_find_consumer_evidence(program_modules(program, launch), flag))
     except RecursionError:  # nesting deeper than the interpreter's stack
         return _UNKNOWN_CONSUMERS
     for weight in (2, 1, 0):
@@ -97,7 +97,7 @@ def _consumers_of_flag(program: str, launch: str, flag: str, _: int) -> Possible
     return _UNKNOWN_CONSUMERS
 
 
-class _Evidence(NamedTuple):
+class _ConsumerEvidence(NamedTuple):
     """Evidence for a consumer at one location of a program."""
 
     weight: int
@@ -108,45 +108,48 @@ class _Evidence(NamedTuple):
     why: str
 
 
-def _find_evidence(program: tuple[Module, ...], flag: str) -> Iterator[_Evidence]:
-    names = _value_names(program, flag)
-    for module, call in calls(program):
+def _find_consumer_evidence(program: tuple[ParsedModule, ...], flag: str) -> Iterator[_ConsumerEvidence]:
+    names = _names_holding_flag_value(program, flag)
+    for module, call in calls_in_modules(program):
         # `HfDeepSpeedConfig` is no evidence: it prepares partitioned loading for any consumer that trains the
         # model.
-        name = called_name(call)
+        name = called_function_name(call)
         where = f"in {os.path.relpath(module.path)}:{call.lineno}"
-        values = config_arguments(call)
+        values = config_arguments_of_call(call)
         reader = _CONFIG_CALLS.get(name) or (
-            "transformers" if keyword(call, "deepspeed") is not None else None
+            "transformers" if keyword_argument(call, "deepspeed") is not None else None
         )
-        if name in _CONFIG_CALLS and not values and _is_initialize(call):
+        if name in _CONFIG_CALLS and not values and _is_initialize_call(call):
             # `deepspeed.initialize(args=args, ...)` reads `args.deepspeed_config`:
             # deepspeed/__init__.py:initialize.
-            yield _Evidence(
+            yield _ConsumerEvidence(
                 2 if flag == "deepspeed_config" else 1, "deepspeed", f"`deepspeed.{name}` {where}"
             )
         elif values and reader is not None:
-            argument = keyword_name(call, values[0])
+            argument = shown_argument_keyword(call, values[0])
             receives_flag = any(_uses_name(value, names) for value in values)
-            yield _Evidence(2 if receives_flag else 1, reader, f"`{name}({argument}...)` {where}")
-        elif framework := _framework_of(name):
-            yield _Evidence(0, framework, f"`{name}` {where}")
+            yield _ConsumerEvidence(2 if receives_flag else 1, reader, f"`{name}({argument}...)` {where}")
+        elif framework := _framework_by_call_name(name):
+            yield _ConsumerEvidence(0, framework, f"`{name}` {where}")
     for module in program:
         for node in module.nodes:
             if isinstance(node, ast.Assign) and any(_is_deepspeed_argument(each) for each in node.targets):
                 receives_flag = _uses_name(node.value, names)
                 where = f"in {os.path.relpath(module.path)}:{node.lineno}"
-                yield _Evidence(
+                yield _ConsumerEvidence(
                     2 if receives_flag else 1, "transformers", f"`{ast.unparse(node.targets[0])} =` {where}"
                 )
 
 
-def _is_initialize(call: ast.Call) -> bool:
+def _is_initialize_call(call: ast.Call) -> bool:
     base = call.func.value if isinstance(call.func, ast.Attribute) else None
-    return called_name(call) in ("initialize", "init_inference") and last_name(base) in ("deepspeed", "ds")
+    return called_function_name(call) in ("initialize", "init_inference") and last_dotted_name(base) in (
+        "deepspeed",
+        "ds",
+    )
 
 
-def _framework_of(name: str) -> str | None:
+def _framework_by_call_name(name: str) -> str | None:
     if name in _FRAMEWORK_CALLS:
         return _FRAMEWORK_CALLS[name]
     return "transformers" if name.endswith(("TrainingArguments", "Trainer")) else None
@@ -156,15 +159,15 @@ def _is_deepspeed_argument(target: ast.expr) -> bool:
     """Whether the target is an argument of the Trainer that holds the config: `training_args.deepspeed`."""
     if not isinstance(target, ast.Attribute) or target.attr != "deepspeed":
         return False
-    return "arg" in last_name(target.value)
+    return "arg" in last_dotted_name(target.value)
 
 
-def keyword_name(call: ast.Call, value: ast.expr) -> str:
+def shown_argument_keyword(call: ast.Call, value: ast.expr) -> str:
     """The keyword of a call's argument as shown in messages: `deepspeed=`."""
     return next((f"{each.arg}=" for each in call.keywords if each.value is value and each.arg), "")
 
 
-def _value_names(program: tuple[Module, ...], flag: str) -> frozenset[str]:
+def _names_holding_flag_value(program: tuple[ParsedModule, ...], flag: str) -> frozenset[str]:
     """Names that hold the value of the flag: the flag itself, and variables and arguments it is passed to."""
     names = {flag}
     for _ in range(_MAX_HOPS):
@@ -172,11 +175,11 @@ def _value_names(program: tuple[Module, ...], flag: str) -> frozenset[str]:
         for module in program:
             for node in module.nodes:
                 if isinstance(node, ast.Assign) and _uses_name(node.value, names):
-                    names.update(last_name(target) for target in node.targets)
+                    names.update(last_dotted_name(target) for target in node.targets)
                 elif isinstance(node, ast.With):
                     for item in node.items:
                         if item.optional_vars is not None and _uses_name(item.context_expr, names):
-                            names.add(last_name(item.optional_vars))
+                            names.add(last_dotted_name(item.optional_vars))
                 elif isinstance(node, ast.Call):
                     keywords = (each.arg for each in node.keywords if _uses_name(each.value, names))
                     names.update(each for each in keywords if each and each != "deepspeed")
@@ -193,7 +196,7 @@ _MAX_HOPS = 3
 def _uses_name(node: ast.expr, names: frozenset[str] | set[str]) -> bool:
     """Whether an expression uses one of these names, or one of them as a string key."""
     for each in ast.walk(node):
-        if isinstance(each, ast.Name | ast.Attribute) and last_name(each) in names:
+        if isinstance(each, ast.Name | ast.Attribute) and last_dotted_name(each) in names:
             return True
         if isinstance(each, ast.Constant) and isinstance(each.value, str) and each.value in names:
             return True
@@ -236,7 +239,7 @@ class KeyWrite(NamedTuple):
     """
 
 
-def passes_config(module: Module) -> bool:
+def passes_config_to_deepspeed(module: ParsedModule) -> bool:
     """Whether a module passes a config to DeepSpeed or a wrapper, or uses Accelerate's `deepspeed_plugin`."""
     return any(
         is_config_call(node)
@@ -248,19 +251,19 @@ def passes_config(module: Module) -> bool:
 
 def is_config_call(call: ast.Call) -> bool:
     """Whether a call passes a config to DeepSpeed or a wrapper."""
-    name = called_name(call)
+    name = called_function_name(call)
     return (name in _CONFIG_PARAMETERS and (name != "initialize" or _is_deepspeed_initialize(call))) or bool(
-        config_arguments(call)
+        config_arguments_of_call(call)
     )
 
 
-def config_arguments(call: ast.Call) -> list[ast.expr]:
+def config_arguments_of_call(call: ast.Call) -> list[ast.expr]:
     """The arguments of a call that are a config or its path."""
-    name = called_name(call)
+    name = called_function_name(call)
     if name in _CONFIG_PARAMETERS and (name != "initialize" or _is_deepspeed_initialize(call)):
-        argument = keyword(call, *_CONFIG_PARAMETERS[name])
+        argument = keyword_argument(call, *_CONFIG_PARAMETERS[name])
         return [argument] if argument is not None else call.args[:1] if name.endswith("Config") else []
-    argument = keyword(call, "deepspeed")
+    argument = keyword_argument(call, "deepspeed")
     is_switch = isinstance(argument, ast.Constant) and not isinstance(argument.value, str)
     return [argument] if argument is not None and not is_switch else []
 
@@ -268,24 +271,31 @@ def config_arguments(call: ast.Call) -> list[ast.expr]:
 def _is_deepspeed_initialize(call: ast.Call) -> bool:
     """Whether `initialize` is DeepSpeed's: Hydra and apex have functions of this name, too."""
     base = call.func.value if isinstance(call.func, ast.Attribute) else None
-    return last_name(base) in ("deepspeed", "ds") or keyword(call, "config", "config_params") is not None
+    return (
+        last_dotted_name(base) in ("deepspeed", "ds")
+        or keyword_argument(call, "config", "config_params") is not None
+    )
 
 
-def writes_in(module: Module) -> Iterator[KeyWrite]:
+def config_key_writes(module: ParsedModule) -> Iterator[KeyWrite]:
     """Yield the keys that a module writes into variables that may hold a loaded config."""
-    literals = {name for name, value in _assigned(module.body) if _is_literal(value)}
+    literals = {
+        name
+        for name, value in _assigned_names(module.top_level_statements)
+        if _is_created_from_literals(value)
+    }
     names = {
-        last_name(each)
+        last_dotted_name(each)
         for node in module.nodes
         if isinstance(node, ast.Call)
-        for each in config_arguments(node)
+        for each in config_arguments_of_call(node)
     }
     for node in module.nodes:
         if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from _Scope(node, literals, names - {""}).writes()
+            yield from _FunctionScope(node, literals, names - {""}).key_writes()
 
 
-def _assigned(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
+def _assigned_names(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
     """Yield the names assigned in a scope, without nested functions, with their values."""
     for node in _scope_nodes(body):
         if isinstance(node, ast.Assign):
@@ -309,18 +319,18 @@ def _scope_nodes(body: list[ast.stmt]) -> Iterator[ast.AST]:
             stack.extend(reversed(list(ast.iter_child_nodes(node))))
 
 
-def _is_literal(value: ast.expr) -> bool:
+def _is_created_from_literals(value: ast.expr) -> bool:
     """Whether an object is created empty or from literals, so that it is not a loaded config."""
     if isinstance(value, ast.Dict):
         return None not in value.keys
     return (
         isinstance(value, ast.Call)
-        and called_name(value) in ("dict", "defaultdict", "OrderedDict")
+        and called_function_name(value) in ("dict", "defaultdict", "OrderedDict")
         and not (value.args or any(each.arg is None for each in value.keywords))
     )
 
 
-class _Scope:
+class _FunctionScope:
     """A function, or the top level of a module."""
 
     def __init__(
@@ -332,39 +342,41 @@ class _Scope:
         self.body, self.names = scope.body, names
         arguments = () if isinstance(scope, ast.Module) else (*scope.args.posonlyargs, *scope.args.args)
         parameters = {each.arg for each in arguments}
-        values = list(_assigned(scope.body))
+        values = list(_assigned_names(scope.body))
         self.loaded = {name for name, value in values if isinstance(value, ast.Call) and _loads_config(value)}
         local_names = {name for name, _ in values}
         created = {
             name
             for name in local_names
-            if all(_is_literal(value) for other, value in values if other == name)
+            if all(_is_created_from_literals(value) for other, value in values if other == name)
         }
         self.created = created | (literals - parameters - local_names)
         self.aliases: dict[str, tuple[str, _Path]] = {}
 
-    def writes(self) -> Iterator[KeyWrite]:
-        yield from self._block(self.body, frozenset())
+    def key_writes(self) -> Iterator[KeyWrite]:
+        yield from self._writes_in_block(self.body, frozenset())
 
-    def _block(self, body: list[ast.stmt], guarded: frozenset[str]) -> Iterator[KeyWrite]:
+    def _writes_in_block(self, body: list[ast.stmt], guarded: frozenset[str]) -> Iterator[KeyWrite]:
         for node in body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             inner = [getattr(node, name, None) for name in ("body", "orelse", "finalbody")]
             cases = [each.body for each in (*getattr(node, "handlers", ()), *getattr(node, "cases", ()))]
             if not any(isinstance(each, list) for each in inner):
-                yield from self._statement(node, guarded)
+                yield from self._writes_in_statement(node, guarded)
                 continue
             tested = _keys_tested_absent(node.test) if isinstance(node, ast.If) else frozenset()
             for index, each in enumerate([*inner, *cases]):
-                yield from self._block(each or [], guarded | (tested if index == 0 else frozenset()))
+                yield from self._writes_in_block(
+                    each or [], guarded | (tested if index == 0 else frozenset())
+                )
 
-    def _statement(self, node: ast.stmt, guarded: frozenset[str]) -> Iterator[KeyWrite]:
+    def _writes_in_statement(self, node: ast.stmt, guarded: frozenset[str]) -> Iterator[KeyWrite]:
         for write in self._writes_of(node):
             absent_only = write.absent_only or bool(write.path and write.path[-1] in guarded)
             yield write._replace(absent_only=absent_only)
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            variable_path = self._variable_path(node.value)
+            variable_path = self._split_variable_and_keys(node.value)
             if variable_path is not None and not (
                 variable_path[0] == node.targets[0].id and not variable_path[1]
             ):
@@ -385,56 +397,56 @@ class _Scope:
         elif isinstance(node, ast.Delete):
             targets = node.targets
         if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.BitOr):
-            yield from self._merge_writes(node.target, [node.value], node)
+            yield from self._writes_by_merge(node.target, [node.value], node)
         for target in targets:
             if isinstance(target, ast.Subscript):
-                yield from self._write_at(target.value, _subscript_key(target), node.lineno)
+                yield from self._write_of_key(target.value, _subscript_key(target), node.lineno)
         for each in ast.walk(node):
             if isinstance(each, ast.Call):
-                yield from self._call_writes(each)
+                yield from self._writes_by_call(each)
             elif isinstance(each, ast.Dict) and None in each.keys:
-                yield from self._spread_writes(each)
+                yield from self._writes_by_dict_unpacking(each)
             elif isinstance(each, ast.BinOp) and isinstance(each.right, ast.Dict):
-                yield from self._merge_writes(each.left, [each.right], each)
+                yield from self._writes_by_merge(each.left, [each.right], each)
 
-    def _call_writes(self, call: ast.Call) -> Iterator[KeyWrite]:
-        if called_name(call) == "dict" and call.args and call.keywords:
-            yield from self._merge_writes(call.args[0], [], call, call.keywords)
+    def _writes_by_call(self, call: ast.Call) -> Iterator[KeyWrite]:
+        if called_function_name(call) == "dict" and call.args and call.keywords:
+            yield from self._writes_by_merge(call.args[0], [], call, call.keywords)
         if not isinstance(call.func, ast.Attribute):
             return
         base = call.func.value
         if call.func.attr == "update":
-            yield from self._merge_writes(base, call.args, call, call.keywords)
+            yield from self._writes_by_merge(base, call.args, call, call.keywords)
         elif call.func.attr in ("setdefault", "pop") and call.args:
-            for write in self._write_at(base, _string_key(call.args[0]), call.lineno):
+            for write in self._write_of_key(base, _string_constant_key(call.args[0]), call.lineno):
                 opens_section = len(call.args) == 1 or isinstance(call.args[1], ast.Dict)  # opens a section
                 if call.func.attr == "pop" or not opens_section:
                     yield write._replace(absent_only=call.func.attr == "setdefault")
 
-    def _spread_writes(self, node: ast.Dict) -> Iterator[KeyWrite]:
+    def _writes_by_dict_unpacking(self, node: ast.Dict) -> Iterator[KeyWrite]:
         """Writes of a dict display such as `{**config, "key": value}`."""
         bases = [value for key, value in zip(node.keys, node.values, strict=True) if key is None]
         for base in bases:
             keys = [key for key in node.keys if key is not None]
             for key in keys:
-                yield from self._write_at(base, _string_key(key), node.lineno)
+                yield from self._write_of_key(base, _string_constant_key(key), node.lineno)
 
-    def _merge_writes(
+    def _writes_by_merge(
         self, base: ast.expr, others: list[ast.expr], node: ast.AST, keywords: list[ast.keyword] | None = None
     ) -> Iterator[KeyWrite]:
         line = getattr(node, "lineno", 1)
         for other in others:
             if isinstance(other, ast.Dict) and None not in other.keys:
-                for path in _literal_keys(other):
-                    yield from self._write_at(base, path, line)
+                for path in _keys_of_dict_literal(other):
+                    yield from self._write_of_key(base, path, line)
             else:
-                yield from self._write_at(base, None, line)
+                yield from self._write_of_key(base, None, line)
         for each in keywords or ():
-            yield from self._write_at(base, None if each.arg is None else (each.arg,), line)
+            yield from self._write_of_key(base, None if each.arg is None else (each.arg,), line)
 
-    def _write_at(self, base: ast.expr, key: _Path | None, line: int) -> Iterator[KeyWrite]:
+    def _write_of_key(self, base: ast.expr, key: _Path | None, line: int) -> Iterator[KeyWrite]:
         """Yield the write of a key (None: unknown) into an expression, if that may be a config."""
-        variable_path = self._variable_path(base)
+        variable_path = self._split_variable_and_keys(base)
         if variable_path is None:
             return
         variable, path = variable_path
@@ -449,7 +461,7 @@ class _Scope:
             return True
         return _CONFIG_NAMES.fullmatch(last) is not None and (not sure or variable in self.loaded)
 
-    def _variable_path(self, node: ast.expr) -> tuple[str, _Path] | None:
+    def _split_variable_and_keys(self, node: ast.expr) -> tuple[str, _Path] | None:
         """The variable of an expression and the keys that follow it; None if it is not a plain lookup."""
         if isinstance(node, ast.Name):
             return self.aliases.get(node.id, (node.id, ()))
@@ -458,37 +470,39 @@ class _Scope:
         key: _Path | None = None
         if isinstance(node, ast.Subscript):
             base, key = node.value, _subscript_key(node)
-        elif _is_lookup(node) and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            base, key = node.func.value, _string_key(node.args[0])
+        elif _is_key_lookup(node) and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            base, key = node.func.value, _string_constant_key(node.args[0])
         if key is None:
             return None
-        variable_path = self._variable_path(base)
+        variable_path = self._split_variable_and_keys(base)
         return None if variable_path is None else (variable_path[0], (*variable_path[1], *key))
 
 
-def _is_lookup(node: ast.expr) -> bool:
+def _is_key_lookup(node: ast.expr) -> bool:
     """Whether this is a lookup such as `config.get("key")`."""
-    return isinstance(node, ast.Call) and called_name(node) in ("get", "setdefault") and bool(node.args)
+    return (
+        isinstance(node, ast.Call) and called_function_name(node) in ("get", "setdefault") and bool(node.args)
+    )
 
 
 def _loads_config(call: ast.Call) -> bool:
-    return _LOADS.search(called_name(call)) is not None
+    return _LOADS.search(called_function_name(call)) is not None
 
 
 def _subscript_key(node: ast.Subscript) -> _Path | None:
-    return _string_key(node.slice)
+    return _string_constant_key(node.slice)
 
 
-def _string_key(node: ast.expr | None) -> _Path | None:
+def _string_constant_key(node: ast.expr | None) -> _Path | None:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return (node.value,)
     return None
 
 
-def _literal_keys(node: ast.Dict) -> Iterator[_Path | None]:
+def _keys_of_dict_literal(node: ast.Dict) -> Iterator[_Path | None]:
     """Yield the keys of a dict literal at its top level."""
     for key in node.keys:
-        yield _string_key(key)
+        yield _string_constant_key(key)
 
 
 def _keys_tested_absent(test: ast.expr) -> frozenset[str]:
@@ -498,12 +512,12 @@ def _keys_tested_absent(test: ast.expr) -> frozenset[str]:
         if not isinstance(node, ast.Compare) or len(node.ops) != 1:
             continue
         left, operator, right = node.left, node.ops[0], node.comparators[0]
-        if isinstance(operator, ast.NotIn) and (key := _string_key(left)):
+        if isinstance(operator, ast.NotIn) and (key := _string_constant_key(left)):
             keys.update(key)
         is_unset = isinstance(right, ast.Constant) and right.value in ("auto", None)
         if isinstance(operator, ast.Eq | ast.Is) and is_unset:
             key = _subscript_key(left) if isinstance(left, ast.Subscript) else None
-            if isinstance(left, ast.Call) and called_name(left) == "get" and left.args:
-                key = _string_key(left.args[0])
+            if isinstance(left, ast.Call) and called_function_name(left) == "get" and left.args:
+                key = _string_constant_key(left.args[0])
             keys.update(key or ())
     return frozenset(keys)

@@ -9,9 +9,9 @@ from functools import lru_cache
 
 from dsconfig.core.file_access import repository_root
 from dsconfig.core.json_types import Json
-from dsconfig.job.detect_consumer import Overwrite
-from dsconfig.launch.config_references import may_name
-from dsconfig.launch.repository import cache_key, texts, tick
+from dsconfig.job.detect_consumer import ConfigOverwrite
+from dsconfig.launch.config_references import may_name_config
+from dsconfig.launch.repository import deepspeed_texts, repository_cache_key, time_cache_key
 
 # A program often sets values that only the run knows between reading the file and `deepspeed.initialize`: the
 # micro batch of an argument, or a length that depends on the data. DeepSpeed then gets a complete config
@@ -30,7 +30,7 @@ _SECTIONS_WITH_CONFIG = ("deepspeed", "deepspeed_config", "ds_config", "ds")
 """Keys that contain the DeepSpeed config in larger configs."""
 
 
-def overwrite_of(name: str, key: str, config: Json) -> Overwrite | None:
+def overwrite_of_key(name: str, key: str, config: Json) -> ConfigOverwrite | None:
     """The overwrite by a program of the repository that affects a key of the config; None if there is none.
 
     Args:
@@ -38,7 +38,7 @@ def overwrite_of(name: str, key: str, config: Json) -> Overwrite | None:
         key: dotted path of the key.
         config: content of the file.
     """
-    for each in overwrites(name):
+    for each in config_overwrites_by_programs(name):
         if each.key == ANY or f"{key}.".startswith(f"{each.key}."):
             if not each.absent_only or _value_at(config, key) in (None, "auto"):
                 return each
@@ -53,7 +53,7 @@ def _value_at(config: Json, key: str) -> Json:
     return config if isinstance(config, str | int | float) else None if config is None else "object"
 
 
-def overwrites(name: str) -> tuple[Overwrite, ...]:
+def config_overwrites_by_programs(name: str) -> tuple[ConfigOverwrite, ...]:
     """Keys that programs which read the config at a path write into it.
 
     A key that is `*`, or ends with it, stands for keys that are known only at run time.
@@ -61,71 +61,73 @@ def overwrites(name: str) -> tuple[Overwrite, ...]:
     if name.startswith("<") or not name:
         return ()
     path = os.path.abspath(name)
-    return _overwrites(path, cache_key(path))
+    return _cached_config_overwrites(path, repository_cache_key(path))
 
 
 @lru_cache(maxsize=16)
-def _overwrites(path: str, _: tuple[int, ...]) -> tuple[Overwrite, ...]:
+def _cached_config_overwrites(path: str, _: tuple[int, ...]) -> tuple[ConfigOverwrite, ...]:
     folder = os.path.dirname(path)
     top = repository_root(folder)
-    files = texts(top or folder, path, deep=top is not None)
+    files = deepspeed_texts(top or folder, path, deep=top is not None)
     found_writes = (
         each
-        for program in _programs(files)
-        if _may_read(program, path, files)
-        for each in _writes_of(program, tick())
+        for program in _programs_passing_config(files)
+        if _may_read_config(program, path, files)
+        for each in _cached_writes_of_program(program, time_cache_key())
     )
     return tuple({(each.key, each.absent_only): each for each in reversed(list(found_writes))}.values())[::-1]
 
 
 @lru_cache(maxsize=4)
-def _programs(files: tuple[tuple[str, bytes], ...]) -> tuple[str, ...]:
+def _programs_passing_config(files: tuple[tuple[str, bytes], ...]) -> tuple[str, ...]:
     """The programs among the texts of a repository that pass a config to DeepSpeed."""
     candidates = [each for each in files if each[0].endswith(".py") and re.search(_CONFIG_CALLS, each[1])][
         :_MAX_PROGRAMS
     ]
     if not candidates:
         return ()
-    from dsconfig.launch.config_loaded_by_program import passes_config
+    from dsconfig.launch.config_loaded_by_program import passes_config_to_deepspeed
     from dsconfig.launch.python.syntax_trees import parse_module
 
     parsed_modules = (parse_module(program, data) for program, data in candidates)
-    return tuple(module.path for module in parsed_modules if module is not None and passes_config(module))
+    return tuple(
+        module.path for module in parsed_modules if module is not None and passes_config_to_deepspeed(module)
+    )
 
 
 @lru_cache(maxsize=_MAX_PROGRAMS)
-def _writes_of(program: str, _: int) -> tuple[Overwrite, ...]:
+def _cached_writes_of_program(program: str, _: int) -> tuple[ConfigOverwrite, ...]:
     try:
-        return tuple(_writes(program))
+        return tuple(_config_writes_of_program(program))
     except RecursionError:  # nesting deeper than the interpreter's stack
         return ()
 
 
-def _writes(program: str) -> Iterator[Overwrite]:
-    from dsconfig.launch.config_changes_after_load import loaded_config_writes
-    from dsconfig.launch.config_loaded_by_program import ANY_KEY, writes_in
+def _config_writes_of_program(program: str) -> Iterator[ConfigOverwrite]:
+    from dsconfig.launch.config_changes_after_load import changes_of_loaded_configs
+    from dsconfig.launch.config_loaded_by_program import ANY_KEY, config_key_writes
     from dsconfig.launch.python.syntax_trees import program_modules
 
     for module in program_modules(program, program):
-        for write in (*writes_in(module), *loaded_config_writes(module, program)):
+        for write in (*config_key_writes(module), *changes_of_loaded_configs(module, program)):
             parts = write.path[1:] if write.path[0] in _SECTIONS_WITH_CONFIG else write.path
             key = ".".join(ANY if part == ANY_KEY else part for part in parts)
             if key:
                 place = f"{os.path.relpath(module.path)}:{write.line}"
-                yield Overwrite(key, place, write.absent_only)
+                yield ConfigOverwrite(key, place, write.absent_only)
 
 
-def _may_read(program: str, path: str, files: tuple[tuple[str, bytes], ...]) -> bool:
+def _may_read_config(program: str, path: str, files: tuple[tuple[str, bytes], ...]) -> bool:
     """Whether the config is in or below the program's directory, or a text names both."""
     if path.startswith(os.path.join(os.path.dirname(program), "")):
         return True
     return any(
-        (text_path == program or _names_file(data, program)) and _names_file(data, path)
+        (text_path == program or _mentions_file_name(data, program)) and _mentions_file_name(data, path)
         for text_path, data in files
     )
 
 
-def _names_file(data: bytes, path: str) -> bool:
+def _mentions_file_name(data: bytes, path: str) -> bool:
     base = os.path.basename(path)
     stem = base.removesuffix(".py").encode()
     if base.endswith(".py") and re.search(rb"-m\s+(?:[\w.]+\.)?%b(?![\w.])" % re.escape(stem), data):
@@ -137,6 +139,6 @@ def _names_file(data: bytes, path: str) -> bool:
         # Searched backwards: a forward search would restart at each character of a long word.
         before = text[max(0, match.start() - _MAX_PATH) : match.start()][::-1]
         folders = re.match(r"[\w./~${}-]*", before)
-        if folders and may_name(folders[0][::-1] + base, path):
+        if folders and may_name_config(folders[0][::-1] + base, path):
             return True
     return False

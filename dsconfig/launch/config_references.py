@@ -8,21 +8,21 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 
-from dsconfig.core.file_access import contents, may_read, repository_root
+from dsconfig.core.file_access import may_read_file, read_contents, repository_root
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.document.config_file_names import is_notebook
+from dsconfig.document.config_file_names import is_notebook_name
 from dsconfig.job.consumers.accelerate_launch_file import LINK
-from dsconfig.job.detect_consumer import DEEPSPEED_CONFIG_FLAGS, Origin, PossibleConsumers, Reader
-from dsconfig.launch.launch_file_formats import is_script
+from dsconfig.job.detect_consumer import DEEPSPEED_CONFIG_FLAGS, ConsumerEvidence, Origin, PossibleConsumers
+from dsconfig.launch.launch_file_formats import is_shell_script_name
 from dsconfig.launch.repository import (
     FOLDER_STEPS,
-    Budget,
-    SpentError,
-    cache_key,
+    BudgetExceededError,
+    ReadingBudget,
+    deepspeed_texts,
     project_root,
-    search,
-    texts,
-    tick,
+    repository_cache_key,
+    resolve_written_path,
+    time_cache_key,
 )
 
 # A script can run from any directory, so a path in it is compared with the end of the config's path:
@@ -99,7 +99,7 @@ _COMMAND_LENGTH = 2000
 _PASSES_CONFIG = rb"\bconfig(?:_params)?\s*=\s*(?:\w+\.)+deepspeed\b"
 
 
-def find_training_loop(launch: str) -> str | None:
+def find_custom_training_loop(launch: str) -> str | None:
     """Find a program beside a launch file that passes its argument `deepspeed` to `deepspeed.initialize`.
 
     Such a program reuses `TrainingArguments` for its own training loop. Without a Trainer nothing compares
@@ -110,7 +110,7 @@ def find_training_loop(launch: str) -> str | None:
     folder = os.path.dirname(os.path.abspath(launch))
     top = repository_root(folder)
     base = folder if top in (None, folder) else os.path.dirname(folder)
-    for path, data in texts(top or folder, os.path.abspath(launch), deep=top is not None):
+    for path, data in deepspeed_texts(top or folder, os.path.abspath(launch), deep=top is not None):
         is_near = path.startswith(os.path.join(base, ""))
         calls = is_near and path.endswith(".py") and b"deepspeed.initialize" in data
         if calls and re.search(_PASSES_CONFIG, data):
@@ -118,7 +118,7 @@ def find_training_loop(launch: str) -> str | None:
     return None
 
 
-class Reference(NamedTuple):
+class ConfigReference(NamedTuple):
     """A reference to the config in another file."""
 
     rank: int
@@ -134,7 +134,7 @@ class Reference(NamedTuple):
     """Possible consumers, if the program does not show which one reads the file."""
 
 
-def find_consumer(name: str, content: Reader) -> Reader | None:
+def find_consumer_in_repository(name: str, content: ConsumerEvidence) -> ConsumerEvidence | None:
     """The consumer of the config at a path, according to its repository; None if nothing there shows it.
 
     If no file names the config and its `content` fits several consumers, the programs of a small repository
@@ -142,54 +142,59 @@ def find_consumer(name: str, content: Reader) -> Reader | None:
     """
     if name.startswith("<") or not name:
         return None
-    path, top, deep = _repository_of(name)
-    if _references(path, top, deep, cache_key(path)) is None:
+    path, top, deep = _repository_of_config(name)
+    if _find_references(path, top, deep, repository_cache_key(path)) is None:
         return None
-    reference = _strongest_reference(path, top, deep, cache_key(path))
+    reference = _strongest_reference(path, top, deep, repository_cache_key(path))
     if (
         reference is not None
         and reference.reader == "accelerate"
-        and (trainer := _find_trainer(reference.script, top, deep=deep))
+        and (trainer := _find_trainer_program(reference.script, top, deep=deep))
     ):
         reference = reference._replace(
             reader="transformers", why=f"{reference.why}, beside the Trainer of {trainer}"
         )
     if reference is None and content.likely:
-        reference = _program_consumer(path, top, content.name, deep=deep)
+        reference = _consumer_of_all_programs(path, top, content.name, deep=deep)
     if reference is None:
         return None
     in_launch_file = reference.why.endswith((".yaml", ".yml", ".json"))
     origin: Origin = "launch file" if in_launch_file else "script"
-    reader = Reader(reference.reader, reference.why, origin, likely=reference.rank == 0)
-    return reader if reference.candidates is None else reader.among(reference.candidates, content.name)
+    reader = ConsumerEvidence(reference.reader, reference.why, origin, likely=reference.rank == 0)
+    return reader if reference.candidates is None else reader.choose_among(reference.candidates, content.name)
 
 
 @lru_cache(maxsize=8)
-def _strongest_reference(path: str, top: str, deep: bool, at: tuple[int, ...]) -> Reference | None:
+def _strongest_reference(path: str, top: str, deep: bool, at: tuple[int, ...]) -> ConfigReference | None:
     """The strongest reference. Cached because every command of a script asks about the same config."""
-    return _strongest(_references(path, top, deep, at) or (), path)
+    return _pick_strongest_reference(_find_references(path, top, deep, at) or (), path)
 
 
-def _strongest(mentions: tuple[Reference, ...], path: str) -> Reference | None:
+def _pick_strongest_reference(mentions: tuple[ConfigReference, ...], path: str) -> ConfigReference | None:
     """The strongest reference; None without any.
 
     An Accelerate launch file says nothing about a job that another script starts. It is used only if no
     command names the config itself.
     """
-    if any(each.rank == 3 and is_script(each.script) and _resolves_to(each, path) for each in mentions):
+    if any(
+        each.rank == 3 and is_shell_script_name(each.script) and _resolves_to_config(each, path)
+        for each in mentions
+    ):
         mentions = tuple(
-            each for each in mentions if is_script(each.script) or not each.why.startswith(f"`{LINK}`")
+            each
+            for each in mentions
+            if is_shell_script_name(each.script) or not each.why.startswith(f"`{LINK}`")
         )
-    return max(mentions, key=_strength, default=None)
+    return max(mentions, key=_reference_strength, default=None)
 
 
-def _resolves_to(mention: Reference, path: str) -> bool:
+def _resolves_to_config(mention: ConfigReference, path: str) -> bool:
     """Whether the path in a script resolves to this very config, not to another file of the same name."""
-    resolved = search(mention.path_as_written, mention.script).path
+    resolved = resolve_written_path(mention.path_as_written, mention.script).path
     return resolved is not None and os.path.realpath(resolved) == os.path.realpath(path)
 
 
-def _strength(reference: Reference) -> tuple[int, int, bool]:
+def _reference_strength(reference: ConfigReference) -> tuple[int, int, bool]:
     """Sort key of a reference; at equal strength a Trainer wins over an Accelerate launch file.
 
     The Trainer re-reads the config that Accelerate's plugin has loaded and fills it from its own arguments
@@ -198,14 +203,14 @@ def _strength(reference: Reference) -> tuple[int, int, bool]:
     return reference.rank, reference.shared, reference.reader == "transformers"
 
 
-def _find_trainer(launch: str, top: str, *, deep: bool) -> str | None:
+def _find_trainer_program(launch: str, top: str, *, deep: bool) -> str | None:
     """Find a program with a Trainer beside an Accelerate launch file; None if one has its own loop.
 
     Source: transformers integrations/deepspeed.py, propagate_args_to_deepspeed.
     """
     base = os.path.join(os.path.dirname(launch), "")
     trainer = None
-    for path, data in () if is_script(launch) else texts(top, launch, deep=deep):
+    for path, data in () if is_shell_script_name(launch) else deepspeed_texts(top, launch, deep=deep):
         if path.startswith(base) and path.endswith(".py"):
             if b"Accelerator(" in data:
                 return None
@@ -214,70 +219,72 @@ def _find_trainer(launch: str, top: str, *, deep: bool) -> str | None:
     return trainer
 
 
-def launchers_of(name: str) -> tuple[str, ...]:
+def launch_files_naming_config(name: str) -> tuple[str, ...]:
     """Paths of the scripts and launch files whose flags or keys name the config at a path.
 
     Empty if `references_exceed_budget`.
     """
-    path, top, deep = _repository_of(name)
+    path, top, deep = _repository_of_config(name)
     scripts = {
         each.script: None
-        for each in _references(path, top, deep, cache_key(path)) or ()
-        if each.rank == 3 or is_notebook(each.script)
+        for each in _find_references(path, top, deep, repository_cache_key(path)) or ()
+        if each.rank == 3 or is_notebook_name(each.script)
     }
     return tuple(script for script in scripts if script.endswith(LAUNCHES))
 
 
-def programs_naming(name: str) -> tuple[str, ...]:
+def programs_naming_config(name: str) -> tuple[str, ...]:
     """Paths of the Python programs that name the config at a path in a call or as a file that they load."""
-    path, top, deep = _repository_of(name)
-    references = _references(path, top, deep, cache_key(path)) or ()
+    path, top, deep = _repository_of_config(name)
+    references = _find_references(path, top, deep, repository_cache_key(path)) or ()
     scripts = (each.script for each in references if each.rank > 1)
     return tuple(dict.fromkeys(script for script in scripts if script.endswith(".py")))
 
 
 def references_exceed_budget(name: str) -> bool:
     """Whether the files around the config at a path mention it too often to examine every place."""
-    path, top, deep = _repository_of(name)
-    return _references(path, top, deep, cache_key(path)) is None
+    path, top, deep = _repository_of_config(name)
+    return _find_references(path, top, deep, repository_cache_key(path)) is None
 
 
-def accelerate_scripts(launch: str) -> tuple[str, ...]:
+def scripts_calling_accelerate_launch(launch: str) -> tuple[str, ...]:
     """Paths of the scripts that may pass an Accelerate launch file to `accelerate launch`."""
-    path, top, deep = _repository_of(launch)
+    path, top, deep = _repository_of_config(launch)
     base = os.path.basename(path).encode()
     return tuple(
         script
-        for script, data in texts(top, path, deep=deep)
-        if is_script(script) and base in data and b"accelerate" in data
+        for script, data in deepspeed_texts(top, path, deep=deep)
+        if is_shell_script_name(script) and base in data and b"accelerate" in data
     )
 
 
-def consumer_of_path(name: str, *, flags_only: bool) -> str | None:
+def consumer_given_config_path(name: str, *, flags_only: bool) -> str | None:
     """The consumer that is given the path of the config; None if unknown.
 
     `flags_only`: count only flags and keys. A program that names the path may open the file itself.
     """
-    path, top, deep = _repository_of(name)
-    return _consumer_of_path(path, top, deep, cache_key(path), flags_only=flags_only)
+    path, top, deep = _repository_of_config(name)
+    return _cached_consumer_given_path(path, top, deep, repository_cache_key(path), flags_only=flags_only)
 
 
 @lru_cache(maxsize=8)
-def _consumer_of_path(
+def _cached_consumer_given_path(
     path: str, top: str, deep: bool, at: tuple[int, ...], *, flags_only: bool
 ) -> str | None:
-    references = (each for each in _references(path, top, deep, at) or () if each.rank > 1 + flags_only)
-    strongest = max(references, key=_strength, default=None)
+    references = (each for each in _find_references(path, top, deep, at) or () if each.rank > 1 + flags_only)
+    strongest = max(references, key=_reference_strength, default=None)
     return None if strongest is None else strongest.reader
 
 
-def program_texts(name: str) -> Iterator[bytes]:
+def deepspeed_program_texts(name: str) -> Iterator[bytes]:
     """Yield the programs around a config that mention DeepSpeed."""
-    path, top, deep = _repository_of(name)
-    return (data for script, data in texts(top, path, deep=deep) if script.endswith((".py", ".ipynb")))
+    path, top, deep = _repository_of_config(name)
+    return (
+        data for script, data in deepspeed_texts(top, path, deep=deep) if script.endswith((".py", ".ipynb"))
+    )
 
 
-def _repository_of(name: str) -> tuple[str, str, bool]:
+def _repository_of_config(name: str) -> tuple[str, str, bool]:
     """The absolute path of a config, the root of its repository (else its directory), and whether it has one."""
     path = os.path.abspath(name)
     folder = os.path.dirname(path)
@@ -286,23 +293,35 @@ def _repository_of(name: str) -> tuple[str, str, bool]:
 
 
 @lru_cache(maxsize=8)
-def _references(path: str, top: str, deep: bool, _: tuple[int, ...]) -> tuple[Reference, ...] | None:
+def _find_references(
+    path: str, top: str, deep: bool, _: tuple[int, ...]
+) -> tuple[ConfigReference, ...] | None:
     """All references to the config; None if they exceed the budget."""
-    references = _path_references(texts(top, path, deep=deep), os.path.basename(path), top, tick())
-    return None if references is None else tuple(_match_path(references, path, top))
+    references = _find_path_references(
+        deepspeed_texts(top, path, deep=deep), os.path.basename(path), top, time_cache_key()
+    )
+    return None if references is None else tuple(_references_matching_path(references, path, top))
 
 
-def _match_path(references: tuple[_PathReference, ...], path: str, top: str) -> Iterator[Reference]:
+def _references_matching_path(
+    references: tuple[_PathReference, ...], path: str, top: str
+) -> Iterator[ConfigReference]:
     """Yield the references that match the full path, from those that match the file name."""
     for each in references:
-        if each.script == path or not may_name(each.path_as_written, path) or _names_other_file(each, path):
+        if (
+            each.script == path
+            or not may_name_config(each.path_as_written, path)
+            or _names_other_file(each, path)
+        ):
             continue
         shared, readers = len(os.path.commonpath([path, each.script])), each.readers
         rank = 1 if each.script.endswith((".md", ".ipynb")) else each.rank
         why = f"{each.why} in {os.path.relpath(each.script, top)}"
         why = f"{why}, {readers.why}" if readers.why else why
         candidates = readers if len(readers.names) > 1 else None
-        yield Reference(rank, shared, readers.names[0], why, each.script, each.path_as_written, candidates)
+        yield ConfigReference(
+            rank, shared, readers.names[0], why, each.script, each.path_as_written, candidates
+        )
 
 
 class _PathReference(NamedTuple):
@@ -316,7 +335,7 @@ class _PathReference(NamedTuple):
 
 
 @lru_cache(maxsize=8)
-def _path_references(
+def _find_path_references(
     files: tuple[tuple[str, bytes], ...], base: str, top: str, _: int
 ) -> tuple[_PathReference, ...] | None:
     """Search texts for paths with this file name, once for all configs of that name in a repository.
@@ -324,31 +343,33 @@ def _path_references(
     None if the search exceeds the budget of a directory.
     """
     try:
-        return tuple(_search_texts(files, base, top))
-    except SpentError:
+        return tuple(_search_texts_for_paths(files, base, top))
+    except BudgetExceededError:
         return None
 
 
-def _search_texts(files: tuple[tuple[str, bytes], ...], base: str, top: str) -> Iterator[_PathReference]:
-    budget, name = Budget(FOLDER_STEPS), base.encode()
+def _search_texts_for_paths(
+    files: tuple[tuple[str, bytes], ...], base: str, top: str
+) -> Iterator[_PathReference]:
+    budget, name = ReadingBudget(FOLDER_STEPS), base.encode()
     for script, data in files:
         if name not in data:
             continue
         # Latin-1 never fails, and paths are compared as ASCII; JSON escapes the quotes of a command.
         text = data.decode("latin-1").replace('\\"', '"')
-        variables = _PathVariables(text, budget)
-        for at, end in islice(_find_paths(text, base), _MAX_REFERENCES):
-            start, line = _path_start(text, at)
-            if _is_comment(line):
+        variables = _ConfigPathVariables(text, budget)
+        for at, end in islice(_find_config_paths(text, base), _MAX_REFERENCES):
+            start, line = _find_path_start(text, at)
+            if _is_comment_line(line):
                 continue
             budget.spend(_REFERENCE_COST)
-            if (classified := _classify(text, start, script, top, variables)) is not None:
-                if classified[2] == f"`{LINK}`" and not _uses_deepspeed(script, text):
+            if (classified := _classify_reference(text, start, script, top, variables)) is not None:
+                if classified[2] == f"`{LINK}`" and not _accelerate_file_uses_deepspeed(script, text):
                     continue
                 yield _PathReference(script, text[start:end], *classified)
 
 
-def _uses_deepspeed(launch: str, text: str) -> bool:
+def _accelerate_file_uses_deepspeed(launch: str, text: str) -> bool:
     """Whether an Accelerate launch file passes the config that it names to DeepSpeed.
 
     `accelerate launch` uses the block `deepspeed_config` only with `distributed_type: DEEPSPEED`; a file for
@@ -362,7 +383,7 @@ def _names_other_file(reference: _PathReference, path: str) -> bool:
     """Whether an Accelerate launch file resolves its path to a file other than the config at `path`."""
     if reference.why != f"`{LINK}`" or not reference.script.endswith(_LAUNCH_FILES):
         return False
-    resolved = search(reference.path_as_written, reference.script).path
+    resolved = resolve_written_path(reference.path_as_written, reference.script).path
     return resolved is not None and os.path.realpath(resolved) != os.path.realpath(path)
 
 
@@ -380,7 +401,7 @@ word.
 """
 
 
-def _find_paths(text: str, base: str) -> Iterator[tuple[int, int]]:
+def _find_config_paths(text: str, base: str) -> Iterator[tuple[int, int]]:
     """Yield the start and end of each path with this file name."""
     letters, at = re.compile(_PATH_CHARACTERS), text.find(base)
     while at >= 0:
@@ -391,7 +412,7 @@ def _find_paths(text: str, base: str) -> Iterator[tuple[int, int]]:
         at = text.find(base, end)
 
 
-def _path_start(text: str, at: int) -> tuple[int, str]:
+def _find_path_start(text: str, at: int) -> tuple[int, str]:
     """Start of a path in quotes, which may contain spaces, and the text of its line before `at`."""
     first = max(0, at - _CONTEXT)
     line = text[max(first, text.rfind("\n", first, at) + 1) : at]
@@ -403,7 +424,7 @@ def _path_start(text: str, at: int) -> tuple[int, str]:
 _QUOTED_PATH = r"[\"']((?:/|\./|~/)(?:(?! -)[^\"'\n])*)$"
 
 
-def _is_comment(line: str) -> bool:
+def _is_comment_line(line: str) -> bool:
     """Whether the line is a comment that mentions a flag without a command."""
     return line.lstrip().startswith("#") and "--" in line and not re.search(_COMMAND, line)
 
@@ -411,7 +432,7 @@ def _is_comment(line: str) -> bool:
 _COMMAND = r"\.py\b|(?<!-)\b(?:deepspeed|torchrun|accelerate|python3?)\s"
 
 
-def may_name(reference: str, path: str) -> bool:
+def may_name_config(reference: str, path: str) -> bool:
     """Whether a path in a script can be that of the config: its known parts match."""
     parts = [part for part in reference.lstrip("-").split("/") if part not in ("", ".", "..")]
     path_parts = path.split(os.sep)
@@ -423,23 +444,23 @@ def may_name(reference: str, path: str) -> bool:
     return True
 
 
-class _PathVariables:
+class _ConfigPathVariables:
     """The variables of a text that are used where a config's path is expected."""
 
-    def __init__(self, text: str, budget: Budget) -> None:
+    def __init__(self, text: str, budget: ReadingBudget) -> None:
         self._text, self._budget = text, budget
         self._uses: dict[str, tuple[int, str, str]] | None = None
 
-    def find(self, name: str) -> tuple[int, str, str] | None:
+    def find_first_use(self, name: str) -> tuple[int, str, str] | None:
         """First use of a variable as a config path: its offset, the consumer and the reason."""
         if self._uses is None:
             self._budget.spend(len(self._text) // 2)
             self._uses = {}
-            for at, variable, reader, why in self._find_uses():
+            for at, variable, reader, why in self._find_variable_uses():
                 self._uses.setdefault(variable, (at, reader, why))
         return self._uses.get(name)
 
-    def _find_uses(self) -> Iterator[tuple[int, str, str, str]]:
+    def _find_variable_uses(self) -> Iterator[tuple[int, str, str, str]]:
         for pattern, reader, why in _FLAGS_AND_KEYS:
             if pattern == _ELASTIC:
                 for match in re.finditer(pattern, self._text):
@@ -451,24 +472,28 @@ class _PathVariables:
                     yield match.start(), word, reader, why
 
 
-def _classify(
-    text: str, start: int, script: str, top: str, variables: _PathVariables
+def _classify_reference(
+    text: str, start: int, script: str, top: str, variables: _ConfigPathVariables
 ) -> tuple[int, PossibleConsumers, str] | None:
     """Classify the reference at an offset: its strength, the possible consumers, and the reason."""
     before = text[max(0, start - _CONTEXT) : start]
     for pattern, reader, why in (*_FLAGS_AND_KEYS, _YAML_KEY):
         if match := re.search(rf"{pattern}$", before):
-            if why == f"`{LINK}`" and is_script(script) and not before[: match.start()].endswith("--"):
+            if (
+                why == f"`{LINK}`"
+                and is_shell_script_name(script)
+                and not before[: match.start()].endswith("--")
+            ):
                 continue  # a variable of the script, which may be named like Accelerate's key
             at = start - len(before) + match.start()
-            return 3, _consumers_of_command(text, at, script, top, why) or _only(reader), why
-    if (match := re.search(_VARIABLE, before)) and (use := variables.find(match[1])):
+            return 3, _consumer_of_command_flag(text, at, script, top, why) or _as_only_consumer(reader), why
+    if (match := re.search(_VARIABLE, before)) and (use := variables.find_first_use(match[1])):
         at, reader, why = use
-        return 3, _consumers_of_command(text, at, script, top, why) or _only(reader), why
+        return 3, _consumer_of_command_flag(text, at, script, top, why) or _as_only_consumer(reader), why
     if script.endswith((".py", ".ipynb")):
         for pattern, reader, why in _PYTHON:
             if re.search(pattern, text):
-                return 2, _only(reader), why
+                return 2, _as_only_consumer(reader), why
     return None
 
 
@@ -476,33 +501,37 @@ _BARE_FLAG = r"--deepspeed(?=[\s\\\"',]*(?:\s-|[\"']-|$))(?![\w=-])"
 """`--deepspeed` without a value."""
 
 
-def _only(reader: str) -> PossibleConsumers:
+def _as_only_consumer(reader: str) -> PossibleConsumers:
     return PossibleConsumers((reader,), "")
 
 
-def _consumers_of_command(text: str, at: int, script: str, top: str, why: str) -> PossibleConsumers | None:
+def _consumer_of_command_flag(
+    text: str, at: int, script: str, top: str, why: str
+) -> PossibleConsumers | None:
     """The consumer of a flag's file, according to the program that the command starts."""
-    program = _program_of_command(text[max(0, at - _COMMAND_LENGTH) : at]) if why in _COMMAND_FLAGS else ""
+    program = (
+        _program_started_by_command(text[max(0, at - _COMMAND_LENGTH) : at]) if why in _COMMAND_FLAGS else ""
+    )
     if why in _DEEPSPEED_FLAGS:
-        from dsconfig.launch.config_loaded_by_program import consumers_of_command  # reads syntax trees
+        from dsconfig.launch.config_loaded_by_program import config_consumers_of_command  # reads syntax trees
 
         after = text[at : at + _CONTEXT]
         end = re.search(r"(?<!\\)\n", after)
         command = text[max(0, at - _CONTEXT) : at] + after[: end.start() if end else _CONTEXT]
         is_bare = re.search(_BARE_FLAG, command) is not None
-        return consumers_of_command(program, script, why.strip("`"), is_bare=is_bare)
+        return config_consumers_of_command(program, script, why.strip("`"), is_bare=is_bare)
     if not program:
         return None
     folder = script
     while folder != top and len(folder) > len(top):
         folder = os.path.dirname(folder)
         path = os.path.join(folder, program)
-        if may_read(path, script) and (consumer := loop_consumer(path, tick())) is not None:
-            return _only(consumer) if consumer else None
+        if may_read_file(path, script) and (consumer := loop_consumer(path, time_cache_key())) is not None:
+            return _as_only_consumer(consumer) if consumer else None
     return None
 
 
-def _program_of_command(command: str) -> str:
+def _program_started_by_command(command: str) -> str:
     """The program that a command starts, as a path or module; empty if there is none."""
     words = re.findall(_PATH, command)
     for last, word in zip(reversed(["", *words[:-1]]), reversed(words), strict=True):
@@ -517,7 +546,7 @@ def _program_of_command(command: str) -> str:
 def loop_consumer(path: str, _: int) -> str | None:
     """The consumer in a program's training loop; empty if unclear, None if the program cannot be read."""
     try:
-        program = contents(path).decode("latin-1")
+        program = read_contents(path).decode("latin-1")
     except OSError:
         return None
     if re.search(_OPENS_CONFIG, program) and not re.search(_USES_TRAINER, program):
@@ -530,10 +559,10 @@ _PASSES_TO_TRAINER = rb"\bdeepspeed\s*=\s*[^\s,)]|\bHfArgumentParser\b"
 """A program that passes a config to the arguments of a Trainer, or takes all of them from flags."""
 
 
-def _program_consumer(path: str, top: str, content: str, *, deep: bool) -> Reference | None:
+def _consumer_of_all_programs(path: str, top: str, content: str, *, deep: bool) -> ConfigReference | None:
     """The consumer that all programs of this repository use, as a weak reference."""
     consumers: dict[tuple[str, str], str] = {}
-    files = texts(top, path, deep=deep)
+    files = deepspeed_texts(top, path, deep=deep)
     for script, data in files if len(files) <= _MAX_TEXTS else ():
         if script.endswith(".py"):
             text = data.decode("latin-1")
@@ -549,4 +578,4 @@ def _program_consumer(path: str, top: str, content: str, *, deep: bool) -> Refer
         re.search(_PASSES_TO_TRAINER, data) for name, data in files if name.endswith(".py")
     ):
         return None
-    return Reference(0, 0, reader, f"{why} in {os.path.relpath(script, top)}", script)
+    return ConfigReference(0, 0, reader, f"{why} in {os.path.relpath(script, top)}", script)

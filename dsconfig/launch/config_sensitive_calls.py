@@ -8,29 +8,40 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from dsconfig.launch.calls_of_program import MODEL, ProgramUse, is_initialize, line_of
+from dsconfig.launch.calls_of_program import MODEL, ConfigSensitiveCall, is_initialize, line_of
 from dsconfig.launch.generation_calls import GenerationCalls
-from dsconfig.launch.python.syntax_trees import called_name, constant, keyword, last_name, program_modules
-from dsconfig.launch.repository import tick
+from dsconfig.launch.python.syntax_trees import (
+    called_function_name,
+    keyword_argument,
+    last_dotted_name,
+    literal_value,
+    program_modules,
+)
+from dsconfig.launch.repository import time_cache_key
 
 
-def uses_in(program: str, launch: str = "") -> tuple[ProgramUse, ...]:
+def find_config_sensitive_calls(program: str, launch: str = "") -> tuple[ConfigSensitiveCall, ...]:
     """The calls of a program that depend on settings of its config; empty if it cannot be read.
 
     Args:
         program: path of the program.
         launch: file that starts it, or its config; it decides which files may be read.
     """
-    return _uses_in(os.path.abspath(program), launch or program, tick())
+    return _cached_config_sensitive_calls(os.path.abspath(program), launch or program, time_cache_key())
 
 
-def trained_models(programs: tuple[str, ...], launch: str) -> list[ProgramUse]:
+def trained_models(programs: tuple[str, ...], launch: str) -> list[ConfigSensitiveCall]:
     """The calls by which programs load a model that they train, from a name in the source."""
-    return [use for program in programs for use in uses_in(program, launch) if use.kind == "trained model"]
+    return [
+        use
+        for program in programs
+        for use in find_config_sensitive_calls(program, launch)
+        if use.kind == "trained model"
+    ]
 
 
 @lru_cache(maxsize=16)
-def _uses_in(program: str, launch: str, _: int) -> tuple[ProgramUse, ...]:
+def _cached_config_sensitive_calls(program: str, launch: str, _: int) -> tuple[ConfigSensitiveCall, ...]:
     try:
         modules = program_modules(program, launch)
         return tuple(_Uses(modules[0]).uses()) if modules else ()
@@ -76,7 +87,7 @@ _LOADER = re.compile(r"load|data|(?:^|_)dl|iter|batch|sampl", re.IGNORECASE)
 class _Uses(GenerationCalls):
     """The uses in a program file."""
 
-    def uses(self) -> Iterator[ProgramUse]:
+    def uses(self) -> Iterator[ConfigSensitiveCall]:
         yield from self._loads()
         yield from self._saves()
         yield from self._moves()
@@ -95,31 +106,31 @@ class _Uses(GenerationCalls):
 
     def _model_loads(self) -> Iterator[ast.Call]:
         for call in self.calls:
-            if called_name(call) == "from_pretrained" and isinstance(call.func, ast.Attribute):
-                owner = last_name(call.func.value)
+            if called_function_name(call) == "from_pretrained" and isinstance(call.func, ast.Attribute):
+                owner = last_dotted_name(call.func.value)
                 if owner and not _NO_MODEL.search(owner) and owner not in ("self", "cls"):
                     yield call
 
-    def _loads(self) -> Iterator[ProgramUse]:
+    def _loads(self) -> Iterator[ConfigSensitiveCall]:
         for call in self._model_loads():
             if not self._is_certain(call):
                 continue
-            spread = self._device_map(keyword(call, "device_map"), call)
+            spread = self._device_map(keyword_argument(call, "device_map"), call)
             if spread is not None:
                 is_trained = spread and self._is_trained(call)
                 yield self._use("spread device map" if is_trained else "device map", call)
-            if constant(keyword(call, "low_cpu_mem_usage")) is True:
+            if literal_value(keyword_argument(call, "low_cpu_mem_usage")) is True:
                 yield self._use("low memory load", call)
-        quantizing = [call for call in self.calls if called_name(call) == "BitsAndBytesConfig"]
+        quantizing = [call for call in self.calls if called_function_name(call) == "BitsAndBytesConfig"]
         for call in (*self._model_loads(), *quantizing):
             if not self._is_certain(call) or any(map(_ABOUT_QUANTIZATION.search, self._tests(call))):
                 continue
-            if constant(keyword(call, "load_in_8bit")) is True:
+            if literal_value(keyword_argument(call, "load_in_8bit")) is True:
                 yield self._use("8-bit weights", call)
             elif (
                 call in quantizing
-                and constant(keyword(call, "load_in_4bit")) is True
-                and keyword(call, "bnb_4bit_quant_storage") is None
+                and literal_value(keyword_argument(call, "load_in_4bit")) is True
+                and keyword_argument(call, "bnb_4bit_quant_storage") is None
                 and all(each.arg is not None for each in call.keywords)
             ):
                 yield self._use("4-bit weights", call)
@@ -127,11 +138,15 @@ class _Uses(GenerationCalls):
     def _is_trained(self, call: ast.Call) -> bool:
         """Whether a loaded model is passed to a Trainer, to PEFT or to an engine."""
         parent = self.parents.get(id(call))
-        names = {last_name(target) for target in parent.targets} if isinstance(parent, ast.Assign) else set()
+        names = (
+            {last_dotted_name(target) for target in parent.targets}
+            if isinstance(parent, ast.Assign)
+            else set()
+        )
         return any(
-            last_name(argument) in names - {""}
+            last_dotted_name(argument) in names - {""}
             for other in self.calls
-            if called_name(other).endswith("Trainer") or called_name(other) in _TRAINS
+            if called_function_name(other).endswith("Trainer") or called_function_name(other) in _TRAINS
             for argument in (*other.args, *(each.value for each in other.keywords))
         )
 
@@ -145,14 +160,16 @@ class _Uses(GenerationCalls):
             return value.value in _SPREAD
         return False if isinstance(value, ast.Dict) and value.keys else None
 
-    def _trained_models(self) -> Iterator[ProgramUse]:
+    def _trained_models(self) -> Iterator[ConfigSensitiveCall]:
         """Yield models with a literal name that are trained, and those that no rank partitions while loading."""
         for call in self._model_loads():
-            name = constant(call.args[0] if call.args else keyword(call, "pretrained_model_name_or_path"))
+            name = literal_value(
+                call.args[0] if call.args else keyword_argument(call, "pretrained_model_name_or_path")
+            )
             if isinstance(name, str) and self._is_trained(call):
                 yield self._use("trained model", call, name)
         for start in self.calls:
-            if called_name(start) != "HfDeepSpeedConfig" or self.referenced & _RENDEZVOUS:
+            if called_function_name(start) != "HfDeepSpeedConfig" or self.referenced & _RENDEZVOUS:
                 continue
             for call in self._model_loads():
                 if self._is_after(call, start) and self._is_unconditional(call):
@@ -160,7 +177,7 @@ class _Uses(GenerationCalls):
         if _ZERO_INIT_HANDLED.search(self.text) or "OnDevice" in self.referenced:
             return
         for start in self.calls:
-            model = keyword(start, "model")
+            model = keyword_argument(start, "model")
             if not is_initialize(start) or not isinstance(model, ast.Name):
                 continue
             for call in self._model_loads():
@@ -168,7 +185,7 @@ class _Uses(GenerationCalls):
                 if is_model and self._is_after(start, call) and self._is_unconditional(call):
                     yield self._use("whole model", call)
 
-    def _constructions(self) -> Iterator[ProgramUse]:
+    def _constructions(self) -> Iterator[ConfigSensitiveCall]:
         """Yield `zero.Init` contexts that may be on at any stage, and what runs inside another one."""
         for call in self.calls:
             is_inner = any(
@@ -178,36 +195,36 @@ class _Uses(GenerationCalls):
                 for parent, child in self._ancestors(call)
                 if not isinstance(child, ast.FunctionDef | ast.ClassDef)
             )
-            if _is_zero_init(call) and keyword(call, "enabled") is None and self._is_certain(call):
+            if _is_zero_init(call) and keyword_argument(call, "enabled") is None and self._is_certain(call):
                 yield self._use("partitioned construction", call)
             if is_inner and (_is_zero_init(call) or is_initialize(call)) and self._runs(call):
                 yield self._use("nested construction", call)
 
-    def _accumulations(self) -> Iterator[ProgramUse]:
+    def _accumulations(self) -> Iterator[ConfigSensitiveCall]:
         """Yield the only `Accelerator(...)` of a program with the accumulation steps that it passes."""
-        starts = [call for call in self.calls if called_name(call) == "Accelerator"]
+        starts = [call for call in self.calls if called_function_name(call) == "Accelerator"]
         if len(starts) != 1 or not self._runs(starts[0]) or "gradient_accumulation_steps" in self.assigned:
             return
-        steps = keyword(starts[0], "gradient_accumulation_steps")
+        steps = keyword_argument(starts[0], "gradient_accumulation_steps")
         is_open = any(each.arg in (None, "gradient_accumulation_plugin") for each in starts[0].keywords)
-        value = 1 if steps is None else constant(steps)
+        value = 1 if steps is None else literal_value(steps)
         if isinstance(steps, ast.Name):
             values = self._always(steps.id, starts[0])
-            value = constant(values[0]) if len(values) == 1 else None
+            value = literal_value(values[0]) if len(values) == 1 else None
         if not is_open and isinstance(value, int) and not isinstance(value, bool):
             yield self._use("accumulation", starts[0], value)
 
     # Saving
     # ----------------------------------------------------------------------------------------------
 
-    def _saves(self) -> Iterator[ProgramUse]:
+    def _saves(self) -> Iterator[ConfigSensitiveCall]:
         wrapped = self._wrapped()
         engines = {name for name, call in self._results("initialize").items() if is_initialize(call)}
         trainers = frozenset(
-            name for name, values in self.values.items() for value in values if _is_trainer(value)
+            name for name, values in self.values.items() for value in values if _is_trainer_call(value)
         )
         for call in self.calls:
-            name = called_name(call)
+            name = called_function_name(call)
             if not isinstance(call.func, ast.Attribute) or not self._is_certain(call, _ABOUT_STAGE):
                 continue
             owner = ast.unparse(call.func.value)
@@ -224,7 +241,7 @@ class _Uses(GenerationCalls):
             ):
                 yield self._use("collective save of stage 3 on one rank", call)
             elif self._is_partitioned(owner, wrapped, call) and (
-                (name == "save_pretrained" and keyword(call, "state_dict") is None)
+                (name == "save_pretrained" and keyword_argument(call, "state_dict") is None)
                 or (name == "state_dict" and self._is_saved(call))
             ):
                 yield self._use("save without gathering", call)
@@ -245,7 +262,7 @@ class _Uses(GenerationCalls):
         parent = self.parents.get(id(call))
         return (
             isinstance(parent, ast.Call)
-            and called_name(parent) in ("save", "save_file")
+            and called_function_name(parent) in ("save", "save_file")
             and call in parent.args
         )
 
@@ -254,7 +271,7 @@ class _Uses(GenerationCalls):
             if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
                 return False
             is_body = isinstance(parent, ast.If) and child in parent.body
-            tests = _conjuncts(parent.test) if isinstance(parent, ast.If) else []
+            tests = _split_conjunction(parent.test) if isinstance(parent, ast.If) else []
             if is_body and any(_RANK_0.fullmatch(ast.unparse(test)) for test in tests):
                 return True
         return False
@@ -262,31 +279,35 @@ class _Uses(GenerationCalls):
     # Devices and engines
     # ----------------------------------------------------------------------------------------------
 
-    def _moves(self) -> Iterator[ProgramUse]:
+    def _moves(self) -> Iterator[ConfigSensitiveCall]:
         """Yield calls that copy a model to the GPU right before `deepspeed.initialize` partitions it."""
         for start in self.calls:
-            model = keyword(start, "model")
+            model = keyword_argument(start, "model")
             if not is_initialize(start) or not isinstance(model, ast.Name):
                 continue
             for call in self.calls:
-                is_move = called_name(call) == "cuda" or (called_name(call) == "to" and _is_device(call))
+                is_move = called_function_name(call) == "cuda" or (
+                    called_function_name(call) == "to" and _moves_to_gpu(call)
+                )
                 if not is_move or not isinstance(call.func, ast.Attribute):
                     continue
-                is_model = last_name(call.func.value) == model.id or self._is_assigned_to(call, model.id)
+                is_model = last_dotted_name(call.func.value) == model.id or self._is_assigned_to(
+                    call, model.id
+                )
                 if is_model and self._is_after(start, call) and self._is_unconditional(call):
                     yield self._use("move to device", call)
 
-    def _prepares(self) -> Iterator[ProgramUse]:
+    def _prepares(self) -> Iterator[ConfigSensitiveCall]:
         prepares = [
             call
             for call in self.calls
-            if called_name(call) == "prepare"
+            if called_function_name(call) == "prepare"
             and isinstance(call.func, ast.Attribute)
-            and last_name(call.func.value) == "accelerator"
+            and last_dotted_name(call.func.value) == "accelerator"
         ]
         sets_batch = "train_micro_batch_size_per_gpu" in self.strings
         for call in prepares:
-            names = [last_name(argument) for argument in call.args]
+            names = [last_dotted_name(argument) for argument in call.args]
             if not names or not all(names) or not self._is_certain(call):
                 continue
             if not sets_batch and any(map(MODEL.search, names)) and not any(map(_LOADER.search, names)):
@@ -300,19 +321,24 @@ class _Uses(GenerationCalls):
         for call in self.calls:
             if not prepares or not self._is_unconditional(call):
                 continue
-            if called_name(call) == "DummyOptim":
+            if called_function_name(call) == "DummyOptim":
                 yield self._use("dummy optimizer", call)
-            elif called_name(call) == "DummyScheduler" and keyword(call, "lr_scheduler_callable") is None:
+            elif (
+                called_function_name(call) == "DummyScheduler"
+                and keyword_argument(call, "lr_scheduler_callable") is None
+            ):
                 yield self._use("dummy scheduler", call)
 
-    def _initializes(self) -> Iterator[ProgramUse]:
+    def _initializes(self) -> Iterator[ConfigSensitiveCall]:
         starts = [call for call in self.calls if is_initialize(call)]
         configs = {
-            ast.unparse(config) if (config := keyword(call, "config", "config_params")) is not None else ""
+            ast.unparse(config)
+            if (config := keyword_argument(call, "config", "config_params")) is not None
+            else ""
             for call in starts
         }
         if len(configs) != 1 or not all(
-            self._is_unchanged(keyword(call, "config", "config_params"), call) for call in starts
+            self._is_unchanged(keyword_argument(call, "config", "config_params"), call) for call in starts
         ):
             return
         for call in starts:
@@ -320,7 +346,7 @@ class _Uses(GenerationCalls):
                 all(each.arg is not None for each in call.keywords) and len(call.args) < _OPTIMIZER_POSITION
             )
             if has_all and not any(isinstance(each, ast.Starred) for each in call.args):
-                optimizer = keyword(call, "optimizer")
+                optimizer = keyword_argument(call, "optimizer")
                 is_none = optimizer is None or (
                     isinstance(optimizer, ast.Constant) and optimizer.value is None
                 )
@@ -329,29 +355,32 @@ class _Uses(GenerationCalls):
 
     def _is_unchanged(self, config: ast.expr | None, call: ast.Call) -> bool:
         """Whether a config is a file as it is: its path, a program's argument, or the result of `json.load`."""
-        if config is None or isinstance(config, ast.Attribute) or isinstance(constant(config), str):
+        if config is None or isinstance(config, ast.Attribute) or isinstance(literal_value(config), str):
             return True
         if isinstance(config, ast.Call):
-            return called_name(config) in ("load", "loads") and "json" in ast.unparse(config.func)
+            return called_function_name(config) in ("load", "loads") and "json" in ast.unparse(config.func)
         values = self._always(config.id, call) if isinstance(config, ast.Name) else []
         return bool(values) and all(
             self._is_unchanged(value, call) for value in values if not isinstance(value, ast.Name)
         )
 
-    def _late_arguments(self) -> Iterator[ProgramUse]:
+    def _late_arguments(self) -> Iterator[ConfigSensitiveCall]:
         """Yield models that are loaded before the training arguments, which enable partitioned loading."""
         if _ZERO_INIT_HANDLED.search(self.text):
             return
         for start in self.calls:
-            if not called_name(start).endswith("TrainingArguments") or keyword(start, "deepspeed") is None:
+            if (
+                not called_function_name(start).endswith("TrainingArguments")
+                or keyword_argument(start, "deepspeed") is None
+            ):
                 continue
             for call in self._model_loads():
                 if self._is_after(start, call) and self._is_certain(call) and self._is_certain(start):
                     yield self._use("model before arguments", call)
 
-    def _unprepared(self) -> Iterator[ProgramUse]:
+    def _unprepared(self) -> Iterator[ConfigSensitiveCall]:
         """Yield models that `zero3_init_flag` partitions, but that no engine gathers again."""
-        starts = [call for call in self.calls if called_name(call) == "Accelerator"]
+        starts = [call for call in self.calls if called_function_name(call) == "Accelerator"]
         if len(starts) != 1 or _ZERO_INIT_HANDLED.search(self.text):
             return
         # Diffusers and others do not partition while they load.
@@ -366,7 +395,7 @@ class _Uses(GenerationCalls):
             parent = self.parents.get(id(call))
             if not isinstance(parent, ast.Assign) or len(parent.targets) != 1:
                 continue
-            if last_name(owner) not in partitioned:
+            if last_dotted_name(owner) not in partitioned:
                 continue
             name = parent.targets[0].id if isinstance(parent.targets[0], ast.Name) else ""
             if not name or not self._is_after(call, starts[0]) or not self._is_unconditional(call):
@@ -379,11 +408,11 @@ class _Uses(GenerationCalls):
                 for each in ast.walk(argument)
             )
             is_run = any(
-                last_name(other.func) == name
+                last_dotted_name(other.func) == name
                 or (
                     isinstance(other.func, ast.Attribute)
                     and other.func.attr in _FORWARDS
-                    and last_name(other.func.value) == name
+                    and last_dotted_name(other.func.value) == name
                 )
                 for other in self.calls
             )
@@ -415,29 +444,31 @@ _OPTIMIZER_POSITION = 3
 def _is_zero_init(node: ast.AST) -> bool:
     return (
         isinstance(node, ast.Call)
-        and called_name(node) == "Init"
+        and called_function_name(node) == "Init"
         and ast.unparse(node.func).endswith("zero.Init")
     )
 
 
-def _is_trainer(value: ast.expr | None) -> bool:
-    return isinstance(value, ast.Call) and called_name(value).endswith("Trainer")
+def _is_trainer_call(value: ast.expr | None) -> bool:
+    return isinstance(value, ast.Call) and called_function_name(value).endswith("Trainer")
 
 
 def _is_optimizer(value: ast.expr) -> bool:
-    return isinstance(value, ast.Call) and called_name(value) in _OPTIMIZERS | _OPTIMIZERS_OF_DEEPSPEED
+    return (
+        isinstance(value, ast.Call) and called_function_name(value) in _OPTIMIZERS | _OPTIMIZERS_OF_DEEPSPEED
+    )
 
 
 def _is_scheduler(value: ast.expr) -> bool:
-    return isinstance(value, ast.Call) and _SCHEDULERS.fullmatch(called_name(value)) is not None
+    return isinstance(value, ast.Call) and _SCHEDULERS.fullmatch(called_function_name(value)) is not None
 
 
-def _conjuncts(test: ast.expr) -> list[ast.expr]:
+def _split_conjunction(test: ast.expr) -> list[ast.expr]:
     return test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
 
 
-def _is_device(call: ast.Call) -> bool:
+def _moves_to_gpu(call: ast.Call) -> bool:
     """Whether `.to(...)` moves to a GPU: not to a dtype or to the CPU."""
-    argument = call.args[0] if len(call.args) == 1 and not call.keywords else keyword(call, "device")
+    argument = call.args[0] if len(call.args) == 1 and not call.keywords else keyword_argument(call, "device")
     text = ast.unparse(argument) if argument is not None else ""
     return bool(re.search(r"device|cuda|gpu|local_rank", text)) and "cpu" not in text

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from dsconfig import document
 from dsconfig.document import Document
-from dsconfig.launch.read_passed_config import read_config
+from dsconfig.launch.read_passed_config import read_config_at_path
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
     from dsconfig.core.json_types import Json, JsonObject
 
-    class Built(Protocol):
+    class ConfigObject(Protocol):
         """A config object with `to_dict`, such as `dsconfig.Config`."""
 
         def to_dict(self) -> JsonObject:
             """The keys and values that were set."""
 
 
-ConfigSource: TypeAlias = "str | bytes | os.PathLike[str] | Mapping[str, Json] | Built"
+ConfigSource: TypeAlias = "str | bytes | os.PathLike[str] | Mapping[str, Json] | ConfigObject"
 
 _BASE64 = r"[A-Za-z0-9_-]{8,}={0,2}"
 
 
-def read(source: ConfigSource) -> Document:
+def read_config_source(source: ConfigSource) -> Document:
     """Read a source as a document.
 
     A string with a bracket, quote, line end or colon that is not an existing path is text. URL-safe base64
@@ -42,18 +42,18 @@ def read(source: ConfigSource) -> Document:
         return document.read_mapping(source)
     if isinstance(source, bytes):
         return document.read_bytes(source, "<bytes>")
-    if isinstance(source, str) and is_text(source):
+    if isinstance(source, str) and is_config_text(source):
         return document.read_text(source)
-    if isinstance(source, str) and _is_base64(source):
+    if isinstance(source, str) and _is_base64_config(source):
         return document.read_base64(source)
     if isinstance(source, str | os.PathLike):
-        return read_config(os.fspath(source))
+        return read_config_at_path(os.fspath(source))
     if hasattr(source, "to_dict"):
         return document.read_mapping(source.to_dict(), "<config>")
     raise TypeError(f"expected a path, text, bytes, a dict or a Config, not {type(source).__name__}")
 
 
-def is_text(source: str) -> bool:
+def is_config_text(source: str) -> bool:
     """Whether a string is the text of a config rather than a path."""
     if not source or "\0" in source:
         return True
@@ -62,7 +62,7 @@ def is_text(source: str) -> bool:
     return looks and not os.path.exists(source)
 
 
-def _is_base64(source: str) -> bool:
+def _is_base64_config(source: str) -> bool:
     """Whether a string is a URL-safe base64 config and not an existing path.
 
     DeepSpeed accepts this form where it expects a path: runtime/config.py:DeepSpeedConfig.__init__.

@@ -7,13 +7,13 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 
-from dsconfig.core.json_types import at
-from dsconfig.document.config_file_names import SUFFIXES, is_notebook
+from dsconfig.core.json_types import value_at_dotted_path
+from dsconfig.document.config_file_names import SUFFIXES, is_notebook_name
 from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
-from dsconfig.launch.find_jobs import exceeds_budget, job_of
-from dsconfig.launch.launch_file_formats import Format, format_of, is_script
+from dsconfig.launch.find_jobs import job_of_launch_file, launch_file_exceeds_budget
+from dsconfig.launch.launch_file_formats import LaunchFileFormat, detect_launch_format, is_shell_script_name
 from dsconfig.launch.recognize_config import LEAST_TYPICAL, TYPICAL, UNMISTAKABLE, are_config_keys
-from dsconfig.model.key_table import ROOT, all_keys, section_keys
+from dsconfig.model.key_table import ROOT, all_keys, keys_of_section_class
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -42,14 +42,20 @@ script.
 """
 
 
-def kind_of(document: Document) -> Kind:
+def document_kind(document: Document) -> Kind:
     """The kind of a document, by its name and content."""
-    if is_script(document.name):
+    if is_shell_script_name(document.name):
         return "script"
     if _is_hostfile(document):
         return "hostfile"
     data = document.value()
-    return "job" if format_of(data) is not None else "launch file" if is_launch_file(data) else "config"
+    return (
+        "job"
+        if detect_launch_format(data) is not None
+        else "launch file"
+        if is_launch_file(data)
+        else "config"
+    )
 
 
 def _is_hostfile(document: Document) -> bool:
@@ -86,14 +92,14 @@ def mentions_deepspeed(data: bytes) -> bool:
 _DEEPSPEED_WORDS = (b"deepspeed", b"DeepSpeed", b"accelerate_config")
 
 
-def is_config(keys: Collection[str]) -> bool:
+def has_config_keys(keys: Collection[str]) -> bool:
     """Whether an object with these root keys is a DeepSpeed config, whatever the file name."""
-    return are_config_keys(keys) and not is_mostly_unknown(keys)
+    return are_config_keys(keys) and not has_mostly_unknown_keys(keys)
 
 
 def is_broken_config(document: Document) -> bool:
     """Whether a text that cannot be parsed was meant as a config and deserves a diagnostic."""
-    if not is_broken(document):
+    if not is_unparsable(document):
         return False
     keys = scan_keys(document.text)
     has_half_precision = re.search(_HALF_PRECISION, document.text.encode(errors="replace"))
@@ -101,34 +107,44 @@ def is_broken_config(document: Document) -> bool:
         return False
     data = document.value()
     if not isinstance(data, dict) or not data:
-        root_keys = without_comments(keys)
-        return not _is_majority(len(unknown_keys(root_keys)), len(root_keys))
-    return format_of(data) is None and not is_mostly_unknown(without_section_keys(data))
+        root_keys = without_comment_keys(keys)
+        return not _is_unknown_majority(len(unknown_keys(root_keys)), len(root_keys))
+    return detect_launch_format(data) is None and not has_mostly_unknown_keys(without_section_keys(data))
 
 
 def contains_config(data: Mapping[str, Json]) -> bool:
     """Whether a file found in a directory is a config, or a launch file that names, contains or builds one."""
-    launch_format = format_of(data)
+    launch_format = detect_launch_format(data)
     if launch_format is None:
-        return is_config(data.keys())
+        return has_config_keys(data.keys())
     if launch_format.builds == "neox":
-        from dsconfig.launch.framework_configs import why_no_config
+        from dsconfig.launch.framework_configs import why_neox_has_no_config
 
-        return not why_no_config(data)
-    return names_config(data)
+        return not why_neox_has_no_config(data)
+    return names_or_contains_config(data)
 
 
 def has_config_below_a_key(document: Document) -> bool:
     """Whether a YAML file of OmegaConf or Hydra has a config, or a strategy with DeepSpeed, below some key."""
-    return document.format == "yaml" and format_of(document.value()) is None and job_of(document) is not None
+    return (
+        document.format == "yaml"
+        and detect_launch_format(document.value()) is None
+        and job_of_launch_file(document) is not None
+    )
 
 
-def names_config(data: Mapping[str, Json]) -> bool:
+def names_or_contains_config(data: Mapping[str, Json]) -> bool:
     """Whether an object is a launch file that names or contains a DeepSpeed config."""
-    launch_format = format_of(data)
+    launch_format = detect_launch_format(data)
     if launch_format is None or not launch_format.commands:
-        return launch_format is not None and any(at(data, key) for key in launch_format.config)
-    return any(word in str(at(data, key)) for key in launch_format.commands for word in _COMMAND_WORDS)
+        return launch_format is not None and any(
+            value_at_dotted_path(data, key) for key in launch_format.config
+        )
+    return any(
+        word in str(value_at_dotted_path(data, key))
+        for key in launch_format.commands
+        for word in _COMMAND_WORDS
+    )
 
 
 _COMMAND_WORDS = ("--deepspeed", "dsconfig elastic run", "'dsconfig', 'elastic', 'run'")
@@ -137,12 +153,12 @@ _COMMAND_WORDS = ("--deepspeed", "dsconfig elastic run", "'dsconfig', 'elastic',
 _TOO_MUCH = "exceed the limit for reading a script, so none of them was read"
 
 
-def _why_no_config(launch_format: Format, data: Mapping[str, Json]) -> str:
+def _why_launch_file_has_no_config(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> str:
     """Why a launch file has no config, as the end of a clause."""
     if launch_format.builds == "neox":
         from dsconfig.launch import framework_configs
 
-        return framework_configs.why_no_config(data)
+        return framework_configs.why_neox_has_no_config(data)
     config_keys = " or ".join(
         f"`{key}`" for key in launch_format.config or launch_format.commands or (launch_format.built_from,)
     )
@@ -154,7 +170,7 @@ def why_not_config(document: Document) -> str | None:
 
     Unreadable and empty files count as broken configs and get a diagnostic.
     """
-    if is_script(document.name):
+    if is_shell_script_name(document.name):
         return _why_no_config_in_script(document)
     if _is_hostfile(document):
         return None
@@ -165,16 +181,18 @@ def why_not_config(document: Document) -> str | None:
         return None
     keys = [key for key in data if isinstance(key, str)]
     count = len(_unknown_root_keys(keys))
-    if (launch_format := format_of(data)) is not None:
+    if (launch_format := detect_launch_format(data)) is not None:
         reason = (
-            f"whose commands {_TOO_MUCH}" if exceeds_budget(document) else _why_no_config(launch_format, data)
+            f"whose commands {_TOO_MUCH}"
+            if launch_file_exceeds_budget(document)
+            else _why_launch_file_has_no_config(launch_format, data)
         )
-        return None if job_of(document) else f"a launch file of {launch_format.name} {reason}"
+        return None if job_of_launch_file(document) else f"a launch file of {launch_format.name} {reason}"
     if not count or "$dsconfig" in data or is_launch_file(data) or has_config_below_a_key(document):
         return None
-    if not is_broken(document) and (kind := describe_other_object(data)) is not None:
+    if not is_unparsable(document) and (kind := describe_other_object(data)) is not None:
         return kind
-    if not is_mostly_unknown(keys) or is_broken_config(document):
+    if not has_mostly_unknown_keys(keys) or is_broken_config(document):
         return None
     if count == 1:
         return (
@@ -187,8 +205,8 @@ def why_not_config(document: Document) -> str | None:
 def _why_no_config_in_script(script: Document) -> str | None:
     if any(problem.kind == "too-large" for problem in script.problems):
         return "a shell script that is too large to be read"
-    reason = _TOO_MUCH if exceeds_budget(script) else "name no config: pass the config itself"
-    return None if job_of(script) else f"a shell script whose commands {reason}"
+    reason = _TOO_MUCH if launch_file_exceeds_budget(script) else "name no config: pass the config itself"
+    return None if job_of_launch_file(script) else f"a shell script whose commands {reason}"
 
 
 def why_not_checked(document: Document) -> str | None:
@@ -203,10 +221,10 @@ def why_not_checked(document: Document) -> str | None:
     if not document.text.strip() or (isinstance(data, dict) and not data):
         return None
     keys = [key for key in data if isinstance(key, str)] if isinstance(data, dict) else []
-    is_recognized = "$dsconfig" in keys or is_launch_file(data) or format_of(data) is not None
+    is_recognized = "$dsconfig" in keys or is_launch_file(data) or detect_launch_format(data) is not None
     if (
         is_recognized
-        or (without_comments(keys) and not is_mostly_unknown(keys))
+        or (without_comment_keys(keys) and not has_mostly_unknown_keys(keys))
         or is_broken_config(document)
     ):
         return None
@@ -217,25 +235,29 @@ def why_not_checked(document: Document) -> str | None:
 def may_be_config(document: Document) -> bool:
     """Whether a document can be a config, whatever its keys: an object that is not a launch file."""
     data = document.value()
-    return not is_script(document.name) and isinstance(data, dict) and format_of(data) is None
+    return (
+        not is_shell_script_name(document.name)
+        and isinstance(data, dict)
+        and detect_launch_format(data) is None
+    )
 
 
-def without_comments(keys: Collection[str]) -> list[str]:
+def without_comment_keys(keys: Collection[str]) -> list[str]:
     """The keys that are not comments."""
     return [key for key in keys if not key.lower().startswith(_COMMENT_PREFIXES)]
 
 
-def is_mostly_unknown(keys: Collection[str]) -> bool:
+def has_mostly_unknown_keys(keys: Collection[str]) -> bool:
     """Whether most root keys are unknown to every release, not counting typos of known keys."""
-    own_keys = without_comments(keys)
+    own_keys = without_comment_keys(keys)
     unknown = _unknown_root_keys(own_keys)
-    if not _is_majority(len(unknown), len(own_keys)):
+    if not _is_unknown_majority(len(unknown), len(own_keys)):
         return False
     from difflib import get_close_matches
 
     sample = unknown[:_SAMPLE]
-    typos = sum(1 for key in sample if get_close_matches(key.lower(), _root_keys(), 1, 0.8))
-    return _is_majority(len(unknown) - typos * len(unknown) // len(sample), len(own_keys))
+    typos = sum(1 for key in sample if get_close_matches(key.lower(), _all_root_keys(), 1, 0.8))
+    return _is_unknown_majority(len(unknown) - typos * len(unknown) // len(sample), len(own_keys))
 
 
 _SAMPLE = 100
@@ -243,20 +265,22 @@ _SAMPLE = 100
 """
 
 
-def _is_majority(unknown: int, keys: int) -> bool:
+def _is_unknown_majority(unknown: int, keys: int) -> bool:
     """Whether more than three of five keys are unknown: a program may add a few settings of its own."""
     return unknown * 5 > keys * 3
 
 
 def _unknown_root_keys(keys: Iterable[str]) -> list[str]:
     """Keys that no release has at the root, without comments and keys that consumers add."""
-    return [key for key in keys if key not in _root_keys() and not key.lower().startswith(_COMMENT_PREFIXES)]
+    return [
+        key for key in keys if key not in _all_root_keys() and not key.lower().startswith(_COMMENT_PREFIXES)
+    ]
 
 
 @cache
-def _root_keys() -> frozenset[str]:
+def _all_root_keys() -> frozenset[str]:
     """Every root key of any release, with aliases, and the root key that only Accelerate reads."""
-    infos = section_keys(ROOT)
+    infos = keys_of_section_class(ROOT)
     # `msamp` is read by Accelerate's plugin alone: utils/dataclasses.py:DeepSpeedPlugin.
     return frozenset({*infos, "msamp", *(alias for info in infos.values() for alias, _ in info.aliases)})
 
@@ -303,23 +327,23 @@ def describe_other_file(document: Document) -> str | None:
     if document.is_data or document.is_in_program:
         return None
     value, by_suffix = document.value(), _BY_SUFFIX.get(os.path.splitext(document.name.lower())[1])
-    if by_suffix in (_WITHOUT_DICT, _NOTEBOOK) and (why := _why_program_unread(document)):
+    if by_suffix in (_WITHOUT_DICT, _NOTEBOOK) and (why := _why_program_not_searched(document)):
         return why
-    if isinstance(value, dict) and not is_broken(document):
-        return None if section_keys(ROOT).keys() & value.keys() else by_suffix
-    return by_suffix or (_describe_text(document) if document.text.strip() else None)
+    if isinstance(value, dict) and not is_unparsable(document):
+        return None if keys_of_section_class(ROOT).keys() & value.keys() else by_suffix
+    return by_suffix or (_describe_other_text(document) if document.text.strip() else None)
 
 
-def _why_program_unread(document: Document) -> str:
+def _why_program_not_searched(document: Document) -> str:
     """Why a Python file was not searched for configs, as a description of the file; empty if it was."""
-    from dsconfig.launch.python.config_dicts import why_unread
+    from dsconfig.launch.python.config_dicts import why_source_unread
 
-    why = why_unread(document.text.encode("utf-8", "surrogatepass"), document.name)
-    kind = "Jupyter notebook" if is_notebook(document.name) else "Python file"
+    why = why_source_unread(document.text.encode("utf-8", "surrogatepass"), document.name)
+    kind = "Jupyter notebook" if is_notebook_name(document.name) else "Python file"
     return f"a {kind} that is not searched for configs: {why}" if why else ""
 
 
-def _describe_text(document: Document) -> str | None:
+def _describe_other_text(document: Document) -> str | None:
     """The description of a text whose suffix does not identify it."""
     text = document.text.lstrip("\ufeff")
     first = text.partition("\n")[0]
@@ -358,8 +382,8 @@ _LEAST_INFERENCE = 2
 
 def describe_other_object(data: Mapping[str, object]) -> str | None:
     """A description of an object that another program reads, by its keys, and what to pass instead."""
-    training = section_keys(ROOT).keys()
-    if _is_inference(data):
+    training = keys_of_section_class(ROOT).keys()
+    if _is_inference_config(data):
         return (
             "a config for inference (DeepSpeedInferenceConfig), which `deepspeed.init_inference` reads: "
             "pass the config of a training run"
@@ -369,9 +393,9 @@ def describe_other_object(data: Mapping[str, object]) -> str | None:
     return None
 
 
-def _is_inference(data: Mapping[str, object]) -> bool:
+def _is_inference_config(data: Mapping[str, object]) -> bool:
     """Whether an object is an inference config: no key is for training only."""
-    training = section_keys(ROOT).keys()
+    training = keys_of_section_class(ROOT).keys()
     fields = _INFERENCE.intersection(data)
     others = data.keys() - fields
     if not training.isdisjoint(others) or len(fields) < len(others):
@@ -391,7 +415,7 @@ _MAX_KEYS = 1000
 """Most keys read from one text."""
 
 
-def is_broken(document: Document) -> bool:
+def is_unparsable(document: Document) -> bool:
     """Whether the parser finds no object; Hjson parses some broken texts as a single string."""
     return not document.is_readable() or isinstance(document.value(), str)
 
@@ -408,7 +432,7 @@ def scan_keys(text: str) -> list[str]:
 
 def without_section_keys(keys: Collection[str]) -> list[str]:
     """Root keys of a recovered object, without those that may belong to a section with a missing brace."""
-    return [key for key in keys if key not in _section_keys()]
+    return [key for key in keys if key not in _all_section_keys()]
 
 
 def unknown_keys(keys: Collection[str]) -> list[str]:
@@ -417,5 +441,5 @@ def unknown_keys(keys: Collection[str]) -> list[str]:
 
 
 @cache
-def _section_keys() -> frozenset[str]:
-    return all_keys() - section_keys(ROOT).keys()
+def _all_section_keys() -> frozenset[str]:
+    return all_keys() - keys_of_section_class(ROOT).keys()

@@ -14,17 +14,17 @@ _MAKE_VARIABLE = re.compile(r"\$[({](\w+)[)}]")
 _INSTRUCTION = re.compile(r"\s*(ENV|ARG|CMD|ENTRYPOINT)\s+(.*)", re.IGNORECASE | re.DOTALL)
 
 
-def shell_text(name: str, text: str) -> str:
+def extract_shell_commands(name: str, text: str) -> str:
     """The shell commands of a script, a makefile or a Dockerfile."""
     base = name.rpartition("/")[2]
     if base.lower().endswith("makefile") or base.endswith(".mk"):
-        return _recipes(text)
+        return _makefile_recipes(text)
     if "dockerfile" in base.lower() or "containerfile" in base.lower():
-        return _image_commands(text)
+        return _dockerfile_commands(text)
     return text
 
 
-def _recipes(text: str) -> str:
+def _makefile_recipes(text: str) -> str:
     """The recipes of a makefile; each line runs in a shell of its own."""
     lines: list[str] = []
     continues = in_recipe = False
@@ -48,7 +48,7 @@ def _recipes(text: str) -> str:
     return "\n".join(lines)
 
 
-def _image_commands(text: str) -> str:
+def _dockerfile_commands(text: str) -> str:
     """The variables and the command of a Dockerfile; its build steps are left out."""
     lines: list[str] = []
     entry = ""
@@ -70,16 +70,20 @@ def _image_commands(text: str) -> str:
                 assigned = value if "=" in value.split(maxsplit=1)[0] else "=".join(value.split(maxsplit=1))
                 command = f"export {assigned}" if "=" in assigned else ""
             elif kind == "ENTRYPOINT":
-                entry = command = _words(value)
+                entry = command = _join_exec_form(value)
             else:
                 # The words of CMD are the arguments of an entry point in exec form.
-                command = f"{entry} {_words(value)}".strip() if value.startswith("[") else _words(value)
+                command = (
+                    f"{entry} {_join_exec_form(value)}".strip()
+                    if value.startswith("[")
+                    else _join_exec_form(value)
+                )
         lines += [command, *[""] * (count - 1)]
         pending, count = "", 0
     return "\n".join(lines)
 
 
-def _words(value: str) -> str:
+def _join_exec_form(value: str) -> str:
     """A command in exec form, `["a", "b"]`, or in shell form."""
     if value.startswith("["):
         try:

@@ -6,20 +6,20 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from dsconfig.document import Document, Span
+from dsconfig.document import Document, TextSpan
 from dsconfig.launch.here_document import SUBSTITUTION
-from dsconfig.launch.launch_file_formats import is_script
+from dsconfig.launch.launch_file_formats import is_shell_script_name
 
 _START = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1[^\n]*\n")
 _MAX_DOCUMENTS = 50
 
 
-def character_offsets(launch: Document, span: Span, text: str) -> list[int]:
+def character_offsets(launch: Document, span: TextSpan, text: str) -> list[int]:
     """Offset in the launch file of each character of the text and of its end; empty if the texts differ."""
     start = launch.text.find(text, *span)
     if start >= 0:
         return list(range(start, start + len(text) + 1))
-    if is_script(launch.name):
+    if is_shell_script_name(launch.name):
         return _offsets_in_script(launch.text, text)
     lines = launch.text[span.start : span.end].splitlines(keepends=True)[1:]  # below the `|`
     indent = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
@@ -43,19 +43,19 @@ def _offsets_in_script(script: str, text: str) -> list[int]:
     return aligned[0] if len(aligned) == 1 else []
 
 
-def _bodies(script: str) -> Iterator[Span]:
+def _bodies(script: str) -> Iterator[TextSpan]:
     """Yield the spans of the here-documents of a script."""
     for match in islice(_START.finditer(script), _MAX_DOCUMENTS):
         end = re.compile(rf"^\t*{match[2]}$", re.MULTILINE).search(script, match.end())
         if end is not None:
-            yield Span(match.end(), end.start())
+            yield TextSpan(match.end(), end.start())
 
 
-def _align(script: str, body: Span, text: str) -> list[int]:
+def _align(script: str, body: TextSpan, text: str) -> list[int]:
     """Return the offset in the script of each character of a text; empty if the body does not expand to it."""
     offsets: list[int] = []
     position = body.start
-    pending: Span | None = None
+    pending: TextSpan | None = None
     for match in [*SUBSTITUTION.finditer(script, *body), None]:
         literal = script[position : body.end if match is None else match.start()]
         at = (
@@ -70,5 +70,5 @@ def _align(script: str, body: Span, text: str) -> list[int]:
             offsets += [pending.start] * (count - 1) + [pending.end - 1] * (count > 0)
         offsets += range(position, position + len(literal))
         if match is not None:
-            pending, position = Span(*match.span()), match.end()
+            pending, position = TextSpan(*match.span()), match.end()
     return [*offsets, body.end] if len(offsets) == len(text) else []

@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from dsconfig.core.json_types import Json, NamedTuple, at
+from dsconfig.core.json_types import Json, NamedTuple, value_at_dotted_path
 from dsconfig.document import Document
 from dsconfig.job.consumers import HUGGING_FACE
-from dsconfig.job.consumers.accelerate_launch_file import is_launch_file, plugin_config
+from dsconfig.job.consumers.accelerate_launch_file import build_plugin_config, is_launch_file
 from dsconfig.job.consumers.consumer import BY_NAME
-from dsconfig.job.consumers.consumer_versions import does
+from dsconfig.job.consumers.consumer_versions import version_includes_change
 from dsconfig.launch.launch_file_formats import SCRIPT
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # alone are found by the rules.
 
 
-class ProgramCheck(NamedTuple):
+class FrameworkCheck(NamedTuple):
     """One check of a program.
 
     Signs: `key` is on, `!key` is off, `key=a|b` has one of these values, `key~a` contains it.
@@ -44,16 +44,16 @@ class ProgramCheck(NamedTuple):
     """Changes in `consumer_versions.CHANGES` that must be in force, or, after a `!`, must not be."""
 
 
-class FailedCheck(NamedTuple):
+class FailedFrameworkCheck(NamedTuple):
     """A check that fails for a job: the location and value of the rejected key."""
 
-    check: ProgramCheck
+    check: FrameworkCheck
     path: tuple[str, ...]
     value: Json
     program: str
 
 
-def failed_checks(job: LaunchedJob, version: str | None = None) -> Iterator[FailedCheck]:
+def failed_framework_checks(job: LaunchedJob, version: str | None = None) -> Iterator[FailedFrameworkCheck]:
     """Yield the checks of a job's program that fail. `version`: of its consumer; None: the newest."""
     arguments = job.launch.value() if job.arguments is None else job.arguments
     if not isinstance(arguments, Mapping):
@@ -63,41 +63,49 @@ def failed_checks(job: LaunchedJob, version: str | None = None) -> Iterator[Fail
         if job.format.arguments_key and job.arguments is None
         else ()
     )
-    arguments_object = at(arguments, ".".join(base)) if base else arguments
+    arguments_object = value_at_dotted_path(arguments, ".".join(base)) if base else arguments
     training_arguments = job.training_arguments.arguments if job.training_arguments else {}
     derived = {name: training_arguments[name] for name in ("bf16", "fp16") if name in training_arguments}
     launch = {**arguments_object, **derived} if isinstance(arguments_object, Mapping) else derived
-    rows = (*PROGRAM_CHECKS.get(job.format.name, ()), *_encoding_checks(job))
+    rows = (*PROGRAM_CHECKS.get(job.format.name, ()), *_encoded_config_checks(job))
     if job.format.reader == "transformers" and job.training_arguments is not None:
-        rows += (*TRAINER_CHECKS, *_number_checks(job))
-    rows = tuple(row for row in rows if _applies(row, job.format.reader, version))
+        rows += (*TRAINER_CHECKS, *_numeric_argument_checks(job))
+    rows = tuple(row for row in rows if _version_has_check(row, job.format.reader, version))
     reported: set[str] = set()
     for row in rows:
-        if row.key not in reported and _fails(row, launch, job.document):
+        if row.key not in reported and _check_fails(row, launch, job.document):
             keys = (row.key, *(sign.partition("=")[0].lstrip("!") for sign in row.signs))
-            key = next((key for key in keys if at(arguments, ".".join((*base, key))) is not None), None)
+            key = next(
+                (key for key in keys if value_at_dotted_path(arguments, ".".join((*base, key))) is not None),
+                None,
+            )
             if key is not None:
                 reported.add(row.key)
                 place = (*base, *key.split("."))
                 script = job.format.name == SCRIPT.name
                 program = job.format.reader.capitalize() if script else job.format.name
-                yield FailedCheck(row, place, at(arguments, ".".join(place)), program)
+                yield FailedFrameworkCheck(
+                    row, place, value_at_dotted_path(arguments, ".".join(place)), program
+                )
 
 
-def _applies(row: ProgramCheck, reader: str, version: str | None) -> bool:
+def _version_has_check(row: FrameworkCheck, reader: str, version: str | None) -> bool:
     """Whether a version of the consumer has this check."""
-    return all(does(word.lstrip("!"), reader, version) != word.startswith("!") for word in row.changes)
+    return all(
+        version_includes_change(word.lstrip("!"), reader, version) != word.startswith("!")
+        for word in row.changes
+    )
 
 
-def _encoding_checks(job: LaunchedJob) -> Iterator[ProgramCheck]:
+def _encoded_config_checks(job: LaunchedJob) -> Iterator[FrameworkCheck]:
     """Yield a check for a config given as text instead of a path, which old versions do not accept."""
     if job.encoding is not None and job.format.reader in HUGGING_FACE:
         key, changes = job.key.lstrip("-"), (f"!{job.encoding}",)
         condition = {"json_text": "as JSON text", "base64": "as base64"}[job.encoding]
-        yield ProgramCheck(key, (), condition, "the reader's own loader", "write a path", changes=changes)
+        yield FrameworkCheck(key, (), condition, "the reader's own loader", "write a path", changes=changes)
 
 
-def _number_checks(job: LaunchedJob) -> Iterator[ProgramCheck]:
+def _numeric_argument_checks(job: LaunchedJob) -> Iterator[FrameworkCheck]:
     """Yield checks for arguments that the Trainer calculates with: text, and a batch of 0."""
     own_names = {trainer_name: name for name, trainer_name in job.format.arguments.items()}
     for name, default in BY_NAME["transformers"].defaults.items():
@@ -106,11 +114,11 @@ def _number_checks(job: LaunchedJob) -> Iterator[ProgramCheck]:
             continue
         is_count = name in _SAMPLE_COUNTS
         if isinstance(value, str) and not _PLACEHOLDER.search(value):
-            yield ProgramCheck(
+            yield FrameworkCheck(
                 own_names.get(name, name), (), "because it expects a number", _ARGUMENTS, "write a number"
             )
         elif is_count and isinstance(value, int | float) and value < 1:
-            yield ProgramCheck(
+            yield FrameworkCheck(
                 own_names.get(name, name),
                 (),
                 "because it is a number of samples",
@@ -125,29 +133,29 @@ _PLACEHOLDER = re.compile(r"[${?<]")
 _ARGUMENTS = "transformers 5.24 training_args.py:TrainingArguments.__post_init__"
 
 
-def _fails(row: ProgramCheck, launch: Mapping[str, Json], config: Document | None) -> bool:
+def _check_fails(row: FrameworkCheck, launch: Mapping[str, Json], config: Document | None) -> bool:
     data = None if config is None else config.value()
     if is_launch_file(data) and isinstance(data, Mapping):  # Accelerate builds the config from its block
-        data = plugin_config(data)
+        data = build_plugin_config(data)
     return (
-        all(_sign_holds(sign, launch, data) for sign in row.signs)
+        all(_check_sign_holds(sign, launch, data) for sign in row.signs)
         and (row.holds is None or row.holds(launch))
         and (row.of_config is None or (config is not None and row.of_config(config)))
     )
 
 
-def _sign_holds(sign: str, launch: Mapping[str, Json], config: Json) -> bool:
+def _check_sign_holds(sign: str, launch: Mapping[str, Json], config: Json) -> bool:
     if sign.startswith("config:"):
-        return isinstance(config, Mapping) and _sign_holds(sign.removeprefix("config:"), config, None)
+        return isinstance(config, Mapping) and _check_sign_holds(sign.removeprefix("config:"), config, None)
     if sign.startswith("!"):
-        return not _sign_holds(sign[1:], launch, config)
+        return not _check_sign_holds(sign[1:], launch, config)
     key, equals, values = sign.partition("=")
     if equals:
-        return str(at(launch, key)) in values.split("|")
+        return str(value_at_dotted_path(launch, key)) in values.split("|")
     key, tilde, word = sign.partition("~")
-    from dsconfig.launch.training_arguments import parse_value
+    from dsconfig.launch.training_arguments import parse_argument_text
 
-    value = parse_value(at(launch, key))
+    value = parse_argument_text(value_at_dotted_path(launch, key))
     if isinstance(value, str) and _PLACEHOLDER.search(value):
         return False
     return word in str(value) if tilde else bool(value) and value != "no"
@@ -155,7 +163,10 @@ def _sign_holds(sign: str, launch: Mapping[str, Json], config: Json) -> bool:
 
 def _has_several_devices(launch: Mapping[str, Json]) -> bool:
     """Whether the variables give each process of a job several GPUs."""
-    visible, count = at(launch, "ENV.CUDA_VISIBLE_DEVICES"), str(at(launch, "ENV.NPROC_PER_NODE"))
+    visible, count = (
+        value_at_dotted_path(launch, "ENV.CUDA_VISIBLE_DEVICES"),
+        str(value_at_dotted_path(launch, "ENV.NPROC_PER_NODE")),
+    )
     if visible is None or "$" in str(visible) or not count.isdecimal() or int(count) < 1:
         return False
     # swift utils/env.py:is_mp, by which ms-swift spreads the model over GPUs with `device_map`.
@@ -168,7 +179,7 @@ def _lacks_zero_section(config: Document) -> bool:
     return isinstance(data, Mapping) and "zero_optimization" not in data
 
 
-def _is_known(_: Document) -> bool:
+def _is_config_known(_: Document) -> bool:
     """Condition that only requires a config."""
     return True
 
@@ -179,15 +190,15 @@ def _is_not_strict_json(config: Document) -> bool:
     return not is_built and not config.is_readable("json")
 
 
-def _is_tensor_parallel(launch: Mapping[str, Json]) -> bool:
+def _uses_tensor_parallelism(launch: Mapping[str, Json]) -> bool:
     """Whether the launch file uses tensor parallelism."""
     size = launch.get("tensor_parallel_size")
     return isinstance(size, int) and size > 1
 
 
-def _strict_json_check(key: str, source: str) -> ProgramCheck:
+def _strict_json_check(key: str, source: str) -> FrameworkCheck:
     """Check of a program that reads a config with `json.load` and passes DeepSpeed a dict."""
-    return ProgramCheck(
+    return FrameworkCheck(
         key,
         (key,),
         "because it is not strict JSON",
@@ -206,15 +217,15 @@ _SWIFT = "ms-swift 4.6 arguments/sft_args.py:SftArguments."
 _TRAINER = "transformers 5.24 trainer.py:Trainer."
 _MOVE_TO_FILE = "put the config into a file of its own"
 _WITH_DEEPSPEED = "together with DeepSpeed"
-PROGRAM_CHECKS: Mapping[str, tuple[ProgramCheck, ...]] = {
+PROGRAM_CHECKS: Mapping[str, tuple[FrameworkCheck, ...]] = {
     "LLaMA-Factory": (
         *(
-            ProgramCheck(key, (key, _STAGE_3), "with ZeRO-3", _FACTORY, _USE_STAGE_2)
+            FrameworkCheck(key, (key, _STAGE_3), "with ZeRO-3", _FACTORY, _USE_STAGE_2)
             for key in ("pure_bf16", "predict_with_generate", "pissa_init", "use_unsloth", "use_kt")
         ),
-        *(ProgramCheck(key, (key,), _WITH_DEEPSPEED, _FACTORY) for key in ("use_galore", "use_apollo")),
+        *(FrameworkCheck(key, (key,), _WITH_DEEPSPEED, _FACTORY) for key in ("use_galore", "use_apollo")),
         *(
-            ProgramCheck(
+            FrameworkCheck(
                 "quantization_method",
                 ("quantization_bit", f"quantization_method={method}", _STAGE_3),
                 "with ZeRO-3",
@@ -223,70 +234,70 @@ PROGRAM_CHECKS: Mapping[str, tuple[ProgramCheck, ...]] = {
             )
             for method in ("hqq", "eetq")
         ),
-        ProgramCheck(
+        FrameworkCheck(
             "quantization_bit",
             ("quantization_bit=8", "!quantization_method=hqq|eetq", _STAGE_3),
             "with ZeRO-3",
             _QUANTIZATION,
             "use 4 bits, or ZeRO stage 2",
         ),
-        ProgramCheck(
+        FrameworkCheck(
             "badam_mode", ("use_badam", "badam_mode=ratio"), _WITH_DEEPSPEED, _FACTORY, 'write "layer"'
         ),
-        ProgramCheck(
+        FrameworkCheck(
             # Layer-wise BAdam supports only ZeRO-3.
             "use_badam",
             ("use_badam", _NOT_STAGE_3),
             "without ZeRO-3",
             _FACTORY,
-            of_config=_is_known,
+            of_config=_is_config_known,
         ),
     ),
     "Axolotl": (
-        ProgramCheck(
+        FrameworkCheck(
             "optimizer", ("optimizer=muon",), _WITH_DEEPSPEED, f"{_AXOLOTL}check_muon_deepspeed_fsdp"
         ),
-        ProgramCheck("optimizer", ("optimizer=polora",), _WITH_DEEPSPEED, f"{_AXOLOTL}check_polora"),
-        ProgramCheck(
+        FrameworkCheck("optimizer", ("optimizer=polora",), _WITH_DEEPSPEED, f"{_AXOLOTL}check_polora"),
+        FrameworkCheck(
             "optimizer", ("optimizer=q_galore_adamw8bit",), _WITH_DEEPSPEED, f"{_AXOLOTL}check_qgalore"
         ),
-        ProgramCheck(
+        FrameworkCheck(
             "optimizer", ("optimizer~flash_",), _WITH_DEEPSPEED, f"{_AXOLOTL}check_flashoptim_deepspeed_fsdp"
         ),
-        ProgramCheck("fsdp", ("fsdp",), _WITH_DEEPSPEED, f"{_AXOLOTL}check_fsdp_deepspeed"),
-        ProgramCheck("relora", ("relora",), _WITH_DEEPSPEED, f"{_AXOLOTL}check_relora"),
-        ProgramCheck(
+        FrameworkCheck("fsdp", ("fsdp",), _WITH_DEEPSPEED, f"{_AXOLOTL}check_fsdp_deepspeed"),
+        FrameworkCheck("relora", ("relora",), _WITH_DEEPSPEED, f"{_AXOLOTL}check_relora"),
+        FrameworkCheck(
             "batch_size",
             ("batch_size", "gradient_accumulation_steps"),
             "together with `gradient_accumulation_steps`",
             f"{_AXOLOTL}check_gas_bsz",
         ),
-        ProgramCheck(
+        FrameworkCheck(
             "batch_size",
             ("batch_size", "!micro_batch_size", "!gradient_accumulation_steps"),
             "without `micro_batch_size`",
             f"{_AXOLOTL}check_batch_size_fields",
             "add `micro_batch_size`",
         ),
-        ProgramCheck(
+        FrameworkCheck(
             "tensor_parallel_size",
             (),
             "without a section `zero_optimization`",
             f"{_AXOLOTL}check_tensor_parallel_size_update_ds_json",
             "add the section to the config",
-            _is_tensor_parallel,
+            _uses_tensor_parallelism,
             _lacks_zero_section,
         ),
-        ProgramCheck(
+        FrameworkCheck(
             "tensor_parallel_size",
             (),
             "together with an embedded config",
             f"{_AXOLOTL}check_tensor_parallel_size_update_ds_json",
             _MOVE_TO_FILE,
             # The validator calls `open(deepspeed)`, which raises a TypeError for a mapping.
-            lambda launch: _is_tensor_parallel(launch) and isinstance(launch.get("deepspeed"), Mapping),
+            lambda launch: _uses_tensor_parallelism(launch) and isinstance(launch.get("deepspeed"), Mapping),
         ),
-        ProgramCheck(
+        FrameworkCheck(
             "deepcompile",
             ("deepcompile",),
             "together with an embedded config",
@@ -305,8 +316,8 @@ PROGRAM_CHECKS: Mapping[str, tuple[ProgramCheck, ...]] = {
         _strict_json_check("deepspeed_config", "megatron/training.py:_create_ds_config_dict"),
     ),
     "ms-swift": (
-        ProgramCheck("fsdp", ("fsdp",), _WITH_DEEPSPEED, f"{_SWIFT}_init_fsdp"),
-        ProgramCheck(
+        FrameworkCheck("fsdp", ("fsdp",), _WITH_DEEPSPEED, f"{_SWIFT}_init_fsdp"),
+        FrameworkCheck(
             "zero_hpz_partition_size",
             # An `assert` without a message, so the user does not see which key is missing.
             ("zero_hpz_partition_size",),
@@ -314,7 +325,7 @@ PROGRAM_CHECKS: Mapping[str, tuple[ProgramCheck, ...]] = {
             f"{_SWIFT}_init_deepspeed",
             of_config=_lacks_zero_section,
         ),
-        ProgramCheck(
+        FrameworkCheck(
             "ENV.NPROC_PER_NODE",
             ("!ENV.SWIFT_SINGLE_DEVICE_MODE=1",),
             "if a process has several GPUs",
@@ -326,14 +337,14 @@ PROGRAM_CHECKS: Mapping[str, tuple[ProgramCheck, ...]] = {
 }
 """Checks by the program's name in the table of formats."""
 TRAINER_CHECKS = (
-    ProgramCheck(
+    FrameworkCheck(
         "bf16",
         ("bf16", "fp16"),
         "together with `fp16`",
         "transformers 5.24 training_args.py:TrainingArguments._validate_args",
     ),
-    ProgramCheck("fsdp", ("fsdp",), _WITH_DEEPSPEED, f"{_TRAINER}__init__"),
-    ProgramCheck(
+    FrameworkCheck("fsdp", ("fsdp",), _WITH_DEEPSPEED, f"{_TRAINER}__init__"),
+    FrameworkCheck(
         "auto_find_batch_size",
         ("auto_find_batch_size",),
         _WITH_DEEPSPEED,
@@ -341,7 +352,7 @@ TRAINER_CHECKS = (
         # 4.38 to 4.44 reject it with any ZeRO stage, later versions with stage 3 only.
         changes=("find_batch_stops", "!find_batch_below_3"),
     ),
-    ProgramCheck(
+    FrameworkCheck(
         "auto_find_batch_size",
         ("auto_find_batch_size", _STAGE_3),
         "with ZeRO-3",
@@ -349,7 +360,7 @@ TRAINER_CHECKS = (
         _USE_STAGE_2,
         changes=("find_batch_stops",),
     ),
-    ProgramCheck(
+    FrameworkCheck(
         "warmup_steps",
         (),
         "because it is a number of steps before version 5.0",
@@ -358,7 +369,7 @@ TRAINER_CHECKS = (
         lambda launch: isinstance(launch.get("warmup_steps"), float),
         changes=("!warm_up_share",),
     ),
-    ProgramCheck(
+    FrameworkCheck(
         "save_only_model",
         ("save_only_model", "load_best_model_at_end"),
         "together with DeepSpeed and `load_best_model_at_end`",

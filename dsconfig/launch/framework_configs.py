@@ -10,10 +10,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from dsconfig.core.batch_triplet import ABSENT, Degree, Parallelism, UnevenError, data_parallel_size
+from dsconfig.core.batch_triplet import (
+    ABSENT,
+    ParallelDegree,
+    Parallelism,
+    UnevenRanksError,
+    data_parallel_size,
+)
 from dsconfig.core.json_types import Json, JsonObject
 from dsconfig.core.releases import LATEST, NUMBERS
-from dsconfig.document.tree import UNKNOWN, Unknown
+from dsconfig.document.tree import UNKNOWN, UnknownValue
 
 # Lightning: DeepSpeedStrategy builds a config from its own arguments if it gets none.
 #
@@ -73,7 +79,7 @@ _AIO: Mapping[str, Json] = MappingProxyType(
 )
 
 
-def lightning_config(data: Mapping[str, Json]) -> JsonObject | None:
+def build_lightning_config(data: Mapping[str, Json]) -> JsonObject | None:
     """The config that a Lightning launch file leads to if it names none; None for any other strategy."""
     trainer = data.get("trainer")
     strategy = trainer.get("strategy") if isinstance(trainer, Mapping) else None
@@ -99,7 +105,7 @@ def lightning_config(data: Mapping[str, Json]) -> JsonObject | None:
     return config if micro == "auto" else config | {"train_micro_batch_size_per_gpu": micro}
 
 
-def lightning_additions(data: Mapping[str, Json]) -> JsonObject:
+def lightning_added_keys(data: Mapping[str, Json]) -> JsonObject:
     """Keys that the strategy writes into every config that lacks them, from the Trainer's own arguments.
 
     Source: DeepSpeedStrategy._format_batch_size_and_grad_accum_config; fabric/strategies/deepspeed.py,
@@ -161,14 +167,16 @@ _NEOX_ZERO: Mapping[str, Json] = MappingProxyType({
 _BATCH_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 
 
-def neox_config(data: Mapping[str, Json]) -> JsonObject | None:
-    """The config of a GPT-NeoX job; None if there is none, see `why_no_config`."""
-    if why_no_config(data):
+def build_neox_config(data: Mapping[str, Json]) -> JsonObject | None:
+    """The config of a GPT-NeoX job; None if there is none, see `why_neox_has_no_config`."""
+    if why_neox_has_no_config(data):
         return None
-    settings = _with_underscores(data)
+    settings = _hyphens_to_underscores(data)
     config = {key: settings.get(key, default) for key, default in _NEOX_DEFAULTS.items()}
-    config |= dict(zip(_BATCH_KEYS, _batch_triplet(config, _data_parallel_size(settings)), strict=True))
-    if _optimizer_type(config["optimizer"]) in _OWN_OPTIMIZERS:
+    config |= dict(
+        zip(_BATCH_KEYS, _neox_batch_triplet(config, _neox_data_parallel_size(settings)), strict=True)
+    )
+    if _neox_optimizer_type(config["optimizer"]) in _OWN_OPTIMIZERS:
         # NeoX reads `precision` and writes the block itself; bf16 goes into `deepspeed_extra_args`
         # (calculate_derived).
         config["optimizer"] = None
@@ -188,9 +196,9 @@ def neox_config(data: Mapping[str, Json]) -> JsonObject | None:
     return {key: value for key, value in config.items() if value != _NEOX_DEFAULTS[key]} | extra
 
 
-def why_no_config(data: Mapping[str, Json]) -> str:
+def why_neox_has_no_config(data: Mapping[str, Json]) -> str:
     """Why this file alone gives no config, as the end of a clause; empty if it gives one."""
-    settings = _with_underscores(data)
+    settings = _hyphens_to_underscores(data)
     if all(settings.get(key) is None for key in _BATCH_KEYS[:2]):
         return "without a batch size, so it is one of several files that are merged"
     zero = settings.get("zero_optimization")
@@ -198,23 +206,23 @@ def why_no_config(data: Mapping[str, Json]) -> str:
     return "for DeepSpeed's autotuner" if settings.get("autotuning") and isinstance(stage, list) else ""
 
 
-def world_size(data: Mapping[str, Json]) -> int | None:
+def neox_world_size(data: Mapping[str, Json]) -> int | None:
     """Number of ranks; None if the file does not set it."""
-    ranks = _with_underscores(data).get("global_num_gpus")
+    ranks = _hyphens_to_underscores(data).get("global_num_gpus")
     return ranks if type(ranks) is int and ranks > 0 else None
 
 
-def _data_parallel_size(settings: Mapping[str, Json]) -> int | None:
+def _neox_data_parallel_size(settings: Mapping[str, Json]) -> int | None:
     """Data-parallel size: the ranks divided by the pipeline and model parallel sizes; None if unknown."""
-    ranks = world_size(settings)
+    ranks = neox_world_size(settings)
     sizes = {key: settings.get(key, 1) for key in ("pipe_parallel_size", "model_parallel_size")}
     if ranks is None or any(type(size) is not int for size in sizes.values()):
         return None
-    degrees = tuple(Degree("model", max(1, size), key) for key, size in sizes.items())
+    degrees = tuple(ParallelDegree("model", max(1, size), key) for key, size in sizes.items())
     try:
         # NeoX passes an `mpu`, so that no release divides by a key of the config.
         return int(data_parallel_size(ranks, Parallelism(degrees), ABSENT, NUMBERS[LATEST], from_file=False))
-    except UnevenError:
+    except UnevenRanksError:
         return None
 
 
@@ -222,17 +230,17 @@ _OWN_OPTIMIZERS = frozenset(("cpu_adam", "cpu_torch_adam", "sm3", "madgrad_wd"))
 """Optimizers that NeoX builds itself, unknown to DeepSpeed: megatron/training.py:get_optimizer."""
 
 
-def _optimizer_type(optimizer: Json) -> str:
+def _neox_optimizer_type(optimizer: Json) -> str:
     kind = optimizer.get("type") if isinstance(optimizer, Mapping) else None
     return kind.lower() if isinstance(kind, str) else ""
 
 
-def _with_underscores(data: Mapping[str, Json]) -> JsonObject:
+def _hyphens_to_underscores(data: Mapping[str, Json]) -> JsonObject:
     """The file with underscores in its keys; NeoX accepts hyphens too."""
     return {str(key).replace("-", "_"): value for key, value in data.items()}
 
 
-def _batch_triplet(config: Mapping[str, Json], ranks: int | None) -> tuple[Json, Json, Json]:
+def _neox_batch_triplet(config: Mapping[str, Json], ranks: int | None) -> tuple[Json, Json, Json]:
     """The batch triplet that NeoX passes on; accumulation steps default to 1."""
     train, micro, steps = (config[key] for key in _BATCH_KEYS)
     is_valid = all(each is None or (type(each) is int and each > 0) for each in (train, micro, steps))
@@ -252,13 +260,13 @@ def _batch_triplet(config: Mapping[str, Json], ranks: int | None) -> tuple[Json,
 # those of OpenRLHF 0.8 cli/train_sft.py.
 
 
-def openrlhf_config(flags: Mapping[str, Json | Unknown]) -> JsonObject:
+def build_openrlhf_config(flags: Mapping[str, Json | UnknownValue]) -> JsonObject:
     """The config of an OpenRLHF job from its parsed flags.
 
     A flag whose value only a run shows is `UNKNOWN`, and so is each key of the config that depends on it.
     """
 
-    def flag(default: Json | Unknown, *names: str) -> Any:
+    def flag_value(default: Json | UnknownValue, *names: str) -> Any:
         return next((flags[name] for name in names if flags.get(name) is not None), default)
 
     def choice(condition: Any, if_true: Json, if_false: Json) -> Any:
@@ -267,20 +275,20 @@ def openrlhf_config(flags: Mapping[str, Json | Unknown]) -> JsonObject:
     def is_dtype(name: str) -> Any:
         return UNKNOWN if dtype is UNKNOWN else dtype == name
 
-    stage = flag(2, "ds.zero_stage", "zero_stage")
-    dtype = flag(_default_dtype(flags), "ds.param_dtype", "param_dtype")
-    ring_size = flag(1, "ds.ring_attn_size", "ring_attn_size")
-    tensor_size = flag(1, "ds.tensor_parallel_size", "ds_tensor_parallel_size")
+    stage = flag_value(2, "ds.zero_stage", "zero_stage")
+    dtype = flag_value(_default_dtype(flags), "ds.param_dtype", "param_dtype")
+    ring_size = flag_value(1, "ds.ring_attn_size", "ring_attn_size")
+    tensor_size = flag_value(1, "ds.tensor_parallel_size", "ds_tensor_parallel_size")
     zero: JsonObject = {
         "stage": stage,
         "offload_param": {"device": "none"},
         "offload_optimizer": {
-            "device": choice(flag(False, "ds.adam_offload", "adam_offload"), "cpu", "none"),
+            "device": choice(flag_value(False, "ds.adam_offload", "adam_offload"), "cpu", "none"),
             "pin_memory": True,
         },
-        "zero_hpz_partition_size": flag(1, "ds.zpg", "zpg"),
+        "zero_hpz_partition_size": flag_value(1, "ds.zpg", "zpg"),
     }
-    overlap_comm = flag(False, "ds.overlap_comm", "overlap_comm")
+    overlap_comm = flag_value(False, "ds.overlap_comm", "overlap_comm")
     if overlap_comm:
         zero |= {key: choice(overlap_comm, True, None) for key in ("overlap_comm", "contiguous_gradients")}
     if stage == 3:
@@ -289,15 +297,15 @@ def openrlhf_config(flags: Mapping[str, Json | Unknown]) -> JsonObject:
         "zero_optimization": zero,
         "bf16": {"enabled": is_dtype("bf16")},
         "fp16": {"enabled": is_dtype("fp16")},
-        "gradient_clipping": flag(1.0, "max_norm", "adam.max_norm"),
+        "gradient_clipping": flag_value(1.0, "max_norm", "adam.max_norm"),
     }
     if tensor_size != 1:
         config["tensor_parallel"] = {"autotp_size": tensor_size}
-    if (dynamic := flag(False, "train.dynamic_batch_enable", "use_dynamic_batch")) is True:
+    if (dynamic := flag_value(False, "train.dynamic_batch_enable", "use_dynamic_batch")) is True:
         return config | {"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 1}
-    batch = flag(_OPENRLHF_BATCH, "train.batch_size", "train_batch_size")
+    batch = flag_value(_OPENRLHF_BATCH, "train.batch_size", "train_batch_size")
     # The default of the micro batch differs between the commands and releases: 1, 4 or 8.
-    micro = flag(UNKNOWN, "train.micro_batch_size", "micro_train_batch_size")
+    micro = flag_value(UNKNOWN, "train.micro_batch_size", "micro_train_batch_size")
     # Ring-attention and tensor-parallel ranks share samples, but DeepSpeed divides the batch by all ranks:
     # get_ds_train_config multiplies it to compensate.
     are_known = dynamic is False and all(type(each) is int for each in (batch, ring_size, tensor_size))
@@ -311,7 +319,7 @@ _OPENRLHF_BATCH = 128
 """Default of `--train_batch_size` in all commands: cli/train_sft.py and the others, 0.2 to 0.11."""
 
 
-def _default_dtype(flags: Mapping[str, Json | Unknown]) -> Json | Unknown:
+def _default_dtype(flags: Mapping[str, Json | UnknownValue]) -> Json | UnknownValue:
     """The dtype without `--param_dtype`: bf16 since 0.9, which renamed the flags; fp32 without `--bf16` before.
 
     The spelling of the other flags shows the release; without any of them it is unknown.

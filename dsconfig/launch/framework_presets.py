@@ -17,7 +17,7 @@ _NAME = r"(?:default-)?zero([0-3])([-_]offload)?"
 argument.py:SftArguments)."""
 
 
-def program_preset(program: str, name: str) -> JsonObject | None:
+def framework_preset(program: str, name: str) -> JsonObject | None:
     """The config, or the Accelerate launch file, that a program has under a name; None for any other name."""
     match = re.fullmatch(_NAME, name)
     if match is None or (program == "TRL" and "-" in name):

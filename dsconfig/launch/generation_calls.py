@@ -6,8 +6,13 @@ import ast
 import re
 from collections.abc import Iterator
 
-from dsconfig.launch.calls_of_program import ProgramCalls, ProgramUse, line_of
-from dsconfig.launch.python.syntax_trees import called_name, constant, keyword, last_name
+from dsconfig.launch.calls_of_program import ConfigSensitiveCall, ProgramCalls, line_of
+from dsconfig.launch.python.syntax_trees import (
+    called_function_name,
+    keyword_argument,
+    last_dotted_name,
+    literal_value,
+)
 
 _GENERATING = frozenset({"GRPOConfig", "RLOOConfig", "OnlineDPOConfig", "NashMDConfig", "XPOConfig"})
 """Arguments of TRL's trainers that generate with the model that they train."""
@@ -16,22 +21,22 @@ _GENERATING = frozenset({"GRPOConfig", "RLOOConfig", "OnlineDPOConfig", "NashMDC
 class GenerationCalls(ProgramCalls):
     """The calls of a program that use partitioned parameters outside of a plain training step."""
 
-    def generations(self) -> Iterator[ProgramUse]:
+    def generations(self) -> Iterator[ConfigSensitiveCall]:
         """Yield generation that waits for other ranks, gathers the whole model, or leaves inference tensors."""
         wrapped = self._wrapped()
         knows_stage = "HfDeepSpeedConfig" in self.referenced
-        trains = any(called_name(call) == "backward" for call in self.calls)
+        trains = any(called_function_name(call) == "backward" for call in self.calls)
         for call in self.calls:
             owner = ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
             base = owner.removesuffix(".module")
             is_engine = base in wrapped and line_of(call) > wrapped[base]
             is_engine |= bool(re.fullmatch(r"(?:\w+\.)*accelerator\.unwrap_model\(\w+\)", owner))
-            if called_name(call) == "generate" and is_engine and self._is_certain(call):
+            if called_function_name(call) == "generate" and is_engine and self._is_certain(call):
                 if not knows_stage and "synced_gpus" not in self._passed(call, "synced_gpus"):
                     yield self._use("unsynchronized generation", call)
-            elif called_name(call) in _GENERATING and self._is_certain(call):
+            elif called_function_name(call) in _GENERATING and self._is_certain(call):
                 names = self._passed(call, "use_vllm", "ds3_gather_for_generation")
-                if not names and constant(keyword(call, "use_vllm")) is not True:
+                if not names and literal_value(keyword_argument(call, "use_vllm")) is not True:
                     yield self._use("gathered generation", call)
             name = ast.unparse(call.func)
             if trains and name.removesuffix(".module") in wrapped and self._is_in_inference_mode(call):
@@ -59,13 +64,13 @@ class GenerationCalls(ProgramCalls):
                 return self._runs(call) and any(map(_is_inference_mode, parent.decorator_list))
         return False
 
-    def recomputations(self) -> Iterator[ProgramUse]:
+    def recomputations(self) -> Iterator[ConfigSensitiveCall]:
         """Yield training arguments with non-reentrant checkpointing, in a program that trains an adapter."""
         has_adapter = "get_peft_model" in self.referenced or any(
-            keyword(call, "peft_config") is not None for call in self.calls
+            keyword_argument(call, "peft_config") is not None for call in self.calls
         )
         for call in self.calls if has_adapter else ():
-            options = keyword(call, "gradient_checkpointing_kwargs")
+            options = keyword_argument(call, "gradient_checkpointing_kwargs")
             if isinstance(options, ast.Name):
                 options = next(iter(self._always(options.id, call)), None)
             choice = options and _item(options, "use_reentrant")
@@ -77,14 +82,14 @@ class GenerationCalls(ProgramCalls):
 def _is_inference_mode(node: ast.expr) -> bool:
     call = node.func if isinstance(node, ast.Call) else node
     # `inference_mode(False)` switches it off.
-    return last_name(call) == "inference_mode" and not (isinstance(node, ast.Call) and node.args)
+    return last_dotted_name(call) == "inference_mode" and not (isinstance(node, ast.Call) and node.args)
 
 
 def _literal_keys(value: ast.expr) -> frozenset[str] | None:
     """The keys of a dict that the source shows as a whole; None for any other value."""
     if isinstance(value, ast.Dict) and all(isinstance(key, ast.Constant) for key in value.keys):
         return frozenset(str(key.value) for key in value.keys if isinstance(key, ast.Constant))
-    if isinstance(value, ast.Call) and called_name(value) == "dict" and not value.args:
+    if isinstance(value, ast.Call) and called_function_name(value) == "dict" and not value.args:
         names = [each.arg for each in value.keywords]
         return None if None in names else frozenset(name for name in names if name)
     return None
@@ -94,5 +99,9 @@ def _item(value: ast.expr, key: str) -> ast.expr | None:
     """The value of a key in a dict literal or a call of `dict`."""
     if isinstance(value, ast.Dict):
         pairs = zip(value.keys, value.values, strict=True)
-        return next((each for name, each in pairs if name is not None and constant(name) == key), None)
-    return keyword(value, key) if isinstance(value, ast.Call) and called_name(value) == "dict" else None
+        return next((each for name, each in pairs if name is not None and literal_value(name) == key), None)
+    return (
+        keyword_argument(value, key)
+        if isinstance(value, ast.Call) and called_function_name(value) == "dict"
+        else None
+    )

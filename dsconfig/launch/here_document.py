@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from dsconfig.document import Document, read_text
-from dsconfig.document.tree import UNKNOWN, Member, Node, Span, Tree
+from dsconfig.document.tree import UNKNOWN, LocatedTree, ObjectMember, TextSpan, TreeNode
 
 SUBSTITUTION = re.compile(r"\$\{[^{}\n]*\}|\$\(\([^()\n]*\)\)|\$\([^()\n]*\)|\$\w+|`[^`\n]*`")
 """A variable, arithmetic or the output of a command in a text."""
@@ -18,35 +18,37 @@ def read_with_variables(text: str, name: str) -> Document | None:
 
     None if a variable stands for a key or for several entries, so that the config is not known.
     """
-    unknown: list[Span] = []
+    unknown: list[TextSpan] = []
     shown = text
     for match in _VALUE.finditer(text):
         if SUBSTITUTION.search(match[0]):
             start, end = match.span()
-            unknown.append(Span(start, end))
+            unknown.append(TextSpan(start, end))
             shown = f'{shown[:start]}"{"_" * (end - start - 2)}"{shown[end:]}'
     document = read_text(shown, name, "json")
     root = document.root
     if root is None or document.problems or any(_is_key(each, root) for each in unknown):
         return None
     root = _with_unknown(root, unknown)
-    result = Document(name, text, "json", Tree(root, (), document.comments), value=root.value)
+    result = Document(name, text, "json", LocatedTree(root, (), document.comments), value=root.value)
     result.has_unknown_values = True
     return result
 
 
-def _is_key(span: Span, node: Node) -> bool:
+def _is_key(span: TextSpan, node: TreeNode) -> bool:
     """Whether a span is the key of a member."""
     return any(each.key_span == span or _is_key(span, each.node) for each in node.members) or any(
         _is_key(span, each) for each in node.items
     )
 
 
-def _with_unknown(node: Node, spans: list[Span]) -> Node:
+def _with_unknown(node: TreeNode, spans: list[TextSpan]) -> TreeNode:
     """Return a node in which the values at these spans are unknown."""
     if node.span in spans:
-        return Node("unknown", node.span, UNKNOWN)
-    members = tuple(Member(each.key, each.key_span, _with_unknown(each.node, spans)) for each in node.members)
+        return TreeNode("unknown", node.span, UNKNOWN)
+    members = tuple(
+        ObjectMember(each.key, each.key_span, _with_unknown(each.node, spans)) for each in node.members
+    )
     items = tuple(_with_unknown(each, spans) for each in node.items)
     value = node.value
     if node.kind == "object":

@@ -6,15 +6,15 @@ import os
 import re
 from collections.abc import Mapping
 
-from dsconfig.core.file_access import contents
+from dsconfig.core.file_access import read_contents
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.document import Span
-from dsconfig.launch.repository import search
+from dsconfig.document import TextSpan
+from dsconfig.launch.repository import resolve_written_path
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from dsconfig.launch.launcher_call import LauncherCall
-    from dsconfig.launch.shell.interpreter import Shell
+    from dsconfig.launch.shell.interpreter import ShellInterpreter
 
 
 class HostfileProblem(NamedTuple):
@@ -63,11 +63,11 @@ def read_hostfile(text: str) -> Hostfile:
 _LONGEST = 60
 
 
-def span_of_line(text: str, line: int) -> Span:
+def span_of_line(text: str, line: int) -> TextSpan:
     """Span of a line, counted from 1, without its end; 0: the start of the text."""
     lines = text.split("\n")[:line]
     end = len("\n".join(lines))
-    return Span(end - len(lines[-1]), end) if lines else Span(0, 0)
+    return TextSpan(end - len(lines[-1]), end) if lines else TextSpan(0, 0)
 
 
 def is_hostfile(name: str, text: str) -> bool:
@@ -82,7 +82,7 @@ def is_hostfile(name: str, text: str) -> bool:
 _MOST_LINES = 1000
 
 
-def included_slots(words: str) -> dict[str, list[int] | None] | None:
+def parse_slot_filter(words: str) -> dict[str, list[int] | None] | None:
     """Parse `--include` or `--exclude`: slots by host, None for all slots of a host.
 
     None if DeepSpeed cannot parse it: it splits at `@`, `:` and `,` and converts each slot to an integer.
@@ -111,7 +111,7 @@ _MAX_SIZE = 1 << 20
 _MAX_SLOTS = 1024
 
 
-def hosts_of(path: str, folder: str, script: Shell) -> Mapping[str, int] | None:
+def hosts_of(path: str, folder: str, script: ShellInterpreter) -> Mapping[str, int] | None:
     """Return the slots by host of a hostfile that a script names; None if they are unknown, or if DeepSpeed rejects it.
 
     A file that the script writes is known if it is a here-document. `folder`: directory that `cd` has entered.
@@ -121,11 +121,11 @@ def hosts_of(path: str, folder: str, script: Shell) -> Mapping[str, int] | None:
     if (written := script.output.documents.get(path)) is not None:
         text = written.text
     else:
-        file = search(path, script.location, folder).path if script.location else None
+        file = resolve_written_path(path, script.location, folder).path if script.location else None
         if file is None or _may_write(script, path):
             return None
         try:
-            text = contents(file, _MAX_SIZE).decode("utf-8", "replace")
+            text = read_contents(file, _MAX_SIZE).decode("utf-8", "replace")
         except OSError:
             return None
     hostfile = read_hostfile(text)
@@ -138,7 +138,7 @@ _REDIRECTION = re.compile(
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
 
-def _may_write(script: Shell, path: str) -> bool:
+def _may_write(script: ShellInterpreter, path: str) -> bool:
     """Whether a script redirects output to a file."""
     name = os.path.basename(path)
     for match in _REDIRECTION.finditer(script.text):
@@ -161,7 +161,7 @@ def count_slots(slots: Mapping[str, int], launcher: LauncherCall) -> int | None:
         return None
     active = {host: set(range(min(count, _MAX_SLOTS))) for host, count in slots.items()}
     if include or exclude:
-        chosen = included_slots(include or exclude)
+        chosen = parse_slot_filter(include or exclude)
         if chosen is None or any(
             host not in active or not active[host].issuperset(numbers or ())
             for host, numbers in chosen.items()
@@ -171,11 +171,11 @@ def count_slots(slots: Mapping[str, int], launcher: LauncherCall) -> int | None:
         active = named if include else {host: all_ - named.get(host, set()) for host, all_ in active.items()}
     hosts = [numbers for numbers in active.values() if numbers]
     if "num_nodes" in flags:
-        nodes = launcher.number("num_nodes")
+        nodes = launcher.integer_flag("num_nodes")
         if not nodes:
             return None
         hosts = hosts[:nodes]
     if has_gpus:
-        gpus = launcher.number("num_gpus", "num_accelerators")
+        gpus = launcher.integer_flag("num_gpus", "num_accelerators")
         return gpus * len(hosts) if gpus else None
     return sum(map(len, hosts)) or None

@@ -12,14 +12,19 @@ from itertools import islice, pairwise, takewhile
 
 from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.job.detect_consumer import LaunchArguments
-from dsconfig.launch.launch_file_formats import FORMATS, Format, matches_format
-from dsconfig.launch.launched_job import decode_config
-from dsconfig.launch.launcher_call import LauncherCall, launcher_call
+from dsconfig.launch.launch_file_formats import FORMATS, LaunchFileFormat, matches_format
+from dsconfig.launch.launched_job import decode_config_argument
+from dsconfig.launch.launcher_call import LauncherCall, find_launcher_call
 from dsconfig.launch.model_argument import LORA_TARGET_KEYS
-from dsconfig.launch.process_count import Processes, count_processes, open_variables, solve_for_ranks
-from dsconfig.launch.repository import FOLDER_STEPS, Budget, SpentError, is_preset_name
-from dsconfig.launch.shell.interpreter import Shell, ShellCommand
-from dsconfig.launch.training_arguments import read_arguments
+from dsconfig.launch.process_count import (
+    ProcessCount,
+    count_processes,
+    solve_variables_for_ranks,
+    variables_deciding_processes,
+)
+from dsconfig.launch.repository import FOLDER_STEPS, BudgetExceededError, ReadingBudget, is_preset_name
+from dsconfig.launch.shell.interpreter import ShellCommand, ShellInterpreter
+from dsconfig.launch.training_arguments import read_launch_file_arguments
 
 # The programs that start jobs, and their flags, are rows of `dsconfig.launch.launch_file_formats`.
 CONFIG_FLAGS = {
@@ -38,14 +43,14 @@ _BEFORE_ARGUMENTS = 40
 """Number of leading words searched for the program that a command starts."""
 
 
-class Command(NamedTuple):
+class LaunchCommand(NamedTuple):
     """A command that runs DeepSpeed."""
 
     path: str
     """The config as the command names it: a path or a preset's name; empty if the program builds its own."""
     flag: str
     consumer: str
-    format: Format | None
+    format: LaunchFileFormat | None
     """The program's row in the table; None if the table has no row for it."""
     arguments: dict[str, Json]
     """Flags without their dashes; None if the value is unknown before the run.
@@ -62,8 +67,8 @@ class Command(NamedTuple):
     open_variables: tuple[str, ...] = ()
     """Unset shell variables that decide the number of processes, those of the nodes first."""
     varying_flags: frozenset[str] = frozenset()
-    """Flags whose values depend on one of `open_variables`."""
-    processes: Processes = Processes(None)
+    """Flags whose values depend on one of `variables_deciding_processes`."""
+    processes: ProcessCount = ProcessCount(None)
     """Number of processes the command starts, and the expressions that leave it open."""
     program_file: str = ""
     """Path of the Python program it starts, as written."""
@@ -81,22 +86,27 @@ class Command(NamedTuple):
         return bool(self.path) and self.flag.startswith("--") and name not in CONFIG_FLAGS
 
 
-def commands_in(shell: Shell) -> Iterator[Command]:
+def find_launch_commands(shell: ShellInterpreter) -> Iterator[LaunchCommand]:
     """Yield each command of a shell text that runs DeepSpeed with a config."""
-    for each in shell.commands():
-        if command := _command(each, shell):
+    for each in shell.run_commands():
+        if command := _parse_launch_command(each, shell):
             yield command
 
 
-def _command(shell: ShellCommand, script: Shell) -> Command | None:
+def _parse_launch_command(shell: ShellCommand, script: ShellInterpreter) -> LaunchCommand | None:
     words = shell.words
-    flags = _flags(words)
-    if (path := _elastic_config(words)) is not None:
+    flags = _parse_long_flags(words)
+    if (path := _config_of_elastic_run(words)) is not None:
         ranks = count_processes(flags, shell, script).ranks
-        return Command(path, "elastic run", "elastic", None, flags, ranks, shell.offset, shell.folder)
+        return LaunchCommand(path, "elastic run", "elastic", None, flags, ranks, shell.offset, shell.folder)
     program = _program_format(words, flags) if flags else None
     config_flag = next(
-        (config_flag for config_flag in CONFIG_FLAGS if _names_config(config_flag, flags, words, program)), ""
+        (
+            config_flag
+            for config_flag in CONFIG_FLAGS
+            if _flag_names_config(config_flag, flags, words, program)
+        ),
+        "",
     )
     if not config_flag and program is None:
         config_flag = next(filter(partial(_may_name_config, flags), flags), "")
@@ -110,7 +120,7 @@ def _command(shell: ShellCommand, script: Shell) -> Command | None:
     consumer = CONFIG_FLAGS.get(config_flag, "deepspeed" if config_flag else "accelerate")
     if program is not None and config_flag in ("deepspeed", "accelerate_config", ""):
         consumer = program.reader
-    return _command_of(shell, script, flags, config_flag, consumer, program)
+    return _build_launch_command(shell, script, flags, config_flag, consumer, program)
 
 
 def _may_name_config(flags: Mapping[str, Json], name: str) -> bool:
@@ -124,7 +134,7 @@ def _may_name_config(flags: Mapping[str, Json], name: str) -> bool:
     )
 
 
-def names_other_config(command: Command, config: str) -> bool:
+def names_other_config(command: LaunchCommand, config: str) -> bool:
     """Whether a flag of a command, even with an unknown value, replaces the default path of a config."""
     name = os.path.basename(config)
     values = (
@@ -140,33 +150,33 @@ def names_other_config(command: Command, config: str) -> bool:
 _OWN_CONFIG_FLAG = re.compile(r"(?:\w+[_.])?(?:ds|deepspeed|deep_speed|zero)(?:_\w+)?")
 
 
-def program_commands_in(shell: Shell) -> Iterator[Command]:
+def find_program_commands(shell: ShellInterpreter) -> Iterator[LaunchCommand]:
     """Yield each command of a shell text that starts a Python program, with or without a config."""
-    for each in shell.commands():
-        program = _program_file(each.words)
+    for each in shell.run_commands():
+        program = _program_file_of_command(each.words)
         before = each.words[: each.words.index(program)] if program in each.words else each.words[:1]
         if program and any(_STARTS_PROGRAMS.fullmatch(os.path.basename(word)) for word in before):
-            yield _command_of(each, shell, _flags(each.words), "", "", None)
+            yield _build_launch_command(each, shell, _parse_long_flags(each.words), "", "", None)
 
 
 _STARTS_PROGRAMS = re.compile(r"python[\d.]*|torchrun|deepspeed|accelerate|torch\.distributed\.\w+")
 
 
-def _command_of(
+def _build_launch_command(
     shell: ShellCommand,
-    script: Shell,
+    script: ShellInterpreter,
     flags: dict[str, Json],
     config_flag: str,
     consumer: str,
-    program: Format | None,
-) -> Command:
+    program: LaunchFileFormat | None,
+) -> LaunchCommand:
     words = shell.words
-    open_names, counts = open_variables(shell), count_processes(flags, shell, script)
-    dependent = _dependent_words(shell, open_names)
+    open_names, counts = variables_deciding_processes(shell), count_processes(flags, shell, script)
+    dependent = _words_depending_on_variables(shell, open_names)
     unexpanded = [name for name, value in flags.items() if isinstance(value, str) and "$" in value]
-    return Command(
+    return LaunchCommand(
         str(flags[config_flag]) if config_flag else "",
-        _flag_as_written(config_flag, words) if config_flag else words[0],
+        _flag_spelling(config_flag, words) if config_flag else words[0],
         consumer,
         program,
         {**flags, **dict.fromkeys(unexpanded), "ENV": dict(shell.variables), "SCRIPT": _script_name(words)},
@@ -179,8 +189,8 @@ def _command_of(
             name for name, value in flags.items() if name and isinstance(value, str) and value in dependent
         ),
         counts,
-        _program_file(words),
-        launcher_call(words, shell.variables),
+        _program_file_of_command(words),
+        find_launcher_call(words, shell.variables),
         _argument_file(words, flags),
         _may_have_more_flags(words),
     )
@@ -188,7 +198,7 @@ def _command_of(
 
 def _may_have_more_flags(words: tuple[str, ...]) -> bool:
     """Whether a word behind the program, and not the value of a flag, is a variable without a known value."""
-    program = _program_file(words)
+    program = _program_file_of_command(words)
     start = words.index(program) if program in words else 0
     return any(
         _VARIABLE.fullmatch(word) and not last.startswith("--") for last, word in pairwise(words[start:])
@@ -220,13 +230,13 @@ _TRAINING_COMMANDS = frozenset(("train", "sft", "pt", "rlhf", "grpo", "dpo", "fi
 """Subcommands of LLaMA-Factory, Axolotl, ms-swift and TRL."""
 
 
-def _flag_as_written(flag: str, words: tuple[str, ...]) -> str:
+def _flag_spelling(flag: str, words: tuple[str, ...]) -> str:
     """The flag as the command spells it; DeepSpeed itself has no `--deepspeed-config`."""
     spelling = f"--{flag.replace('_', '-')}"
     return spelling if any(word.partition("=")[0] == spelling for word in words) else f"--{flag}"
 
 
-def _program_file(words: tuple[str, ...]) -> str:
+def _program_file_of_command(words: tuple[str, ...]) -> str:
     """Path of the Python program that a command starts; `-m package.module` becomes `package/module.py`."""
     for word, following in zip(words[:_BEFORE_ARGUMENTS], (*words[1:], ""), strict=False):
         if word.endswith(".py"):
@@ -240,7 +250,7 @@ _LAUNCHERS = ("torch", "accelerate", "deepspeed")
 """Packages whose modules start another program: `torch.distributed.run`, `accelerate.commands.launch`."""
 
 
-def _dependent_words(shell: ShellCommand, variables: tuple[str, ...]) -> frozenset[str]:
+def _words_depending_on_variables(shell: ShellCommand, variables: tuple[str, ...]) -> frozenset[str]:
     """Words that depend on the `opened` variables, and the values of words such as `--flag=value`."""
     words = (
         [word for word, origins in shell.dependencies.items() if not origins.isdisjoint(variables)]
@@ -250,7 +260,7 @@ def _dependent_words(shell: ShellCommand, variables: tuple[str, ...]) -> frozens
     return frozenset((*words, *(word.partition("=")[2] for word in words if "=" in word)))
 
 
-def _elastic_config(words: tuple[str, ...]) -> str | None:
+def _config_of_elastic_run(words: tuple[str, ...]) -> str | None:
     """The config of `dsconfig elastic run`; None for any other command."""
     for at, word in enumerate(words[:-3]):
         if word.endswith("dsconfig") and words[at + 1 : at + 3] == ("elastic", "run"):
@@ -268,7 +278,7 @@ def _script_name(words: tuple[str, ...]) -> str | None:
     return None
 
 
-def _program_format(words: tuple[str, ...], flags: Mapping[str, Json]) -> Format | None:
+def _program_format(words: tuple[str, ...], flags: Mapping[str, Json]) -> LaunchFileFormat | None:
     """The table row of the program that a command runs, if there is one."""
     first = [word for word in words[:_BEFORE_ARGUMENTS] if not word.startswith("-")]
     for each in _PROGRAMS:
@@ -278,7 +288,7 @@ def _program_format(words: tuple[str, ...], flags: Mapping[str, Json]) -> Format
     return None
 
 
-def _flags(words: tuple[str, ...]) -> dict[str, Json]:
+def _parse_long_flags(words: tuple[str, ...]) -> dict[str, Json]:
     """The long flags of a command: text, or True if no value follows."""
     flags: dict[str, Json] = {}
     is_llamafactory = any(word.rpartition("/")[2] == "llamafactory-cli" for word in words[:_BEFORE_ARGUMENTS])
@@ -306,8 +316,8 @@ _OVERRIDE = re.compile(r"([a-z][a-z0-9_]*)=(.*)")
 """Override of an argument in the file: `llamafactory-cli train x.yaml learning_rate=1e-5`."""
 
 
-def _names_config(
-    flag: str, flags: Mapping[str, Json], words: tuple[str, ...], program: Format | None
+def _flag_names_config(
+    flag: str, flags: Mapping[str, Json], words: tuple[str, ...], program: LaunchFileFormat | None
 ) -> bool:
     """Whether the value of `flag` names the config of this command."""
     value = flags.get(flag)
@@ -324,7 +334,10 @@ def _names_config(
         return True
     return (
         # DeepSpeed opens any path, whatever its suffix: runtime/config.py:DeepSpeedConfig.__init__.
-        flag == "deepspeed_config" or value.endswith(_SUFFIXES) or "$" in value or bool(decode_config(value))
+        flag == "deepspeed_config"
+        or value.endswith(_SUFFIXES)
+        or "$" in value
+        or bool(decode_config_argument(value))
     )
 
 
@@ -336,7 +349,7 @@ def _builds_plugin_config(words: tuple[str, ...], flags: Mapping[str, Json]) -> 
 # Arguments of a command whose script calculates them from the number of ranks.
 
 
-class ScriptSource(NamedTuple):
+class ScriptWithVariables(NamedTuple):
     """A shell text, its path, and the variables set before it starts."""
 
     text: str
@@ -344,28 +357,28 @@ class ScriptSource(NamedTuple):
     variables: tuple[tuple[str, str], ...]
 
 
-def script_source(shell: Shell) -> ScriptSource:
+def script_with_variables(shell: ShellInterpreter) -> ScriptWithVariables:
     """The text, path and variables of a shell, as a hashable value."""
-    return ScriptSource(shell.text, shell.path, tuple(shell.environment.items()))
+    return ScriptWithVariables(shell.text, shell.path, tuple(shell.environment.items()))
 
 
 @dataclass(frozen=True)
-class ArgumentsAtRanks:
+class ArgumentsForRanks:
     """Callable that returns the arguments of a command for a number of ranks.
 
     With `--nnodes=$N --nproc_per_node=8`, 16 ranks mean N=2; the script is evaluated again with that value.
     """
 
-    script: ScriptSource
-    command: Command
-    format: Format
+    script: ScriptWithVariables
+    command: LaunchCommand
+    format: LaunchFileFormat
 
     def __repr__(self) -> str:
         return f"AtRanks({self.script.path!r}, {self.command.offset})"
 
     def __call__(self, ranks: int) -> LaunchArguments | None:
         """The arguments on `ranks` ranks; None if no value of the open variables gives that number."""
-        solution = _solve_for_ranks(self.script, self.command.offset, self.command.open_variables, ranks)
+        solution = _command_for_ranks(self.script, self.command.offset, self.command.open_variables, ranks)
         if solution is None:
             return None
         command, values = solution
@@ -373,23 +386,29 @@ class ArgumentsAtRanks:
             f"`{name}` is {value}" for name, value in values.items() if name.isidentifier()
         )
         note = f"on {ranks} ranks {assignments} in the job's shell" if assignments else ""
-        return read_arguments(self.format._replace(arguments_key=""), command.arguments)._replace(note=note)
+        return read_launch_file_arguments(self.format._replace(arguments_key=""), command.arguments)._replace(
+            note=note
+        )
 
 
 @lru_cache(maxsize=64)
-def _solve_for_ranks(
-    script: ScriptSource, offset: int, names: tuple[str, ...], ranks: int
-) -> tuple[Command, dict[str, str]] | None:
-    budget = Budget(FOLDER_STEPS)
+def _command_for_ranks(
+    script: ScriptWithVariables, offset: int, names: tuple[str, ...], ranks: int
+) -> tuple[LaunchCommand, dict[str, str]] | None:
+    budget = ReadingBudget(FOLDER_STEPS)
     try:
-        return solve_for_ranks(lambda values: _command_at(script, offset, values, budget), names, ranks)
-    except SpentError:
+        return solve_variables_for_ranks(
+            lambda values: _command_at_offset(script, offset, values, budget), names, ranks
+        )
+    except BudgetExceededError:
         return None
 
 
-def _command_at(
-    script: ScriptSource, offset: int, values: Mapping[str, str], budget: Budget
-) -> Command | None:
+def _command_at_offset(
+    script: ScriptWithVariables, offset: int, values: Mapping[str, str], budget: ReadingBudget
+) -> LaunchCommand | None:
     """The command at `offset`, with `values` as variables of the job's shell."""
-    commands = commands_in(Shell(script.text, script.path, {**dict(script.variables), **values}, budget))
+    commands = find_launch_commands(
+        ShellInterpreter(script.text, script.path, {**dict(script.variables), **values}, budget)
+    )
     return next((command for command in commands if command.offset == offset), None)

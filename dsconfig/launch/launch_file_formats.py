@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from dsconfig.core.json_types import Json, NamedTuple, at
+from dsconfig.core.json_types import Json, NamedTuple, value_at_dotted_path
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _NONE: Mapping[str, Json] = MappingProxyType({})
 
 
-class WriteRule(NamedTuple):
+class ConfigWriteRule(NamedTuple):
     """A key of the launch file that makes its program write into the config."""
 
     key: str
@@ -34,7 +34,7 @@ class WriteRule(NamedTuple):
     """Write only into a config with this ZeRO stage."""
 
 
-class Format(NamedTuple):
+class LaunchFileFormat(NamedTuple):
     """One format.
 
     A sign is a dotted key; `key=a|b` requires one of these values, `key~word` a value with this word.
@@ -67,7 +67,7 @@ class Format(NamedTuple):
     variables: Mapping[str, str] = MappingProxyType({})
     """Environment variables the program sets for the commands, and the keys with their values, by precedence.
     """
-    writes: tuple[WriteRule, ...] = ()
+    writes: tuple[ConfigWriteRule, ...] = ()
     """Writes into the config caused by keys of the launch file."""
     samples_per_step: int | None = None
     """Samples per optimizer step; the program chooses the accumulation steps that reach it."""
@@ -96,8 +96,8 @@ class Format(NamedTuple):
 # `dsconfig.job.consumers.accelerate_launch_file`.
 _GATHER = "zero_optimization.gather_16bit_weights_on_model_save"
 _STAGES = "stage=pt|sft|rm|ppo|dpo|kto"
-FORMATS: tuple[Format, ...] = (
-    Format(
+FORMATS: tuple[LaunchFileFormat, ...] = (
+    LaunchFileFormat(
         "LLaMA-Factory",
         "transformers",
         signs=((_STAGES, "model_name_or_path"), (_STAGES, "finetuning_type"), (_STAGES, "dataset")),
@@ -107,14 +107,14 @@ FORMATS: tuple[Format, ...] = (
         programs=("llamafactory-cli", "llamafactory", "*train_bash.py"),
         scripts=("*train.py",),  # src/train.py, which came after src/train_bash.py
     ),
-    Format(
+    LaunchFileFormat(
         "LLaMA-Factory v1",
         "accelerate",
         signs=(("dist_config.name=deepspeed",),),
         config=("dist_config.config_file",),
         source="LLaMA-Factory v1/plugins/model_plugins/deepspeed_utils.py",
     ),
-    Format(
+    LaunchFileFormat(
         "Axolotl",
         "transformers",
         signs=(
@@ -136,12 +136,14 @@ FORMATS: tuple[Format, ...] = (
             "warmup_steps": None,
         },
         writes=(
-            WriteRule("tensor_parallel_size", "tensor_parallel.autotp_size", None, "tensor_parallel", 1),
-            WriteRule("tensor_parallel_size", _GATHER, True, _GATHER, 1),
-            WriteRule("deepcompile", "compile.deepcompile", True, "compile", 0),
+            ConfigWriteRule(
+                "tensor_parallel_size", "tensor_parallel.autotp_size", None, "tensor_parallel", 1
+            ),
+            ConfigWriteRule("tensor_parallel_size", _GATHER, True, _GATHER, 1),
+            ConfigWriteRule("deepcompile", "compile.deepcompile", True, "compile", 0),
         ),
     ),
-    Format(
+    LaunchFileFormat(
         "TRL",
         "transformers",
         signs=(("accelerate_config", "dataset_name"), ("accelerate_config", "model_name_or_path")),
@@ -152,7 +154,7 @@ FORMATS: tuple[Format, ...] = (
         defaults={"bf16": None, "learning_rate": None},
         world_size_keys=("num_processes",),
     ),
-    Format(
+    LaunchFileFormat(
         "ms-swift",
         "transformers",
         signs=(("model", "dataset", "deepspeed"), ("model", "tuner_type"), ("model", "train_type")),
@@ -163,13 +165,15 @@ FORMATS: tuple[Format, ...] = (
             "batch_size": "per_device_train_batch_size"
         },  # ms-swift 1 and 2: swift/llm/utils/argument.py
         writes=(
-            WriteRule("zero_hpz_partition_size", "zero_optimization.zero_hpz_partition_size"),
-            WriteRule("deepspeed_autotp_size", "tensor_parallel.autotp_size"),
-            WriteRule("deepspeed_autotp_size", _GATHER, True),
+            ConfigWriteRule("zero_hpz_partition_size", "zero_optimization.zero_hpz_partition_size"),
+            ConfigWriteRule("deepspeed_autotp_size", "tensor_parallel.autotp_size"),
+            ConfigWriteRule("deepspeed_autotp_size", _GATHER, True),
             # trainers/utils.py:prepare_deepspeed_elastic_config
-            WriteRule("callbacks", "checkpoint.load_universal", True, only="deepspeed_elastic"),
+            ConfigWriteRule("callbacks", "checkpoint.load_universal", True, only="deepspeed_elastic"),
             # rlhf_trainers/arguments.py:GRPOConfig.__post_init__
-            WriteRule("rlhf_type", "zero_optimization.stage3_prefetch_bucket_size", 0, only="grpo", stage=3),
+            ConfigWriteRule(
+                "rlhf_type", "zero_optimization.stage3_prefetch_bucket_size", 0, only="grpo", stage=3
+            ),
         ),
         # trainers/arguments.py: ceil(16 / micro batch / world size) accumulation steps if none are given.
         samples_per_step=16,
@@ -185,7 +189,7 @@ FORMATS: tuple[Format, ...] = (
             "fp16": None,
         },
     ),
-    Format(
+    LaunchFileFormat(
         "Determined",
         "transformers",
         signs=(("hyperparameters.training_args.deepspeed", "entrypoint"),),
@@ -194,7 +198,7 @@ FORMATS: tuple[Format, ...] = (
         world_size_keys=("resources.slots_per_trial",),
         arguments_key="hyperparameters.training_args",
     ),
-    Format(
+    LaunchFileFormat(
         "Determined",
         "transformers",
         signs=(("hyperparameters.deepspeed_config", "entrypoint~--deepspeed "),),
@@ -203,7 +207,7 @@ FORMATS: tuple[Format, ...] = (
         world_size_keys=("resources.slots_per_trial",),
         arguments_key="hyperparameters.training_args",
     ),
-    Format(
+    LaunchFileFormat(
         "Determined",
         "deepspeed",
         signs=(
@@ -215,7 +219,7 @@ FORMATS: tuple[Format, ...] = (
         world_size_keys=("resources.slots_per_trial",),
         overwrites="hyperparameters.overwrite_deepspeed_args",
     ),
-    Format(
+    LaunchFileFormat(
         "ArcticTraining",
         "deepspeed",
         signs=(("type", "model.name_or_path", "deepspeed"),),
@@ -228,7 +232,7 @@ FORMATS: tuple[Format, ...] = (
         replaces_batch=True,
         number_format="human",
     ),
-    Format(
+    LaunchFileFormat(
         "Lightning",
         "lightning",
         signs=(("trainer.strategy.class_path~DeepSpeedStrategy",), ("trainer.strategy~deepspeed",)),
@@ -239,7 +243,7 @@ FORMATS: tuple[Format, ...] = (
         builds="lightning",
         built_from="trainer.strategy",
     ),
-    Format(
+    LaunchFileFormat(
         "Ludwig",
         "accelerate",
         signs=(("strategy.type=accelerate|deepspeed", "strategy.deepspeed_config"),),
@@ -247,7 +251,7 @@ FORMATS: tuple[Format, ...] = (
         builds="plugin",  # a mapping there is the arguments of Accelerate's plugin
         source="ludwig distributed/accelerate.py",
     ),
-    Format(
+    LaunchFileFormat(
         "Composer",
         "deepspeed",
         signs=(("deepspeed_config", "max_duration"), ("deepspeed_config", "train_loader")),
@@ -255,7 +259,7 @@ FORMATS: tuple[Format, ...] = (
         source="composer v0.27.0 distributed/deepspeed.py:parse_deepspeed_config",
         sets=(("train_micro_batch_size_per_gpu", "device_train_microbatch_size", 1),),
     ),
-    Format(
+    LaunchFileFormat(
         "GPT-NeoX",
         "deepspeed",
         signs=(
@@ -272,7 +276,7 @@ FORMATS: tuple[Format, ...] = (
         # gpt-neox requirements/requirements.txt; DeeperSpeed version.txt: 0.3.15, 0.12.4, and 0.16.5 since 2025
         fork=("DeeperSpeed", "0.16.5"),
     ),
-    Format(
+    LaunchFileFormat(
         "SkyPilot",
         "deepspeed",
         signs=(("resources.accelerators", "run"),),
@@ -285,7 +289,7 @@ FORMATS: tuple[Format, ...] = (
             "SKYPILOT_NUM_GPUS_PER_NODE": "resources.accelerators",
         },
     ),
-    Format(
+    LaunchFileFormat(
         "Azure ML",
         "deepspeed",
         signs=(("command", "distribution.type"), ("$schema~commandJob", "command")),
@@ -295,7 +299,7 @@ FORMATS: tuple[Format, ...] = (
         environment=("environment_variables",),
         world_size_keys=("distribution.process_count_per_instance", "resources.instance_count"),
     ),
-    Format(
+    LaunchFileFormat(
         "Kubernetes",
         "deepspeed",
         signs=(("kind=TrainJob|PyTorchJob|MPIJob|Job|RayJob|JobSet|Pod", "apiVersion"),),
@@ -311,7 +315,7 @@ FORMATS: tuple[Format, ...] = (
         world_size_keys=("spec.trainer.numProcPerNode", "spec.trainer.numNodes"),
         required_keys=("spec.trainer.numNodes",),  # else the runtime's `mlPolicy` says how many
     ),
-    Format(
+    LaunchFileFormat(
         "Docker Compose",
         "deepspeed",
         signs=(("services",),),
@@ -319,7 +323,7 @@ FORMATS: tuple[Format, ...] = (
         source="compose specification, services: command, entrypoint, environment",
         commands=("services",),
     ),
-    Format(
+    LaunchFileFormat(
         "GitHub Actions",
         "deepspeed",
         signs=(("jobs", "name"), ("jobs", "permissions"), ("jobs", "env"), ("jobs", "true"), ("jobs", "on")),
@@ -327,7 +331,7 @@ FORMATS: tuple[Format, ...] = (
         source="workflow syntax for GitHub Actions, jobs.<job_id>.steps[*].run",
         commands=("jobs",),
     ),
-    Format(
+    LaunchFileFormat(
         "Ray",
         "deepspeed",
         signs=(
@@ -340,7 +344,7 @@ FORMATS: tuple[Format, ...] = (
         commands=("entrypoint",),
         environment=("runtime_env.env_vars",),
     ),
-    Format(
+    LaunchFileFormat(
         "OpenRLHF",
         "deepspeed",
         signs=(),
@@ -349,7 +353,7 @@ FORMATS: tuple[Format, ...] = (
         programs=("openrlhf.cli.train_*",),
         builds="openrlhf",
     ),
-    Format(
+    LaunchFileFormat(
         "xtuner",
         "deepspeed",
         signs=(),
@@ -358,7 +362,7 @@ FORMATS: tuple[Format, ...] = (
         preset="xtuner/configs/deepspeed/{}.json",
         programs=("xtuner", "*xtuner/tools/train.py"),
     ),
-    Format(
+    LaunchFileFormat(
         "Megatron-DeepSpeed",
         "deepspeed",
         signs=(),
@@ -366,7 +370,7 @@ FORMATS: tuple[Format, ...] = (
         source="Megatron-DeepSpeed megatron/training.py:_create_ds_config_dict",
         programs=("*pretrain_gpt*.py", "*pretrain_bert*.py", "*pretrain_t5*.py", "*finetune_llama.py"),
     ),
-    Format(
+    LaunchFileFormat(
         "Transformers",
         "transformers",
         signs=(
@@ -388,32 +392,32 @@ _SCRIPT_NAMES = (
 """Names of other files with shell commands: recipes of make, and commands of images."""
 
 
-def is_script(name: str) -> bool:
+def is_shell_script_name(name: str) -> bool:
     """Whether a file with this name is read as shell commands."""
     return name.endswith(SCRIPTS) or re.fullmatch(_SCRIPT_NAMES, name.rpartition("/")[2]) is not None
 
 
-SCRIPT = Format("the shell", "transformers", (), (), "bash", commands=("",))
+SCRIPT = LaunchFileFormat("the shell", "transformers", (), (), "bash", commands=("",))
 """Shell scripts, which are recognized by their file name alone."""
 
 
-def _key(sign: str) -> str:
+def _root_key_of_sign(sign: str) -> str:
     """Root key of a sign."""
     return sign.replace("=", ".").replace("~", ".").partition(".")[0]
 
 
-_KEYS = frozenset([_key(signs[0]) for each in FORMATS for signs in each.signs])
+_KEYS = frozenset([_root_key_of_sign(signs[0]) for each in FORMATS for signs in each.signs])
 """Root keys of all signs, for a quick exit: most configs have none of them."""
 
 
-def format_of(data: object) -> Format | None:
+def detect_launch_format(data: object) -> LaunchFileFormat | None:
     """The format of a launch file; None for any other value."""
     if not isinstance(data, Mapping) or _KEYS.isdisjoint(data):
         return None
     return next((each for each in FORMATS if matches_format(each, data)), None)
 
 
-def matches_format(launch_format: Format, data: Mapping[str, Json]) -> bool:
+def matches_format(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> bool:
     """Whether the keys of a file, or the flags of a command, match the signs of a format."""
     return any(all(_matches_sign(data, sign) for sign in signs) for signs in launch_format.signs)
 
@@ -421,25 +425,29 @@ def matches_format(launch_format: Format, data: Mapping[str, Json]) -> bool:
 def _matches_sign(data: Mapping[str, Json], sign: str) -> bool:
     key, equals, values = sign.partition("=")
     if equals:
-        return at(data, key) in values.split("|")
+        return value_at_dotted_path(data, key) in values.split("|")
     key, tilde, word = sign.partition("~")
-    value = at(data, key)
+    value = value_at_dotted_path(data, key)
     return isinstance(value, str) and word in value if tilde else value is not None
 
 
-def world_size_of(launch_format: Format, data: Mapping[str, Json]) -> int | None:
+def world_size_of(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> int | None:
     """World size of a launch file: the product of the format's keys; None if a needed key is missing."""
     from math import prod
 
     required = (*launch_format.world_size_keys[:1], *launch_format.required_keys)
-    if not required or any(at(data, key) is None for key in required):
+    if not required or any(value_at_dotted_path(data, key) is None for key in required):
         return None
     # Lightning's `devices` may be "auto" or -1, which stand for all GPUs of the node, and are unknown here.
-    sizes = [_count(at(data, key)) for key in launch_format.world_size_keys if at(data, key) is not None]
+    sizes = [
+        _positive_count(value_at_dotted_path(data, key))
+        for key in launch_format.world_size_keys
+        if value_at_dotted_path(data, key) is not None
+    ]
     return prod(size for size in sizes if size) if all(sizes) else None
 
 
-def _count(value: Json) -> int | None:
+def _positive_count(value: Json) -> int | None:
     """A positive count, perhaps as text in an environment variable; None if unknown before the run."""
     if isinstance(value, str) and value.isdecimal() and len(value) < _MAX_DIGITS:
         value = int(value)

@@ -8,22 +8,27 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple
-from dsconfig.document import Document, Span
-from dsconfig.job.consumers.accelerate_launch_file import BLOCK, LINK, block, loads_whole
-from dsconfig.job.consumers.consumer import consumer_of
-from dsconfig.job.consumers.consumer_versions import does
-from dsconfig.job.detect_consumer import LaunchArguments, Reader
-from dsconfig.job.job_facts import Model, RunFacts
-from dsconfig.launch.launch_file_formats import Format
+from dsconfig.document import Document, TextSpan
+from dsconfig.job.consumers.accelerate_launch_file import (
+    BLOCK,
+    LINK,
+    deepspeed_block,
+    disables_partitioned_loading,
+)
+from dsconfig.job.consumers.consumer import consumer_from_spec
+from dsconfig.job.consumers.consumer_versions import version_includes_change
+from dsconfig.job.detect_consumer import ConsumerEvidence, LaunchArguments
+from dsconfig.job.job_facts import NamedModel, RunFacts
+from dsconfig.launch.launch_file_formats import LaunchFileFormat
 from dsconfig.launch.launcher_call import LauncherCall
-from dsconfig.launch.process_count import Processes
-from dsconfig.launch.repository import Lookup, is_preset_name, search
+from dsconfig.launch.process_count import ProcessCount
+from dsconfig.launch.repository import PathLookup, is_preset_name, resolve_written_path
 
 
 class LaunchedJob(NamedTuple):
     """One job of a launch file."""
 
-    format: Format
+    format: LaunchFileFormat
     launch: Document
     reference: str
     """The path, preset, or dotted key of the config, as written."""
@@ -31,7 +36,7 @@ class LaunchedJob(NamedTuple):
     """Dotted key, or flag, that names the config."""
     document: Document | None
     """The config; None if it was not found."""
-    lookup: Lookup | None
+    lookup: PathLookup | None
     """Result of the search for its path; None for a preset and for an embedded config."""
     training_arguments: LaunchArguments | None
     """The training arguments; None if no program compares them with the config."""
@@ -54,7 +59,7 @@ class LaunchedJob(NamedTuple):
     """Whether the text that the script writes exceeds the size limit for configs."""
     is_template: bool = False
     """Whether the script creates the config from another file with `sed`."""
-    processes: Processes = Processes(None)
+    processes: ProcessCount = ProcessCount(None)
     """Number of processes that the command starts, and the expressions that leave it open."""
     program_file: str = ""
     """Path of the Python program that the command starts, as written."""
@@ -78,7 +83,7 @@ class LaunchedJob(NamedTuple):
     def identity(self) -> tuple[object, ...]:
         """Facts that decide the diagnostics of the job: equal for jobs that train different data in the same way."""
         arguments = self.training_arguments
-        names = consumer_of(self.format.reader).arguments
+        names = consumer_from_spec(self.format.reader).training_argument_names
         relevant = (
             {name: value for name, value in arguments.arguments.items() if name in names} if arguments else {}
         )
@@ -102,7 +107,7 @@ class LaunchedJob(NamedTuple):
         return config is not None and (self.embedded_path is not None or config.is_data or is_built)
 
     @property
-    def is_from_file(self) -> bool:
+    def is_config_from_other_file(self) -> bool:
         """Whether the text of the config comes from another file, perhaps edited by `sed`."""
         return self.document is not None and (self.is_template or not self.is_embedded)
 
@@ -114,7 +119,7 @@ class LaunchedJob(NamedTuple):
         data = self.document.value() if self.document and self.flags else None
         if self.document is None or not isinstance(data, dict):
             return self.document
-        settings, flags = block(data), dict(self.flags)
+        settings, flags = deepspeed_block(data), dict(self.flags)
         precision = flags.pop("mixed_precision", None)
         if LINK in settings:  # flags such as --zero_stage are ignored for a config file
             merged = {key: value for key, value in data.items() if key != "mixed_precision" or not precision}
@@ -122,77 +127,90 @@ class LaunchedJob(NamedTuple):
         # Accelerate 1.5 lets a flag override the file (#3409); before, the file won.
         # `mixed_precision` is no key of the block: here the flag wins in every version.
         precision = data.get("mixed_precision") if precision is None else precision
-        merged = settings | flags if does("flags_first", "accelerate", version) else flags | settings
+        merged = (
+            settings | flags
+            if version_includes_change("flags_first", "accelerate", version)
+            else flags | settings
+        )
         changed: JsonObject = {**data, BLOCK: merged}
         return self.document.with_value(
             changed if precision is None else {**changed, "mixed_precision": precision}
         )
 
     @property
-    def reader(self) -> Reader:
+    def reader(self) -> ConsumerEvidence:
         """The consumer of the config, with the launch file as evidence."""
         name = "it" if self.is_embedded else self.launch.name
         why = f"{name} is a launch file of {self.format.name}"
         if self.why:
             why = f"{why}, {self.why}"
         likely = bool(self.other_consumers)
-        return Reader(
-            self.format.reader, why, "launch file", likely, facts=self.facts, others=self.other_consumers
+        return ConsumerEvidence(
+            self.format.reader, why, "launch file", likely, facts=self.job_facts, others=self.other_consumers
         )
 
     @property
-    def facts(self) -> RunFacts:
+    def job_facts(self) -> RunFacts:
         """Model, adapters, program and parallelism of the job."""
-        from dsconfig.launch.model_argument import find_model, is_hub_name, model_name, trains_adapters
-        from dsconfig.launch.training_arguments import parallelism
+        from dsconfig.launch.model_argument import (
+            find_model_on_disk,
+            is_hub_name,
+            model_name_in_launch_file,
+            trains_adapters,
+        )
+        from dsconfig.launch.training_arguments import job_parallelism
 
         data = self.launch.value() if self.arguments is None else self.arguments
-        reference = model_name(data)
-        model_path = reference and find_model(reference, self.launch.name)
+        reference = model_name_in_launch_file(data)
+        model_path = reference and find_model_on_disk(reference, self.launch.name)
         if reference and not model_path and is_hub_name(reference):
             model_path = reference
         name = self.launch.name if self.launch.name.startswith("<") else os.path.relpath(self.launch.name)
-        model = Model(model_path, f"which {name} names", "launch file") if model_path else None
+        model = NamedModel(model_path, f"which {name} names", "launch file") if model_path else None
         return RunFacts(
             model,
             program=self.format.name,
             adapters=trains_adapters(data, self.format.name),
-            parallelism=parallelism(self),
+            parallelism=job_parallelism(self),
             uses_trainer=self.format.reader == "transformers",
             program_files=self.program_files,
-            loads_whole=self.document is not None and loads_whole(self.document.value()),
+            loads_whole=self.document is not None and disables_partitioned_loading(self.document.value()),
         )
 
     @property
     def program_files(self) -> tuple[str, ...]:
         """Path of the Python program that the command starts; empty if it is not in the repository."""
-        path = search(self.program_file, self.launch.name, self.folder).path if self.program_file else None
+        path = (
+            resolve_written_path(self.program_file, self.launch.name, self.folder).path
+            if self.program_file
+            else None
+        )
         return () if path is None else (path,)
 
-    def unknown_sizes(self, world_size: int | None) -> list[str]:
+    def describe_unknown_batch_sizes(self, world_size: int | None) -> list[str]:
         """Say which parts of the batch depend on the run, one line each. `world_size`: the job's, if known."""
         line = "" if self.line is None else f":{self.line}"
         where, lines = f"{self.launch.name}{line}", list[str]()
         if world_size is None and self.processes.open_expressions:
             expressions = " and ".join(f"`{word}`" for word in self.processes.open_expressions)
             lines.append(f"{where}: the world size depends on {expressions}; pass --world-size")
-        if (degree := self.facts.parallelism.unknown) is not None:
+        if (degree := self.job_facts.parallelism.unknown_degree) is not None:
             lines.append(f"the data-parallel size is not known: {degree}; the batch is not checked")
         return lines
 
     @property
-    def line_span(self) -> Span | None:
+    def command_span(self) -> TextSpan | None:
         """Span of the command in a script; None for launch files with keys."""
         if self.line is None:
             return None
         lines = self.launch.text.split("\n")[: self.line]
         end = len("\n".join(lines))
-        return Span(end - len(lines[-1]), end)
+        return TextSpan(end - len(lines[-1]), end)
 
     @property
     def note(self) -> str:
         """How the launch file leads to the config, or why there is none, as a message."""
-        line = line_suffix(self.launch, self.key) if self.line is None else f":{self.line}"
+        line = key_line_suffix(self.launch, self.key) if self.line is None else f":{self.line}"
         where = f"{self.launch.name}{line}"
         if self.embedded_path is not None:
             return f"{where}: {self.format.name} reads the config that is embedded here"
@@ -212,7 +230,8 @@ class LaunchedJob(NamedTuple):
                 preset = f"`{self.reference}` is a preset of {self.format.name}"
                 return f"{where}: {preset} that is not installed here, so it is not checked"
             return (
-                f"{where}: `{self.reference}` was not found from {self.lookup.folders}, so it is not checked: "
+                f"{where}: `{self.reference}` was not found from {self.lookup.shown_tried_folders}, "
+                "so it is not checked: "
                 "the job resolves it from the folder in which it starts"
             )
         if self.encoding is not None:
@@ -222,7 +241,7 @@ class LaunchedJob(NamedTuple):
             return f"{where}: {self.format.name} " + (
                 "builds the config" if is_built else f"reads `{self.reference}`"
             )
-        source = f"{self.document.name}, found from {self.lookup.folder}"
+        source = f"{self.document.name}, found from {self.lookup.shown_folder}"
         if "$" in self.reference or self.reference.startswith("/"):
             source += f" for `{self.reference}`"
         return f"{where}: {self.format.name} reads {source}"
@@ -235,7 +254,7 @@ class EncodedConfig(NamedTuple):
     encoding: str
 
 
-def decode_config(word: str) -> EncodedConfig | None:
+def decode_config_argument(word: str) -> EncodedConfig | None:
     """The config that a word contains as JSON or base64; None if the word is a path."""
     if word.lstrip().startswith("{"):
         return EncodedConfig(word.encode("utf-8", "replace"), "json_text")
@@ -254,7 +273,7 @@ _BASE64 = re.compile(r"[\w-]+={0,2}", re.ASCII)
 _MIN_BASE64 = 8
 
 
-def line_suffix(document: Document, key: str) -> str:
+def key_line_suffix(document: Document, key: str) -> str:
     """The line of a key as a suffix of a file name, `:12`; empty if the key has no line."""
     path = tuple(key.split("."))
     if document.is_data or not document.has_path(path):

@@ -37,14 +37,14 @@ class LauncherCall(NamedTuple):
     """The program and the first word behind it."""
 
     @property
-    def devices(self) -> tuple[str, ...] | None:
+    def visible_device_entries(self) -> tuple[str, ...] | None:
         """The entries of `CUDA_VISIBLE_DEVICES`; None if it is unset or unknown before the run."""
         text = self.visible_devices.strip()
         if not text or any(character in text for character in "$`{"):
             return None
         return tuple(part.strip() for part in text.split(","))
 
-    def number(self, *names: str) -> int | None:
+    def integer_flag(self, *names: str) -> int | None:
         """The value of the first of these flags as an integer; None if absent or unknown before the run."""
         text = next((self.flags[name] for name in names if name in self.flags), "")
         return int(text) if text.isdecimal() and len(text) < _LONGEST_NUMBER else None
@@ -53,9 +53,9 @@ class LauncherCall(NamedTuple):
 _LONGEST_NUMBER = 10
 
 
-def launcher_call(words: tuple[str, ...], variables: Mapping[str, str]) -> LauncherCall | None:
+def find_launcher_call(words: tuple[str, ...], variables: Mapping[str, str]) -> LauncherCall | None:
     """The launcher of a command; None if it calls none of those that dsconfig knows."""
-    start = _start(words)
+    start = _find_launcher(words)
     if start is None:
         return None
     name, at = start
@@ -82,7 +82,7 @@ def launcher_call(words: tuple[str, ...], variables: Mapping[str, str]) -> Launc
     return LauncherCall(name, flags, variables.get("CUDA_VISIBLE_DEVICES", ""), words[at : at + 2])
 
 
-def _start(words: tuple[str, ...]) -> tuple[str, int] | None:
+def _find_launcher(words: tuple[str, ...]) -> tuple[str, int] | None:
     """The launcher and the position behind its name."""
     for at, word in enumerate(words[:_MOST_WORDS]):
         base = word.rpartition("/")[2]

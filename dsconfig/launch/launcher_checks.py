@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from dsconfig.core.file_access import contents
+from dsconfig.core.file_access import read_contents
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.document import Document
-from dsconfig.launch.find_jobs import jobs_of
-from dsconfig.launch.hostfile import Hostfile, included_slots, read_hostfile
+from dsconfig.launch.find_jobs import jobs_of_launch_file
+from dsconfig.launch.hostfile import Hostfile, parse_slot_filter, read_hostfile
 from dsconfig.launch.launched_job import LaunchedJob
 from dsconfig.launch.launcher_call import ACCELERATE, DEEPSPEED, TORCHRUN, LauncherCall
-from dsconfig.launch.repository import search, tick
+from dsconfig.launch.repository import resolve_written_path, time_cache_key
 
 Kind: TypeAlias = Literal[
     "ignored devices", "conflict", "hostfile", "rendezvous", "too few devices", "cut command"
@@ -36,7 +36,7 @@ class LauncherProblem(NamedTuple):
     """Line of the script, if it is not the first one of the command."""
 
 
-def launcher_problems(job: LaunchedJob) -> Iterator[LauncherProblem]:
+def find_launcher_problems(job: LaunchedJob) -> Iterator[LauncherProblem]:
     """Yield the problems of a job's launcher.
 
     Sources: deepspeed launcher/runner.py:main; torch distributed/run.py; accelerate utils/launch.py.
@@ -48,29 +48,31 @@ def launcher_problems(job: LaunchedJob) -> Iterator[LauncherProblem]:
         return
     yield from _wrong_program(launcher)
     if launcher.name == DEEPSPEED:
-        yield from _conflicts(launcher)
-        yield from _ignored_devices(launcher)
-        hostfile = _hostfile(job, launcher)
+        yield from _conflicting_flags(launcher)
+        yield from _ignored_visible_devices(launcher)
+        hostfile = _hostfile_of_command(job, launcher)
         yield from _hostfile_problems(launcher, hostfile)
-        yield from _rendezvous_of_deepspeed(launcher, hostfile)
+        yield from _deepspeed_rendezvous_problems(launcher, hostfile)
     else:
-        yield from _too_few_devices(launcher)
-        yield from _rendezvous_of_torchrun(launcher)
+        yield from _too_few_visible_devices(launcher)
+        yield from _torchrun_rendezvous_problems(launcher)
 
 
-def problems_in(script: Document) -> tuple[tuple[LaunchedJob, LauncherProblem], ...]:
+def launcher_problems_in_script(script: Document) -> tuple[tuple[LaunchedJob, LauncherProblem], ...]:
     """The problems of the launchers in every command of a script or manifest, each with its job.
 
     Raises:
         OSError: a config that a command names cannot be read.
     """
-    return _problems_in(script, tick())
+    return _cached_problems_in_script(script, time_cache_key())
 
 
 @lru_cache(maxsize=8)
-def _problems_in(script: Document, _: int) -> tuple[tuple[LaunchedJob, LauncherProblem], ...]:
+def _cached_problems_in_script(script: Document, _: int) -> tuple[tuple[LaunchedJob, LauncherProblem], ...]:
     # Several rules ask for the problems of one kind each, in each class of releases.
-    return tuple((job, problem) for job in jobs_of(script) for problem in launcher_problems(job))
+    return tuple(
+        (job, problem) for job in jobs_of_launch_file(script) for problem in find_launcher_problems(job)
+    )
 
 
 _COUNTS, _FILTERS = ("num_gpus", "num_accelerators", "num_nodes"), ("include", "exclude")
@@ -85,7 +87,7 @@ _LAUNCHERS = {
 """Multi-node launchers of `deepspeed`, and the release that added each."""
 
 
-def _conflicts(launcher: LauncherCall) -> Iterator[LauncherProblem]:
+def _conflicting_flags(launcher: LauncherCall) -> Iterator[LauncherProblem]:
     flags = launcher.flags
     counts, filters = ([name for name in names if name in flags] for names in (_COUNTS, _FILTERS))
     if counts and filters:
@@ -171,12 +173,12 @@ def _is_command(line: str) -> bool:
     return bool(line.strip()) and not line.lstrip().startswith("#")
 
 
-def _ignored_devices(launcher: LauncherCall) -> Iterator[LauncherProblem]:
+def _ignored_visible_devices(launcher: LauncherCall) -> Iterator[LauncherProblem]:
     """Yield `CUDA_VISIBLE_DEVICES` that has no effect, or that the launcher cannot read."""
-    devices, flags = launcher.devices, launcher.flags
+    devices, flags = launcher.visible_device_entries, launcher.flags
     if devices is None or "hostfile" in flags:
         return
-    count = launcher.number("num_gpus", "num_accelerators")
+    count = launcher.integer_flag("num_gpus", "num_accelerators")
     flag = next((name for name in (*_FILTERS, "num_gpus", "num_accelerators") if name in flags), None)
     if flag is None:
         if not all(device.isdecimal() for device in devices):
@@ -224,14 +226,14 @@ class _NamedHostfile(NamedTuple):
 _MAX_HOSTFILE = 1 << 20
 
 
-def _hostfile(job: LaunchedJob, launcher: LauncherCall) -> _NamedHostfile | None:
+def _hostfile_of_command(job: LaunchedJob, launcher: LauncherCall) -> _NamedHostfile | None:
     """The hostfile of a command; None if it has none, or if it is not in the repository."""
     name = launcher.flags.get("hostfile", "")
-    path = search(name, job.launch.name, job.folder).path if name and "$" not in name else None
+    path = resolve_written_path(name, job.launch.name, job.folder).path if name and "$" not in name else None
     if path is None:
         return None
     try:
-        text = contents(path, _MAX_HOSTFILE).decode("utf-8", "replace")
+        text = read_contents(path, _MAX_HOSTFILE).decode("utf-8", "replace")
     except OSError:
         return None
     return _NamedHostfile(os.path.relpath(path), read_hostfile(text))
@@ -253,7 +255,7 @@ def _hostfile_problems(launcher: LauncherCall, hostfile: _NamedHostfile | None) 
     slots = hostfile.content.slots
     for flag in _FILTERS:
         words = launcher.flags.get(flag, "")
-        hosts = included_slots(words) if words and "$" not in words else {}
+        hosts = parse_slot_filter(words) if words and "$" not in words else {}
         if hosts is None:
             yield LauncherProblem(
                 "hostfile",
@@ -282,10 +284,10 @@ _MOST_SHOWN = 8
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})
 
 
-def _rendezvous_of_deepspeed(
+def _deepspeed_rendezvous_problems(
     launcher: LauncherCall, hostfile: _NamedHostfile | None
 ) -> Iterator[LauncherProblem]:
-    nodes, address = launcher.number("num_nodes"), launcher.flags.get("master_addr", "")
+    nodes, address = launcher.integer_flag("num_nodes"), launcher.flags.get("master_addr", "")
     if nodes is not None and nodes > 1 and "hostfile" not in launcher.flags:
         yield LauncherProblem(
             "rendezvous",
@@ -302,12 +304,12 @@ def _rendezvous_of_deepspeed(
         )
 
 
-def _too_few_devices(launcher: LauncherCall) -> Iterator[LauncherProblem]:
+def _too_few_visible_devices(launcher: LauncherCall) -> Iterator[LauncherProblem]:
     """Yield a number of processes per node that exceeds the GPUs that they can see."""
-    devices = launcher.devices
+    devices = launcher.visible_device_entries
     variable = "CUDA_VISIBLE_DEVICES"
     if launcher.name == ACCELERATE:
-        total, machines = launcher.number("num_processes"), launcher.number("num_machines")
+        total, machines = launcher.integer_flag("num_processes"), launcher.integer_flag("num_machines")
         if machines is None and {"num_machines", "config_file"} & launcher.flags.keys():
             return
         processes = None if total is None else total // (machines or 1)
@@ -319,7 +321,7 @@ def _too_few_devices(launcher: LauncherCall) -> Iterator[LauncherProblem]:
             devices, variable = tuple(chosen.split(",")), "--gpu_ids"
         flag = "num_processes"
     else:
-        processes, flag = launcher.number("nproc_per_node"), "nproc_per_node"
+        processes, flag = launcher.integer_flag("nproc_per_node"), "nproc_per_node"
     if devices is None or processes is None or processes <= len(devices):
         return
     yield LauncherProblem(
@@ -330,8 +332,8 @@ def _too_few_devices(launcher: LauncherCall) -> Iterator[LauncherProblem]:
     )
 
 
-def _rendezvous_of_torchrun(launcher: LauncherCall) -> Iterator[LauncherProblem]:
-    nodes, flags = launcher.number("nnodes"), launcher.flags
+def _torchrun_rendezvous_problems(launcher: LauncherCall) -> Iterator[LauncherProblem]:
+    nodes, flags = launcher.integer_flag("nnodes"), launcher.flags
     has_address = {"master_addr", "rdzv_endpoint", "rdzv_conf"} & flags.keys()
     if launcher.name != TORCHRUN or nodes is None or nodes < 2 or "standalone" in flags:
         return

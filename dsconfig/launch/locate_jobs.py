@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dsconfig.document import Document
-from dsconfig.launch.find_jobs import jobs_of
-from dsconfig.launch.located_config import LocatedConfig, locate, locate_job
+from dsconfig.launch.find_jobs import jobs_of_launch_file
+from dsconfig.launch.located_config import LocatedConfig, locate_config, locate_config_of_job
 
 
 def locate_jobs(host: Document) -> list[LocatedConfig]:
@@ -15,13 +15,13 @@ def locate_jobs(host: Document) -> list[LocatedConfig]:
     Raises:
         OSError: the config that a launch file names cannot be read.
     """
-    jobs = [] if host.format == "python" else list(jobs_of(host))
+    jobs = [] if host.format == "python" else list(jobs_of_launch_file(host))
     if len(jobs) < 2 and not (jobs and jobs[0].started_by):
-        return [locate(host)]
+        return [locate_config(host)]
     distinct: dict[tuple[object, ...], LocatedConfig] = {}
     for number, job in enumerate(jobs):
         if job.identity not in distinct:
-            distinct[job.identity] = locate_job(job)._replace(job_number=number)
+            distinct[job.identity] = locate_config_of_job(job)._replace(job_number=number)
     return list(distinct.values())
 
 
@@ -31,7 +31,7 @@ def locate_again(host: Document, job_number: int) -> LocatedConfig:
     Raises:
         OSError: the config that a launch file names cannot be read.
     """
-    jobs = list(jobs_of(host)) if job_number else []
+    jobs = list(jobs_of_launch_file(host)) if job_number else []
     if job_number >= len(jobs):
-        return locate(host)
-    return locate_job(jobs[job_number])._replace(job_number=job_number)
+        return locate_config(host)
+    return locate_config_of_job(jobs[job_number])._replace(job_number=job_number)

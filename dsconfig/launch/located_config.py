@@ -1,8 +1,8 @@
 """Location of a config: in its own file, embedded in a launch file, or named by a launch file.
 
-`locate` is the only path from a file named by the user to the config that its job reads. `LocatedConfig.lift`
-maps a diagnostic of the config to the named file, and `Embedding.put_back` writes an edited config into that
-file.
+`locate_config` is the only path from a file named by the user to the config that its job reads.
+`LocatedConfig.map_diagnostic_to_host` maps a diagnostic of the config to the named file, and
+`EmbeddedLocation.write_into_host` writes an edited config into that file.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ import json
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from dsconfig.core.diagnostic import Diagnostic, Fix, Location, Move, Operation, Replace
-from dsconfig.core.file_access import contents
+from dsconfig.core.diagnostic import Diagnostic, Fix, Location, MoveKey, Operation, ReplaceText
+from dsconfig.core.file_access import read_contents
 from dsconfig.core.json_types import Json, KeyPath, NamedTuple
-from dsconfig.document import Document, Span, read_bytes, read_text
-from dsconfig.document.document import location, location_of
+from dsconfig.document import Document, TextSpan, read_bytes, read_text
+from dsconfig.document.document import location_of_path, location_of_span
 from dsconfig.job.consumers import HUGGING_FACE
-from dsconfig.job.consumers.accelerate_launch_file import LINK, block, is_launch_file
-from dsconfig.job.consumers.consumer_versions import split_spec
-from dsconfig.job.detect_consumer import Reader, consumer_of_content
-from dsconfig.launch.config_references import launchers_of
+from dsconfig.job.consumers.accelerate_launch_file import LINK, deepspeed_block, is_launch_file
+from dsconfig.job.consumers.consumer_versions import split_consumer_spec
+from dsconfig.job.detect_consumer import ConsumerEvidence, consumer_suggested_by_content
+from dsconfig.launch.config_references import launch_files_naming_config
 from dsconfig.launch.detect_config import why_not_checked
-from dsconfig.launch.find_jobs import job_of, jobs_of, with_version
+from dsconfig.launch.find_jobs import add_consumer_version, job_of_launch_file, jobs_of_launch_file
 from dsconfig.launch.framework_presets import PRESET
-from dsconfig.launch.launch_file_formats import is_script
-from dsconfig.launch.read_passed_config import read_passed
-from dsconfig.launch.repository import Lookup, search
+from dsconfig.launch.launch_file_formats import is_shell_script_name
+from dsconfig.launch.read_passed_config import parse_passed_config
+from dsconfig.launch.repository import PathLookup, resolve_written_path
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -64,28 +64,28 @@ class LocatedConfig(NamedTuple):
     """Why there is no config at that path, as the end of a sentence."""
     job: LaunchedJob | None = None
     """The job of the host; None for a config and for an Accelerate launch file."""
-    reader: Reader | None = None
+    reader: ConsumerEvidence | None = None
     """The consumer implied by the host; None if the host is the config."""
     job_number: int = 0
     """Index of the job among those of the host."""
 
-    def next(self, job: Job) -> LocatedConfig:
+    def follow_accelerate_link(self, job: Job) -> LocatedConfig:
         """Follow the Accelerate launch file that this host names, with the job's version of Accelerate."""
         assert self.job is not None
         assert self.config is not None
         consumer = job.consumer and job.consumer.value
         version = consumer.version if consumer and consumer.name == "accelerate" else None
-        return locate(self.job.config(version) or self.config)
+        return locate_config(self.job.config(version) or self.config)
 
     @property
-    def kind(self) -> str:
+    def host_kind(self) -> str:
         """Kind of the host as a clause, if it is not the config itself."""
-        if is_script(self.host.name):
+        if is_shell_script_name(self.host.name):
             return "it is a shell script"
-        return f"it is a launch file of {self.program or 'Accelerate'}"
+        return f"it is a launch file of {self.program_name or 'Accelerate'}"
 
     @property
-    def program(self) -> str:
+    def program_name(self) -> str:
         """Name of the launch file's program; empty for a config."""
         return "" if self.job is None else self.job.format.name
 
@@ -93,10 +93,12 @@ class LocatedConfig(NamedTuple):
         """Path in the host of a key that the config takes from the host; None if the program adds it."""
         job = self.job
         return (
-            _path_of_key(self.host, path) if job is not None and job.format.builds == _KEYS_AT_ROOT else None
+            _path_in_launch_file(self.host, path)
+            if job is not None and job.format.builds == _KEYS_AT_ROOT
+            else None
         )
 
-    def lift(self, diagnostic: Diagnostic) -> Diagnostic | None:
+    def map_diagnostic_to_host(self, diagnostic: Diagnostic) -> Diagnostic | None:
         """Map a diagnostic of the config to the host, with the host's path and location.
 
         A fix that cannot be translated into an edit of the host becomes help text. None for a warning about a
@@ -109,8 +111,8 @@ class LocatedConfig(NamedTuple):
             return None
         job = self.job
         base, map_location = job.embedded_path or (), _location_mapper(job)
-        fix = None if diagnostic.fix is None else _prefix_fix(diagnostic.fix, base)
-        if fix is not None and not _can_be_edited(job, fix):
+        fix = None if diagnostic.fix is None else _prefix_fix_paths(diagnostic.fix, base)
+        if fix is not None and not _can_edit_host(job, fix):
             diagnostic, fix = diagnostic._replace(help=diagnostic.help or fix.title), None
         if is_added:
             advice = f"set `{diagnostic.path[0]}` in the launch file; without it, {job.format.name} adds this value"
@@ -130,11 +132,11 @@ class EditableConfig(NamedTuple):
     """A config as an editable text, and its location in the launch file."""
 
     document: Document
-    reader: Reader
+    reader: ConsumerEvidence
     world_size: int | None
     note: str
     """How the launch file leads to it."""
-    embedding: Embedding | None = None
+    embedding: EmbeddedLocation | None = None
     """Location in the launch file; None for a file of its own."""
 
 
@@ -145,23 +147,23 @@ class LinkedConfig(NamedTuple):
     """Path as written in the launch file."""
     document: Document | None
     """The config; None if the file was not found."""
-    reader: Reader
+    reader: ConsumerEvidence
     """Consumer of the config."""
-    lookup: Lookup
+    lookup: PathLookup
     """Result of the search for the file."""
 
-    def note(self, launch: str) -> str:
+    def missing_file_note(self, launch: str) -> str:
         """Message for a file that was not found or may not be read."""
         if why := self.lookup.why_unread:
             return f"{launch}: {self.reference} {why}"
-        tried = self.lookup.folders or "here"
+        tried = self.lookup.shown_tried_folders or "here"
         return f"{launch}: {self.reference} was not found from {tried}, so it is not checked"
 
 
 # -- from the host to the config ---------------------------------------------------------------------------
 
 
-def locate(host: Document, consumer: str | None = None) -> LocatedConfig:
+def locate_config(host: Document, consumer: str | None = None) -> LocatedConfig:
     """Find the config that a file is, embeds or names. `consumer`: explicit consumer, if the user named one.
 
     Raises:
@@ -169,13 +171,13 @@ def locate(host: Document, consumer: str | None = None) -> LocatedConfig:
     """
     if host.is_in_program:
         return LocatedConfig(host, host, "file")
-    job = job_of(host)
+    job = job_of_launch_file(host)
     if job is not None:
-        return locate_job(job)
+        return locate_config_of_job(job)
     if not is_launch_file(host.value()):
         return LocatedConfig(host, host, "file")
     try:
-        link = linked_config(host, consumer)
+        link = read_linked_config(host, consumer)
     except OSError as error:
         message = f"{host.name}: {error.filename} cannot be checked: {(error.strerror or str(error)).lower()}"
         return LocatedConfig(host, None, "missing", message, error)
@@ -187,7 +189,7 @@ def locate(host: Document, consumer: str | None = None) -> LocatedConfig:
             host,
             None,
             "missing",
-            link.note(host.name),
+            link.missing_file_note(host.name),
             reference=link.reference,
             why_unread=why,
             reader=link.reader,
@@ -196,24 +198,24 @@ def locate(host: Document, consumer: str | None = None) -> LocatedConfig:
         return LocatedConfig(
             host, None, "missing", f"{host.name}: {reason}", why_not_checked=reason, reader=link.reader
         )
-    note = f"{host.name}: Accelerate reads {link.document.name}, found from {link.lookup.folder}"
+    note = f"{host.name}: Accelerate reads {link.document.name}, found from {link.lookup.shown_folder}"
     return LocatedConfig(host, link.document, "named", note, reader=link.reader)
 
 
-def locate_job(job: LaunchedJob) -> LocatedConfig:
+def locate_config_of_job(job: LaunchedJob) -> LocatedConfig:
     """Locate the config of one job of a launch file."""
     config = job.document
     located = LocatedConfig(job.launch, config, "named", job.note, job=job, reader=job.reader)
     if config is None:
         return located._replace(relation="missing")
-    if job.is_from_file and (why := why_not_checked(config)):
+    if job.is_config_from_other_file and (why := why_not_checked(config)):
         return located._replace(config=None, relation="missing", why_not_checked=why)
     if is_launch_file(config.value()):  # for example TRL's `accelerate_config: zero2.yaml`
         return located._replace(relation="launch")
     return located._replace(relation="embedded") if job.is_embedded else located
 
 
-def find_link(launch: Document) -> tuple[str, Lookup] | None:
+def find_config_link(launch: Document) -> tuple[str, PathLookup] | None:
     """The path in an Accelerate launch file's `deepspeed_config_file`, and the file it resolves to.
 
     None if there is no such key, or if the file starts another backend: FSDP ignores the block.
@@ -222,15 +224,15 @@ def find_link(launch: Document) -> tuple[str, Lookup] | None:
     # commands/launch.py:_validate_launch_command switches DeepSpeed on for this value only.
     if not isinstance(data, dict) or data.get("distributed_type", "DEEPSPEED") != "DEEPSPEED":
         return None
-    name = block(data).get(LINK)
+    name = deepspeed_block(data).get(LINK)
     # The plugin's default for the environment variable is the word "none":
     # utils/dataclasses.py:DeepSpeedPlugin.
     if not isinstance(name, str) or name in ("", "none"):
         return None
-    return name, search(name, launch.name)
+    return name, resolve_written_path(name, launch.name)
 
 
-def linked_config(launch: Document, consumer: str | None = None) -> LinkedConfig | None:
+def read_linked_config(launch: Document, consumer: str | None = None) -> LinkedConfig | None:
     """The config that an Accelerate launch file names; None if it names none.
 
     `consumer`: explicit consumer, if the user named one.
@@ -238,25 +240,26 @@ def linked_config(launch: Document, consumer: str | None = None) -> LinkedConfig
     Raises:
         OSError: the config cannot be read.
     """
-    link = find_link(launch)
+    link = find_config_link(launch)
     if link is None:
         return None
     reference, lookup = link
     path = lookup.path
-    reader = Reader("accelerate", f"{launch.name} names it", "launch file")
-    name, version = split_spec(consumer or "")
+    reader = ConsumerEvidence("accelerate", f"{launch.name} names it", "launch file")
+    name, version = split_consumer_spec(consumer or "")
     if name in HUGGING_FACE:
         reader = reader._replace(name=name, version=version)
     if path is None:
         return LinkedConfig(reference, None, reader, lookup)
-    config = read_passed(contents(path), path, reader.name, is_direct=True)
-    if consumer is None and (detected := consumer_of_content(config.value("json"))).name == "transformers":
+    config = parse_passed_config(read_contents(path), path, reader.name, is_direct=True)
+    detected = consumer_suggested_by_content(config.value("json")) if consumer is None else None
+    if detected is not None and detected.name == "transformers":
         # The script may use a Trainer, which fills more keys than Accelerate alone.
         reader = reader if detected.likely else detected
     return LinkedConfig(reference, config, reader, lookup)
 
 
-def editable_config(host: Document, job_number: int | None = None) -> EditableConfig | None:
+def find_editable_config(host: Document, job_number: int | None = None) -> EditableConfig | None:
     """The config of a launch file as an editable text; None if it has none or several.
 
     `job_number`: only the config of this job counts; see `LocatedConfig`.
@@ -264,7 +267,7 @@ def editable_config(host: Document, job_number: int | None = None) -> EditableCo
     Raises:
         OSError: the config cannot be read.
     """
-    jobs = list(jobs_of(host))
+    jobs = list(jobs_of_launch_file(host))
     jobs = jobs if job_number is None else jobs[job_number : job_number + 1]
     candidates = [each for job in jobs if (each := _editable_config_of_job(job)) is not None]
     # Several jobs of a script often use the same config, which is then the one to edit.
@@ -277,14 +280,14 @@ def editable_config(host: Document, job_number: int | None = None) -> EditableCo
 
 def _editable_config_of_job(job: LaunchedJob) -> EditableConfig | None:
     config = job.document
-    if config is None or config.is_data or (job.is_from_file and why_not_checked(config)):
+    if config is None or config.is_data or (job.is_config_from_other_file and why_not_checked(config)):
         return None
-    reader = with_version(job.reader, job.launch.name)
+    reader = add_consumer_version(job.reader, job.launch.name)
     if not job.is_embedded:
-        linked = editable_config(config)
+        linked = find_editable_config(config)
         result = linked or EditableConfig(config, reader, job.world_size, job.note)
         return result if linked is None or linked.embedding is None else None
-    embedding = _embedding(job, config)
+    embedding = _locate_embedding(job, config)
     if embedding is None:
         return None
     text = (
@@ -293,31 +296,30 @@ def _editable_config_of_job(job: LaunchedJob) -> EditableConfig | None:
         else config.text
     )
     # `read_text` would parse a name with a script's suffix as a script.
-    name = config.name if is_script(job.launch.name) else job.launch.name
+    name = config.name if is_shell_script_name(job.launch.name) else job.launch.name
     text_document = read_text(text, name, "yaml" if config.format == "yaml" else "json")
-    if config.embedded_at is not None and text_document.value() != value_at(
-        job.launch.value(), job.embedded_path or ()
-    ):
+    embedded = value_at_path(job.launch.value(), job.embedded_path or ())
+    if config.embedded_at is not None and text_document.value() != embedded:
         return None  # for example a YAML alias of a block at another location
     return EditableConfig(text_document, reader, job.world_size, job.note, embedding)
 
 
-def why_no_config(host: Document) -> str | None:
+def why_host_has_no_config(host: Document) -> str | None:
     """Why a launch file has no config to check; None if it has one or the file is a config.
 
     Raises:
         OSError: a config cannot be read.
     """
-    located = locate(host)
+    located = locate_config(host)
     if located.error is not None:
         raise located.error
     if located.relation == "missing":
         return located.why_not_checked if located.why_not_checked and located.job else located.note
     linked = located.job is not None and not located.job.is_embedded and located.config
-    return why_no_config(linked) if linked else None
+    return why_host_has_no_config(linked) if linked else None
 
 
-def related_files(host: Document) -> Iterator[str]:
+def files_affecting_diagnostics(host: Document) -> Iterator[str]:
     """Yield the files that affect a file's diagnostics: itself, its config, and its launch files.
 
     Raises:
@@ -325,14 +327,14 @@ def related_files(host: Document) -> Iterator[str]:
     """
     yield host.name
     if not host.name.startswith("<"):
-        yield from launchers_of(host.name)
-    for job in jobs_of(host):
+        yield from launch_files_naming_config(host.name)
+    for job in jobs_of_launch_file(host):
         if job.document is not None and job.lookup is not None and job.lookup.path is not None:
             yield job.lookup.path
             yield from (
-                each.document.name for each in (linked_config(job.document),) if each and each.document
+                each.document.name for each in (read_linked_config(job.document),) if each and each.document
             )
-    if is_launch_file(host.value()) and (link := linked_config(host)) and link.document is not None:
+    if is_launch_file(host.value()) and (link := read_linked_config(host)) and link.document is not None:
         yield link.document.name
 
 
@@ -343,17 +345,17 @@ def _is_added_by_program(diagnostic: Diagnostic, job: LaunchedJob) -> bool:
     if job.document is None or not job.document.is_data or not diagnostic.path:
         return False
     if job.format.builds == _KEYS_AT_ROOT:
-        return _path_of_key(job.launch, diagnostic.path) is None
+        return _path_in_launch_file(job.launch, diagnostic.path) is None
     return job.format.builds in _BUILDS_FROM_ARGUMENTS and diagnostic.severity != "error"
 
 
-def _can_be_edited(job: LaunchedJob, fix: Fix) -> bool:
+def _can_edit_host(job: LaunchedJob, fix: Fix) -> bool:
     config = job.document
     if config is None or not config.is_data:
         return config is not None and config.embedded_at is not None
     steps = fix.operations
     return job.format.builds == _KEYS_AT_ROOT and all(
-        not isinstance(step, Replace) and job.launch.has_path(step.path) for step in steps
+        not isinstance(step, ReplaceText) and job.launch.has_path(step.path) for step in steps
     )
 
 
@@ -371,28 +373,28 @@ def _location_mapper(job: LaunchedJob) -> Callable[[Location | None, KeyPath], L
         return lambda at, _: at
     if config is None or config.is_data:
         has_same_keys = job.format.builds == _KEYS_AT_ROOT
-        return lambda _, path: (has_same_keys and _location_of_key(launch, path)) or reference_location
+        return lambda _, path: (has_same_keys and _location_in_file(launch, path)) or reference_location
     from dsconfig.launch.embedded_text_offsets import character_offsets
 
-    span = Span(0, len(launch.text)) if job.embedded_path is None else launch.span(job.embedded_path)
+    span = TextSpan(0, len(launch.text)) if job.embedded_path is None else launch.span(job.embedded_path)
     offsets = character_offsets(launch, span, config.text)
 
     def map_location(at: Location | None, _: KeyPath) -> Location | None:
         if at is None or not offsets:
             return reference_location
         last = max(at.start, at.end - 1)
-        return location(launch, Span(offsets[at.start], offsets[last] + (at.end > at.start)))
+        return location_of_span(launch, TextSpan(offsets[at.start], offsets[last] + (at.end > at.start)))
 
     return map_location
 
 
-def _location_of_key(launch: Document, path: KeyPath) -> Location | None:
+def _location_in_file(launch: Document, path: KeyPath) -> Location | None:
     """Location of a key, which may be written with hyphens."""
-    path_in_host = _path_of_key(launch, path[:1])
-    return None if path_in_host is None else location_of(launch, (*path_in_host, *path[1:]))
+    path_in_host = _path_in_launch_file(launch, path[:1])
+    return None if path_in_host is None else location_of_path(launch, (*path_in_host, *path[1:]))
 
 
-def _path_of_key(launch: Document, path: KeyPath) -> KeyPath | None:
+def _path_in_launch_file(launch: Document, path: KeyPath) -> KeyPath | None:
     """Path of a config key in a launch file with the same keys; None if absent."""
     for first in (path[:1], tuple(str(part).replace("_", "-") for part in path[:1])):
         for base in ((), (_EXTRA_KEYS,)) if first else ():
@@ -403,20 +405,20 @@ def _path_of_key(launch: Document, path: KeyPath) -> KeyPath | None:
 
 def _location_of_reference(job: LaunchedJob) -> Location | None:
     """Location of the key or script line that leads to the config."""
-    if (line := job.line_span) is not None:
-        return location(job.launch, line)
-    return location_of(job.launch, job.embedded_path or tuple(job.key.split(".")))
+    if (line := job.command_span) is not None:
+        return location_of_span(job.launch, line)
+    return location_of_path(job.launch, job.embedded_path or tuple(job.key.split(".")))
 
 
-def _prefix_fix(fix: Fix, base: KeyPath) -> Fix:
-    return fix._replace(operations=tuple(_prefix_operation(step, base) for step in fix.operations))
+def _prefix_fix_paths(fix: Fix, base: KeyPath) -> Fix:
+    return fix._replace(operations=tuple(_prefix_operation_paths(step, base) for step in fix.operations))
 
 
-def _prefix_operation(step: Operation, base: KeyPath) -> Operation:
-    if isinstance(step, Replace):  # the text is the same
+def _prefix_operation_paths(step: Operation, base: KeyPath) -> Operation:
+    if isinstance(step, ReplaceText):  # the text is the same
         return step
-    if isinstance(step, Move):
-        return Move((*base, *step.path), (*base, *step.to))
+    if isinstance(step, MoveKey):
+        return MoveKey((*base, *step.path), (*base, *step.to))
     return step._replace(path=(*base, *step.path))
 
 
@@ -426,11 +428,11 @@ Writer: TypeAlias = "Callable[[str], str]"
 """Formats the text of a config for a location in a launch file, for example as a JSON string."""
 
 
-class Embedding(NamedTuple):
+class EmbeddedLocation(NamedTuple):
     """Location of a config in a launch file, and how to write a text there."""
 
     launch: Document
-    span: Span
+    span: TextSpan
     path: KeyPath | None
     """Path of the config; None in a script."""
     first_line: int
@@ -439,28 +441,28 @@ class Embedding(NamedTuple):
     """Whether each line of the config is a line of the launch file."""
     format_text: Writer
 
-    def line(self, inner: int | None) -> int | None:
+    def line_in_host(self, inner: int | None) -> int | None:
         """Translate a line of the config into a line of the launch file."""
         return None if inner is None else self.first_line + (inner - 1 if self.is_multiline else 0)
 
-    def put_back(self, text: str) -> str | None:
+    def write_into_host(self, text: str) -> str | None:
         """Return the launch file with another config text; None if it would not parse back to it.
 
         The result is parsed again: an edit must not change any value outside the config.
         """
-        launch, expected = self.launch, _parse_value(text, self.launch.format)
+        launch, expected = self.launch, _parse_embedded_value(text, self.launch.format)
         new_text = launch.text[: self.span.start] + self.format_text(text) + launch.text[self.span.end :]
         new_document = read_bytes(new_text.encode("utf-8", "replace"), launch.name, launch.format)
         if self.path is None:
-            texts = (job.document for job in jobs_of(new_document))
+            texts = (job.document for job in jobs_of_launch_file(new_document))
             return new_text if any(each is not None and each.value() == expected for each in texts) else None
         before, after = launch.value(), new_document.value()
-        embedded = value_at(after, self.path)
-        embedded_value = _parse_value(embedded, "json") if isinstance(embedded, str) else embedded
+        embedded = value_at_path(after, self.path)
+        embedded_value = _parse_embedded_value(embedded, "json") if isinstance(embedded, str) else embedded
         is_unchanged_elsewhere = (
             embedded_value == expected
             and not new_document.problems
-            and _without(before, self.path) == _without(after, self.path)
+            and _copy_without_path(before, self.path) == _copy_without_path(after, self.path)
         )
         return (
             new_text
@@ -469,21 +471,21 @@ class Embedding(NamedTuple):
         )
 
 
-def _embedding(job: LaunchedJob, config: Document) -> Embedding | None:
+def _locate_embedding(job: LaunchedJob, config: Document) -> EmbeddedLocation | None:
     """Location of the config's text in the launch file; None if it cannot be determined."""
     if config.embedded_at is not None and job.embedded_path is not None:
-        return _embedded_mapping(job.launch, job.embedded_path)
-    return _embedded_string(job, config.text)
+        return _locate_embedded_mapping(job.launch, job.embedded_path)
+    return _locate_embedded_string(job, config.text)
 
 
-def value_at(data: object, path: KeyPath) -> object:
+def value_at_path(data: object, path: KeyPath) -> object:
     """Value at a path in nested mappings; None if absent."""
     for part in path:
         data = data.get(part) if isinstance(data, dict) else None
     return data
 
 
-def _embedded_mapping(launch: Document, path: KeyPath) -> Embedding | None:
+def _locate_embedded_mapping(launch: Document, path: KeyPath) -> EmbeddedLocation | None:
     """Location of a config that is a mapping in the launch file."""
     span = launch.span(path)
     start = span.start
@@ -491,9 +493,9 @@ def _embedded_mapping(launch: Document, path: KeyPath) -> Embedding | None:
         start = launch.text.rfind("\n", 0, start) + 1
         if launch.text[start : span.start].strip():
             return None
-    return Embedding(
+    return EmbeddedLocation(
         launch,
-        Span(start, span.end),
+        TextSpan(start, span.end),
         path,
         launch.position(start).line,
         is_multiline=True,
@@ -501,38 +503,38 @@ def _embedded_mapping(launch: Document, path: KeyPath) -> Embedding | None:
     )
 
 
-def _embedded_string(job: LaunchedJob, text: str) -> Embedding | None:
+def _locate_embedded_string(job: LaunchedJob, text: str) -> EmbeddedLocation | None:
     """Location of a config that is a string in the launch file or part of a script."""
     launch = job.launch
-    path = None if is_script(launch.name) else job.embedded_path
-    span = Span(0, len(launch.text)) if path is None else launch.span(path)
+    path = None if is_shell_script_name(launch.name) else job.embedded_path
+    span = TextSpan(0, len(launch.text)) if path is None else launch.span(path)
     raw = launch.text[span.start : span.end]
     as_lines = _line_end_writer(raw)
     if raw.count(as_lines(text)) == 1 and text.strip():
         start = span.start + raw.find(as_lines(text))
-        embedded_span = Span(start, start + len(as_lines(text)))
-        return Embedding(
+        embedded_span = TextSpan(start, start + len(as_lines(text)))
+        return EmbeddedLocation(
             launch, embedded_span, path, launch.position(start).line, is_multiline=True, format_text=as_lines
         )
     if raw.count(encoded := _base64_writer("")(text)) == 1 and job.encoding == "base64":
         start = span.start + raw.find(encoded)
-        embedded_span = Span(start, start + len(encoded))
+        embedded_span = TextSpan(start, start + len(encoded))
         line = launch.position(start).line
-        return Embedding(
+        return EmbeddedLocation(
             launch, embedded_span, path, line, is_multiline=False, format_text=_base64_writer("")
         )
     first = launch.position(span.start).line
     writers: tuple[Writer, ...] = (json.dumps, partial(json.dumps, ensure_ascii=False))
     for writer in writers:
         if writer(text) == raw:
-            return Embedding(launch, span, path, first, is_multiline=False, format_text=writer)
+            return EmbeddedLocation(launch, span, path, first, is_multiline=False, format_text=writer)
     block_writer = _block_scalar_writer(raw)
     if launch.format == "yaml" and raw[:1] in ("'", '"'):  # a quoted scalar may span several lines
         quoted: Writer = lambda new: "'" + new.replace("'", "''") + "'"  # noqa: E731
-        return Embedding(launch, span, path, first, is_multiline=False, format_text=quoted)
+        return EmbeddedLocation(launch, span, path, first, is_multiline=False, format_text=quoted)
     if block_writer is None or block_writer(text) != raw:
         return None
-    return Embedding(launch, span, path, first + 1, is_multiline=True, format_text=block_writer)
+    return EmbeddedLocation(launch, span, path, first + 1, is_multiline=True, format_text=block_writer)
 
 
 def _line_end_writer(raw: str) -> Writer:
@@ -556,14 +558,14 @@ def _block_scalar_writer(raw: str) -> Writer | None:
         return None
     ends, as_lines = "\n" * raw[len(raw.rstrip()) :].count("\n"), _line_end_writer(raw)
 
-    def write(text: str) -> str:
+    def write_block_scalar(text: str) -> str:
         shifted = (indent + line if line.strip() else line for line in text.splitlines(keepends=True))
         return header + newline + as_lines("".join(shifted).rstrip("\n") + ends)
 
-    return write
+    return write_block_scalar
 
 
-def _parse_value(text: object, form: str) -> object:
+def _parse_embedded_value(text: object, form: str) -> object:
     if not isinstance(text, str):
         return text
     yaml = form == "yaml" and not text.lstrip().startswith("{")
@@ -571,15 +573,15 @@ def _parse_value(text: object, form: str) -> object:
 
 
 def _decode(text: str) -> object:
-    from dsconfig.launch.launched_job import decode_config  # which reads the jobs that lead here
+    from dsconfig.launch.launched_job import decode_config_argument  # which reads the jobs that lead here
 
-    decoded = decode_config(text)
+    decoded = decode_config_argument(text)
     return None if decoded is None else read_bytes(decoded.data, "<config>").value()
 
 
-def _without(data: object, path: KeyPath) -> Json:
+def _copy_without_path(data: object, path: KeyPath) -> Json:
     """Copy of the data without the value at a path, for comparison."""
     if not isinstance(data, dict) or not path:
         return None
     others: dict[str, Json] = {key: value for key, value in data.items() if key != path[0]}
-    return {**others, str(path[0]): _without(data.get(path[0]), path[1:])}
+    return {**others, str(path[0]): _copy_without_path(data.get(path[0]), path[1:])}

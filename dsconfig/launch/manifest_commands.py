@@ -7,10 +7,10 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 
-from dsconfig.core.json_types import Json, at
-from dsconfig.launch.launch_file_formats import Format
+from dsconfig.core.json_types import Json, value_at_dotted_path
+from dsconfig.launch.launch_file_formats import LaunchFileFormat
 from dsconfig.launch.launcher_call import MPI_SLOTS, MPI_WORKERS, NODE_GPUS
-from dsconfig.launch.repository import Budget
+from dsconfig.launch.repository import ReadingBudget
 
 _KUBERNETES_VARIABLE = re.compile(r"\$\((\w+)\)")
 
@@ -23,14 +23,16 @@ def commands_of(value: Json) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, list) and all(isinstance(word, str | int | float) for word in value):
-        yield _join_words(value)
+        yield _join_command_words(value)
     elif isinstance(value, dict):
         command, args = value.get("command"), value.get("args")
-        yield from (f"export {each}" for key in _ENVIRONMENT for each in _assignments(value.get(key)))
+        yield from (
+            f"export {each}" for key in _ENVIRONMENT for each in _environment_assignments(value.get(key))
+        )
         if "command" in value or "args" in value or "entrypoint" in value:
             yield f"export {NODE_GPUS}={_gpu_count(value) or ''}"
         if isinstance(command, list) and isinstance(args, list):
-            yield _join_words([*command, *args])
+            yield _join_command_words([*command, *args])
         for key, each in value.items():
             if key not in _ENVIRONMENT and not (
                 key in ("command", "args") and isinstance(each, list) and command and args
@@ -50,19 +52,19 @@ _GPU_LIMITS = ("nvidia.com/gpu", "amd.com/gpu")
 
 def _gpu_count(container: Mapping[str, Json]) -> int | None:
     """Return the GPUs of a container: Kubernetes' limits, or the reservations of Docker Compose; None if unknown."""
-    limits = at(container, "resources.limits")
-    devices = at(container, "deploy.resources.reservations.devices")
+    limits = value_at_dotted_path(container, "resources.limits")
+    devices = value_at_dotted_path(container, "deploy.resources.reservations.devices")
     count: Json = None
     if isinstance(limits, Mapping):
         count = next((limits[name] for name in _GPU_LIMITS if name in limits), None)
     elif isinstance(devices, list) and len(devices) == 1 and isinstance(devices[0], Mapping):
         names = devices[0].get("device_ids")
         count = len(names) if isinstance(names, list) else devices[0].get("count")
-    text = _as_text(count) or ""
+    text = _scalar_as_text(count) or ""
     return int(text) if text.isdecimal() else None
 
 
-def _assignments(value: Json) -> Iterator[str]:
+def _environment_assignments(value: Json) -> Iterator[str]:
     """Yield the variables in a mapping, a list of `NAME=value`, or a list of objects with `name` and `value`."""
     if isinstance(value, dict):
         yield from (
@@ -76,7 +78,7 @@ def _assignments(value: Json) -> Iterator[str]:
             yield f"{name}={shlex.quote(text)}"
 
 
-def _join_words(words: list[Json]) -> str:
+def _join_command_words(words: list[Json]) -> str:
     """Join the words of one command. Kubernetes writes variables as `$(NAME)`."""
     texts = [
         _KUBERNETES_VARIABLE.sub(r"${\1}", word) if isinstance(word, str) else json.dumps(word)
@@ -90,61 +92,73 @@ def _join_words(words: list[Json]) -> str:
 _INPUT = re.compile(r"\$\{\{\s*([\w.]{1,99})\s*\}\}")
 
 
-def environment_variables(launch_format: Format, data: Mapping[str, Json]) -> dict[str, str]:
+def manifest_environment_variables(
+    launch_format: LaunchFileFormat, data: Mapping[str, Json]
+) -> dict[str, str]:
     """Variables by name: those in the manifest, and those that its program sets."""
-    mappings = (at(data, key) for key in launch_format.environment)
+    mappings = (value_at_dotted_path(data, key) for key in launch_format.environment)
     entries = (each for holder in mappings if isinstance(holder, Mapping) for each in holder.items())
-    variables = {name: text for name, value in entries if (text := _as_text(value)) is not None}
+    variables = {name: text for name, value in entries if (text := _scalar_as_text(value)) is not None}
     for name, key in launch_format.variables.items():
         value = next(
-            (launch_format for each in key.split("|") if (launch_format := at(data, each)) is not None), None
+            (
+                launch_format
+                for each in key.split("|")
+                if (launch_format := value_at_dotted_path(data, each)) is not None
+            ),
+            None,
         )
-        count = _device_count(value) if key.endswith("accelerators") else _replica_count(value)
-        if (text := _as_text(count)) is not None and not _is_elastic(data):
+        count = _count_devices(value) if key.endswith("accelerators") else _count_replicas(value)
+        if (text := _scalar_as_text(count)) is not None and not _is_elastic_pytorchjob(data):
             variables.setdefault(name, text)
         elif value is not None and name not in variables:
             variables[name] = f"${name}"  # it will be set, but its value is unknown before the run
     if data.get("kind") in ("PyTorchJob", "TrainJob"):
         # kubeflow training-operator pkg/controller.v1/pytorch/envvar.go; trainer pkg/runtime/framework/plugins/torch.
         variables.setdefault("PET_MASTER_ADDR", "$PET_MASTER_ADDR")
-    if (workers := at(data, "spec.mpiReplicaSpecs.Worker")) and at(data, "spec.runLauncherAsWorker") is None:
-        counts = (at(workers, "replicas"), at(data, "spec.slotsPerWorker"))
-        texts = [_as_text(1 if each is None else each) for each in counts]
+    if (workers := value_at_dotted_path(data, "spec.mpiReplicaSpecs.Worker")) and value_at_dotted_path(
+        data, "spec.runLauncherAsWorker"
+    ) is None:
+        counts = (
+            value_at_dotted_path(workers, "replicas"),
+            value_at_dotted_path(data, "spec.slotsPerWorker"),
+        )
+        texts = [_scalar_as_text(1 if each is None else each) for each in counts]
         variables |= {name: text for name, text in zip((MPI_WORKERS, MPI_SLOTS), texts, strict=True) if text}
     if data.get("kind") == "TrainJob":  # without `numNodes` the training runtime decides
         variables.setdefault("PET_NNODES", "$PET_NNODES")
     return variables
 
 
-def _is_elastic(data: Mapping[str, Json]) -> bool:
+def _is_elastic_pytorchjob(data: Mapping[str, Json]) -> bool:
     """Whether the node count of a PyTorchJob may vary; `PET_NNODES` is a range then.
 
     Source: kubeflow training-operator pkg/controller.v1/pytorch/envvar.go.
     """
-    policy = at(data, "spec.elasticPolicy")
+    policy = value_at_dotted_path(data, "spec.elasticPolicy")
     if not isinstance(policy, Mapping):
         return False
     return policy.get("minReplicas") != policy.get("maxReplicas") or policy.get("minReplicas") is None
 
 
-def expand_inputs(text: str, data: Mapping[str, Json], budget: Budget) -> str:
+def expand_azure_inputs(text: str, data: Mapping[str, Json], budget: ReadingBudget) -> str:
     """Expand `${{inputs.name}}` in a command of Azure ML.
 
     Raises:
         SpentError: the text exceeds the budget.
     """
 
-    def value(match: re.Match[str]) -> str:
-        entry = at(data, match[1])
+    def input_value(match: re.Match[str]) -> str:
+        entry = value_at_dotted_path(data, match[1])
         entry = entry.get("path") if isinstance(entry, Mapping) else entry
-        replacement = _as_text(entry) or match[0]
+        replacement = _scalar_as_text(entry) or match[0]
         budget.spend(len(replacement))
         return replacement
 
-    return _INPUT.sub(value, text)
+    return _INPUT.sub(input_value, text)
 
 
-def _as_text(value: Json) -> str | None:
+def _scalar_as_text(value: Json) -> str | None:
     if isinstance(value, bool) or not isinstance(value, str | int):
         return None
     return str(value) if isinstance(value, str) or abs(value) < _MAX_NUMBER else None
@@ -153,7 +167,7 @@ def _as_text(value: Json) -> str | None:
 _MAX_NUMBER = 10**9
 
 
-def _device_count(value: Json) -> Json:
+def _count_devices(value: Json) -> Json:
     """Number of devices in `A100:8` or `{A100: 8}`."""
     if isinstance(value, Mapping):
         return next(iter(value.values()), None)
@@ -161,7 +175,7 @@ def _device_count(value: Json) -> Json:
     return count if colon else "1" if name else None
 
 
-def _replica_count(value: Json) -> Json:
+def _count_replicas(value: Json) -> Json:
     """A number, or the sum of `replicas` over all replica specs of a job."""
     if not isinstance(value, Mapping):
         return value

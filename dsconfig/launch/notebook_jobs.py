@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING
 
 from dsconfig.document import Document
 from dsconfig.document.notebook import shell_of_notebook
-from dsconfig.document.tree import Tree
+from dsconfig.document.tree import LocatedTree
 from dsconfig.launch.launch_file_formats import SCRIPT
-from dsconfig.launch.python.config_dicts import config_at
-from dsconfig.launch.repository import Budget
+from dsconfig.launch.python.config_dicts import config_of_document
+from dsconfig.launch.repository import ReadingBudget
 from dsconfig.launch.script_jobs import jobs_of_commands
 
 if TYPE_CHECKING:
-    from dsconfig.job.detect_consumer import Reader
+    from dsconfig.job.detect_consumer import ConsumerEvidence
     from dsconfig.launch.launched_job import LaunchedJob
 
 
-def reader_of_written_file(document: Document) -> Reader | None:
+def consumer_of_written_file(document: Document) -> ConsumerEvidence | None:
     """Return the consumer of a file that a cell writes, from the one command that the notebook passes it to.
 
     None for any other config, and if no command or several have the file.
     """
-    config = None if document.cell is None else config_at(document)
+    config = None if document.cell is None else config_of_document(document)
     if config is None or not config.written_to or config.reader is not None:
         return None
     path = os.path.normpath(config.written_to)
@@ -42,7 +42,7 @@ def reader_of_written_file(document: Document) -> Reader | None:
 
 
 def jobs_of_notebook(
-    data: bytes, name: str, config_path: str | None = None, budget: Budget | None = None
+    data: bytes, name: str, config_path: str | None = None, budget: ReadingBudget | None = None
 ) -> Iterator[LaunchedJob]:
     """Yield the jobs of the shell commands in a notebook, such as `!deepspeed train.py --deepspeed ds.json`.
 
@@ -50,6 +50,6 @@ def jobs_of_notebook(
         SpentError: the commands exceed their budget or that of the directory, if the latter is given.
     """
     text = shell_of_notebook(data.decode("utf-8", "replace"))
-    launch = Document(name, text, "json", Tree(None, ()))
+    launch = Document(name, text, "json", LocatedTree(None, ()))
     for job in jobs_of_commands(SCRIPT, launch, None, config_path, budget) if text else ():
         yield job._replace(line=None)

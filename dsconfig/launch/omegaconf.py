@@ -14,16 +14,16 @@ from typing import Any
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple
 from dsconfig.document import Document, read_dict, read_file
 from dsconfig.document.tree import UNKNOWN
-from dsconfig.job.detect_consumer import consumer_of_content
-from dsconfig.launch.config_references import program_texts
-from dsconfig.launch.framework_configs import lightning_config
-from dsconfig.launch.launch_file_formats import FORMATS, Format
+from dsconfig.job.detect_consumer import consumer_suggested_by_content
+from dsconfig.launch.config_references import deepspeed_program_texts
+from dsconfig.launch.framework_configs import build_lightning_config
+from dsconfig.launch.launch_file_formats import FORMATS, LaunchFileFormat
 from dsconfig.launch.launched_job import LaunchedJob
 from dsconfig.launch.recognize_config import are_config_keys
-from dsconfig.launch.repository import Budget, Lookup, SpentError, search
-from dsconfig.launch.training_arguments import parse_exponents, read_arguments
+from dsconfig.launch.repository import BudgetExceededError, PathLookup, ReadingBudget, resolve_written_path
+from dsconfig.launch.training_arguments import parse_exponents, read_launch_file_arguments
 
-OMEGACONF = Format("OmegaConf", "deepspeed", (), (), "omegaconf base.py:Container")
+OMEGACONF = LaunchFileFormat("OmegaConf", "deepspeed", (), (), "omegaconf base.py:Container")
 _LIGHTNING = next(each for each in FORMATS if each.name == "Lightning")
 _INTERPOLATION = re.compile(r"\$\{([^${}]*)\}")
 _MAX_DEPTH = 10
@@ -38,7 +38,7 @@ _CONFIG_NAMES = frozenset(("deepspeed", "ds_config", "deepspeed_config", "deepsp
 # Interpolations.
 
 
-def with_interpolations(document: Document, root: Json = None, base: KeyPath = ()) -> Document:
+def resolve_interpolations(document: Document, root: Json = None, base: KeyPath = ()) -> Document:
     """The document with OmegaConf's numbers (`5e8`) and its interpolations resolved; what a run decides is unknown.
 
     `root`: the composed data to which the document belongs at `base`; None: the document itself.
@@ -50,22 +50,24 @@ def with_interpolations(document: Document, root: Json = None, base: KeyPath = (
         return document.with_value(value)
     data = value if root is None else parse_exponents(root)
     try:
-        return document.with_value(_resolve(value, data, base, 0, Budget(_MAX_VALUES)))
-    except SpentError:
+        return document.with_value(_resolve_value(value, data, base, 0, ReadingBudget(_MAX_VALUES)))
+    except BudgetExceededError:
         return document
 
 
-def _resolve(value: Json, root: Json, path: KeyPath, depth: int, budget: Budget) -> Any:
+def _resolve_value(value: Json, root: Json, path: KeyPath, depth: int, budget: ReadingBudget) -> Any:
     budget.spend(1)
     if isinstance(value, dict):
-        return {key: _resolve(each, root, (*path, key), depth, budget) for key, each in value.items()}
+        return {key: _resolve_value(each, root, (*path, key), depth, budget) for key, each in value.items()}
     if isinstance(value, list):
-        return [_resolve(each, root, (*path, at), depth, budget) for at, each in enumerate(value)]
+        return [_resolve_value(each, root, (*path, at), depth, budget) for at, each in enumerate(value)]
     if not isinstance(value, str) or "${" not in value:
         return value
     if match := _INTERPOLATION.fullmatch(value):
-        return _look_up(match[1], root, path, depth, budget)
-    parts = [_look_up(name, root, path, depth, budget) for name in _INTERPOLATION.findall(value)]
+        return _look_up_interpolation(match[1], root, path, depth, budget)
+    parts = [
+        _look_up_interpolation(name, root, path, depth, budget) for name in _INTERPOLATION.findall(value)
+    ]
     if "${" in _INTERPOLATION.sub("", value) or not all(
         isinstance(each, str | int | float) for each in parts
     ):
@@ -74,7 +76,7 @@ def _resolve(value: Json, root: Json, path: KeyPath, depth: int, budget: Budget)
     return _INTERPOLATION.sub(lambda _: str(next(replacements)), value)
 
 
-def _look_up(name: str, root: Json, path: KeyPath, depth: int, budget: Budget) -> Any:
+def _look_up_interpolation(name: str, root: Json, path: KeyPath, depth: int, budget: ReadingBudget) -> Any:
     """The value of `${name}`: absolute, or relative with leading dots; resolvers such as `oc.env:` are unknown."""
     if ":" in name or depth > _MAX_DEPTH:
         return UNKNOWN
@@ -90,13 +92,13 @@ def _look_up(name: str, root: Json, path: KeyPath, depth: int, budget: Budget) -
             value = value[int(key)]
         else:
             return UNKNOWN
-    return _resolve(value, root, keys, depth + 1, budget)
+    return _resolve_value(value, root, keys, depth + 1, budget)
 
 
 # Composition of group files.
 
 
-class _Composed(NamedTuple):
+class _ComposedConfig(NamedTuple):
     """Composed data, and the file from which each part comes."""
 
     data: Any
@@ -104,37 +106,37 @@ class _Composed(NamedTuple):
     """Path at which the content of each group file is placed."""
 
 
-def _compose(launch: Document, data: JsonObject) -> _Composed:
+def _compose_defaults(launch: Document, data: JsonObject) -> _ComposedConfig:
     """Compose a root config with the group files of its defaults list, as far as they are static."""
     entries = data.get("defaults")
     root_values = {key: value for key, value in data.items() if key != "defaults"}
     if not isinstance(entries, list):
-        return _Composed(root_values, ())
+        return _ComposedConfig(root_values, ())
     composed: JsonObject = {}
     files: list[tuple[KeyPath, Document]] = []
     has_own = False
     for entry in entries[:_MAX_FILES]:
         if entry == "_self_":
-            composed, has_own = _merge(composed, root_values), True
+            composed, has_own = _merge_configs(composed, root_values), True
             continue
         # A plain name is a file of the same group, such as `default.yaml` beside `deepspeed.yaml`.
         for group, choice in (entry if isinstance(entry, dict) else {"": entry}).items():
-            if isinstance(choice, str) and (part := _group_file(launch, str(group), choice)) is not None:
+            if isinstance(choice, str) and (part := _find_group_file(launch, str(group), choice)) is not None:
                 path, document = part
                 files.append(part)
-                nested = _without_defaults(document.value())
+                nested = _remove_defaults_lists(document.value())
                 for key in reversed(path):
                     nested = {str(key): nested}
-                composed = _merge(composed, nested)
-    return _Composed(composed if has_own else _merge(composed, root_values), tuple(files))
+                composed = _merge_configs(composed, nested)
+    return _ComposedConfig(composed if has_own else _merge_configs(composed, root_values), tuple(files))
 
 
-def _group_file(launch: Document, group: str, choice: str) -> tuple[KeyPath, Document] | None:
+def _find_group_file(launch: Document, group: str, choice: str) -> tuple[KeyPath, Document] | None:
     """The file of a choice and the path at which it is placed: `- strategy@trainer.strategy: deepspeed`."""
     group = group.removeprefix("override ").removeprefix("optional ").strip().lstrip("/")
     group, _, package = group.partition("@")
     folder = group or os.path.dirname(launch.name)
-    lookup = search(os.path.join(folder, choice.removesuffix(".yaml") + ".yaml"), launch.name)
+    lookup = resolve_written_path(os.path.join(folder, choice.removesuffix(".yaml") + ".yaml"), launch.name)
     if lookup.path is None:
         return None
     document = read_file(lookup.path)
@@ -143,71 +145,73 @@ def _group_file(launch: Document, group: str, choice: str) -> tuple[KeyPath, Doc
     return tuple(part for part in (package or group.replace("/", ".")).split(".") if part), document
 
 
-def _without_defaults(value: Json) -> Json:
+def _remove_defaults_lists(value: Json) -> Json:
     return (
         {key: each for key, each in value.items() if key != "defaults"} if isinstance(value, dict) else value
     )
 
 
-def _merge(base: JsonObject, over: Json) -> JsonObject:
+def _merge_configs(base: JsonObject, over: Json) -> JsonObject:
     if not isinstance(over, dict):
         return base
     merged = dict(base)
     for key, value in over.items():
         inner = merged.get(key)
-        merged[key] = _merge(inner, value) if isinstance(inner, dict) and isinstance(value, dict) else value
+        merged[key] = (
+            _merge_configs(inner, value) if isinstance(inner, dict) and isinstance(value, dict) else value
+        )
     return merged
 
 
 # Configs and strategies below any key.
 
 
-def job_in(launch: Document) -> LaunchedJob | None:
+def find_omegaconf_job(launch: Document) -> LaunchedJob | None:
     """The job of a YAML file that has a config, or a DeepSpeed strategy of Lightning, below some key."""
     data = launch.value()
-    if launch.format != "yaml" or not isinstance(data, dict) or are_config_keys(_strings(data)):
+    if launch.format != "yaml" or not isinstance(data, dict) or are_config_keys(_collect_strings(data)):
         return None
-    composed = _compose(launch, data)
+    composed = _compose_defaults(launch, data)
     data = parse_exponents(composed.data)
     try:
-        values = _resolve(data, data, (), 0, Budget(_MAX_VALUES))
-    except SpentError:
+        values = _resolve_value(data, data, (), 0, ReadingBudget(_MAX_VALUES))
+    except BudgetExceededError:
         return None
     # A node that an interpolation repeats has no text at its path, but at the path that is meant.
-    jobs = (_job_at(launch, composed, values, path, node) for path, node in _mappings(values))
+    jobs = (_job_of_mapping(launch, composed, values, path, node) for path, node in _nested_mappings(values))
     return next((job for job in jobs if job is not None), None)
 
 
-def _job_at(
-    launch: Document, composed: _Composed, values: Any, path: KeyPath, node: Mapping[str, Any]
+def _job_of_mapping(
+    launch: Document, composed: _ComposedConfig, values: Any, path: KeyPath, node: Mapping[str, Any]
 ) -> LaunchedJob | None:
     """The job of a mapping of the composed data; None if it is neither a config nor a strategy."""
-    if _is_strategy(node.get("_target_")):
-        return _strategy_job(launch, composed, values, path, node)
-    if _names_strategy(path, node):
-        return _built_job(launch, composed, (*path, "strategy"), str(node["strategy"]), node)
-    if path and (are_config_keys(_strings(node)) or _is_small_config(path, node)):
-        return _config_job(launch, composed, path)
+    if _is_deepspeed_strategy(node.get("_target_")):
+        return _job_of_strategy(launch, composed, values, path, node)
+    if _trainer_names_strategy(path, node):
+        return _job_with_lightning_config(launch, composed, (*path, "strategy"), str(node["strategy"]), node)
+    if path and (are_config_keys(_collect_strings(node)) or _is_small_config(path, node)):
+        return _job_of_config(launch, composed, path)
     return None
 
 
-def _strings(data: Mapping[Any, Any]) -> list[str]:
+def _collect_strings(data: Mapping[Any, Any]) -> list[str]:
     return [key for key in data if isinstance(key, str)]
 
 
-def _mappings(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
+def _nested_mappings(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
     """Yield the mappings of a value, outer ones first."""
     if isinstance(value, Mapping) and len(path) < _MAX_DEPTH:
         yield path, value
         for key, each in value.items():
-            yield from _mappings(each, (*path, key))
+            yield from _nested_mappings(each, (*path, key))
 
 
-def _is_strategy(target: object) -> bool:
+def _is_deepspeed_strategy(target: object) -> bool:
     return isinstance(target, str) and target.endswith("DeepSpeedStrategy")
 
 
-def _names_strategy(path: KeyPath, node: Mapping[str, Any]) -> bool:
+def _trainer_names_strategy(path: KeyPath, node: Mapping[str, Any]) -> bool:
     """Whether a mapping is a Trainer of Lightning with the name of a DeepSpeed strategy."""
     strategy, target = node.get("strategy"), node.get("_target_")
     is_trainer = path[-1:] == ("trainer",) or (isinstance(target, str) and target.endswith(".Trainer"))
@@ -216,10 +220,12 @@ def _names_strategy(path: KeyPath, node: Mapping[str, Any]) -> bool:
 
 def _is_small_config(path: KeyPath, node: Mapping[str, Any]) -> bool:
     """Whether a mapping with the usual key of a config has two of its keys."""
-    return path[-1] in _CONFIG_NAMES and are_config_keys(_strings(node), 2)
+    return path[-1] in _CONFIG_NAMES and are_config_keys(_collect_strings(node), 2)
 
 
-def _source(launch: Document, composed: _Composed, path: KeyPath) -> tuple[Document, KeyPath] | None:
+def _source_of_path(
+    launch: Document, composed: _ComposedConfig, path: KeyPath
+) -> tuple[Document, KeyPath] | None:
     """The file that holds a path of the composed data, and the path in it; None if it is composed only."""
     if launch.has_path(path):
         return launch, path
@@ -229,9 +235,9 @@ def _source(launch: Document, composed: _Composed, path: KeyPath) -> tuple[Docum
     return None
 
 
-def _config_job(launch: Document, composed: _Composed, path: KeyPath) -> LaunchedJob | None:
+def _job_of_config(launch: Document, composed: _ComposedConfig, path: KeyPath) -> LaunchedJob | None:
     """The job of a config that is a mapping at a path of the composed data."""
-    source = _source(launch, composed, path)
+    source = _source_of_path(launch, composed, path)
     if source is None:
         return None
     host, inner = source
@@ -240,14 +246,14 @@ def _config_job(launch: Document, composed: _Composed, path: KeyPath) -> Launche
     if document is None:
         return None
     if "${" in host.text or _may_be_read_by_omegaconf(host):
-        document = with_interpolations(document, composed.data, path)
-    job_format = OMEGACONF._replace(reader=consumer_of_content(document.value()).name)
+        document = resolve_interpolations(document, composed.data, path)
+    job_format = OMEGACONF._replace(reader=consumer_suggested_by_content(document.value()).name)
     job = LaunchedJob(job_format, host, key, ".".join(map(str, inner)), document, None, None, None)
     if host is launch:
         return job._replace(embedded_path=inner)
     if not inner:  # the whole file is the config
         return job._replace(
-            launch=launch, reference=host.name, key="defaults", lookup=Lookup(host.name, (os.curdir,))
+            launch=launch, reference=host.name, key="defaults", lookup=PathLookup(host.name, (os.curdir,))
         )
     return job._replace(embedded_path=inner, started_by=launch.name)
 
@@ -259,7 +265,7 @@ def _may_be_read_by_omegaconf(host: Document) -> bool:
     """
     if re.search(_PLAIN_EXPONENT, host.text) is None or host.name.startswith("<"):
         return True
-    programs = tuple(program_texts(host.name))
+    programs = tuple(deepspeed_program_texts(host.name))
     return not any(re.search(_LOADS_YAML, each) for each in programs) or any(
         re.search(_LOADS_WITH_OMEGACONF, each) for each in programs
     )
@@ -270,25 +276,29 @@ _LOADS_YAML = rb"\b(?:import|from) (?:yaml|ruamel)\b"
 _LOADS_WITH_OMEGACONF = rb"\b(?:[Oo]mega[Cc]onf|hydra)\b"
 
 
-def _strategy_job(
-    launch: Document, composed: _Composed, values: Any, path: KeyPath, node: Mapping[str, Any]
+def _job_of_strategy(
+    launch: Document, composed: _ComposedConfig, values: Any, path: KeyPath, node: Mapping[str, Any]
 ) -> LaunchedJob | None:
     """The job of a `DeepSpeedStrategy` with its arguments."""
     config = node.get("config")
     if isinstance(config, Mapping):
-        job = _config_job(launch, composed, (*path, "config"))
+        job = _job_of_config(launch, composed, (*path, "config"))
     elif isinstance(config, str):
-        lookup = search(config, launch.name)
+        lookup = resolve_written_path(config, launch.name)
         document = None if lookup.path is None else read_file(lookup.path)
         key = ".".join(map(str, (*path, "config")))
         job = LaunchedJob(OMEGACONF, launch, config, key, document, lookup, None, None)
     else:
-        return _built_job(launch, composed, path, dict(node), _trainer_around(values, path))
-    trainer = _trainer_around(values, path)
-    return job and _with_trainer(job._replace(format=OMEGACONF._replace(reader="lightning")), trainer, node)
+        return _job_with_lightning_config(
+            launch, composed, path, dict(node), _trainer_arguments(values, path)
+        )
+    trainer = _trainer_arguments(values, path)
+    return job and _add_trainer_arguments(
+        job._replace(format=OMEGACONF._replace(reader="lightning")), trainer, node
+    )
 
 
-def _trainer_around(values: Any, path: KeyPath) -> Mapping[str, Any]:
+def _trainer_arguments(values: Any, path: KeyPath) -> Mapping[str, Any]:
     """The arguments of the Trainer: the mapping around the strategy, or the only `trainer` of the file."""
     if path[-1:] == ("strategy",):
         around = values
@@ -300,7 +310,9 @@ def _trainer_around(values: Any, path: KeyPath) -> Mapping[str, Any]:
     return trainer if isinstance(trainer, Mapping) else {}
 
 
-def _with_trainer(job: LaunchedJob, trainer: Mapping[str, Any], strategy: Mapping[str, Any]) -> LaunchedJob:
+def _add_trainer_arguments(
+    job: LaunchedJob, trainer: Mapping[str, Any], strategy: Mapping[str, Any]
+) -> LaunchedJob:
     """The job with the batch arguments and the world size of its Trainer."""
     if not trainer:
         return job
@@ -308,30 +320,30 @@ def _with_trainer(job: LaunchedJob, trainer: Mapping[str, Any], strategy: Mappin
     sizes = [trainer.get("devices"), trainer.get("num_nodes", 1)]
     ranks = sizes[0] * sizes[1] if all(type(each) is int and each > 0 for each in sizes) else None
     data: JsonObject = {"trainer": {**known, "strategy": {"class_path": "", "init_args": dict(strategy)}}}
-    arguments = read_arguments(_LIGHTNING, data)
+    arguments = read_launch_file_arguments(_LIGHTNING, data)
     if trainer.get("accumulate_grad_batches") is UNKNOWN:
         sets = {key: value for key, value in arguments.sets.items() if key != "gradient_accumulation_steps"}
         arguments = arguments._replace(sets=sets)
     return job._replace(training_arguments=arguments, world_size=ranks)
 
 
-def _built_job(
+def _job_with_lightning_config(
     launch: Document,
-    composed: _Composed,
+    composed: _ComposedConfig,
     path: KeyPath,
     strategy: str | JsonObject,
     trainer: Mapping[str, Any],
 ) -> LaunchedJob | None:
     """The job of a strategy without a config, from whose arguments Lightning builds one."""
     given: Json = strategy if isinstance(strategy, str) else {"class_path": "", "init_args": strategy}
-    config = lightning_config({"trainer": {"strategy": given}})
+    config = build_lightning_config({"trainer": {"strategy": given}})
     if config is None:
         return None
-    source = _source(launch, composed, path)
+    source = _source_of_path(launch, composed, path)
     if source is None:
         return None
     host, inner = source
     key = ".".join(map(str, inner)) or "_target_"
     job = LaunchedJob(_LIGHTNING, host, key, key, read_dict(config, host.name), None, None, None)
     job = job if host is launch else job._replace(started_by=launch.name)
-    return _with_trainer(job, trainer, strategy if isinstance(strategy, dict) else {})
+    return _add_trainer_arguments(job, trainer, strategy if isinstance(strategy, dict) else {})

@@ -16,11 +16,11 @@ from dsconfig.launch.launcher_call import (
     MPI_WORKERS,
     NODE_GPUS,
     LauncherCall,
-    launcher_call,
+    find_launcher_call,
 )
 
 if TYPE_CHECKING:
-    from dsconfig.launch.shell.interpreter import Shell, ShellCommand
+    from dsconfig.launch.shell.interpreter import ShellCommand, ShellInterpreter
 
 _PROCESS_FLAGS = ("num_gpus", "num_accelerators", "nproc_per_node", "num_processes")
 _RAY_FLAGS = (("actor.num_nodes", "actor.num_gpus_per_node"), ("actor_num_nodes", "actor_num_gpus_per_node"))
@@ -40,7 +40,7 @@ _COUNT_NAMES = re.compile("node|gpu|proc|num|world|worker|machine|device|rank", 
 """Typical parts of the names of counts; variables with such names are tried first."""
 
 
-class Processes(NamedTuple):
+class ProcessCount(NamedTuple):
     """Number of processes that a command starts."""
 
     ranks: int | None
@@ -51,43 +51,44 @@ class Processes(NamedTuple):
     """Processes per node, if only the number of nodes is unknown."""
 
 
-def count_processes(flags: Mapping[str, Json], shell: ShellCommand, script: Shell) -> Processes:
+def count_processes(flags: Mapping[str, Json], shell: ShellCommand, script: ShellInterpreter) -> ProcessCount:
     """Count the processes of a command of a script on all nodes, from flags, hostfiles, MPI, variables or Slurm.
 
     `accelerate launch --num_processes` is the total; the flags of `deepspeed` and `torchrun` count per node.
     """
     for nodes, counts in _RAY_FLAGS:
         if nodes in flags and counts in flags:
-            return _product_of_counts({nodes: flags[nodes], counts: flags[counts]}, nodes, counts)
-    launcher = launcher_call(shell.words, shell.variables)
+            return _multiply_counts({nodes: flags[nodes], counts: flags[counts]}, nodes, counts)
+    launcher = find_launcher_call(shell.words, shell.variables)
     if launcher is not None and launcher.name == DEEPSPEED and "hostfile" in launcher.flags:
         slots = _mpi_hosts(launcher, shell) or hosts_of(launcher.flags["hostfile"], shell.folder, script)
         ranks = None if slots is None else count_slots(slots, launcher)
         if ranks is not None:
-            return Processes(ranks)
+            return ProcessCount(ranks)
     name = next((name for name in _PROCESS_FLAGS if name in flags), None)
     if name is not None:
-        return _from_flags(name, flags, shell.variables)
-    if (mpi_processes := _from_mpi(shell)) is not None:
+        return _processes_from_flags(name, flags, shell.variables)
+    if (mpi_processes := _processes_from_mpi(shell)) is not None:
         return mpi_processes
     # launcher/runner.py:main rejects these filters together with --num_nodes and --num_gpus.
     if "include" in flags or "exclude" in flags:
-        return _from_filter(flags)
-    launchers = _LAUNCHER_VARIABLES if _reads_variables(shell.words) else ()
+        return _processes_from_include_filter(flags)
+    launchers = _LAUNCHER_VARIABLES if _launcher_reads_variables(shell.words) else ()
     for nodes, counts in launchers:
         if (count := shell.variables.get(counts)) is not None:
             values = {counts: count, nodes: shell.variables.get(nodes, "1")}
-            return _product_of_counts(values, nodes, counts)
+            return _multiply_counts(values, nodes, counts)
     if shell.words[0] == "srun":
-        return _from_slurm(shell)
+        return _processes_from_slurm(shell)
     if shell.words[0] == DEEPSPEED and not {"hostfile", "num_nodes"} & flags.keys():
         return _local_gpus(shell.variables)
-    return Processes(
-        None, tuple(_as_written(f"--{flag}", flags[flag]) for flag in ("hostfile",) if flag in flags)
+    return ProcessCount(
+        None,
+        tuple(_format_flag_or_variable(f"--{flag}", flags[flag]) for flag in ("hostfile",) if flag in flags),
     )
 
 
-def _local_gpus(variables: Mapping[str, str]) -> Processes:
+def _local_gpus(variables: Mapping[str, str]) -> ProcessCount:
     """The GPUs that `deepspeed` and `--nproc_per_node gpu` use on one node: those that the command can see.
 
     Source: deepspeed launcher/runner.py:main, which reads CUDA_VISIBLE_DEVICES as the local slots without a hostfile;
@@ -95,44 +96,56 @@ def _local_gpus(variables: Mapping[str, str]) -> Processes:
     """
     devices = variables.get("CUDA_VISIBLE_DEVICES", "")
     if not devices:
-        return Processes(_product(variables.get(NODE_GPUS) or variables.get("SLURM_GPUS_ON_NODE")))
+        return ProcessCount(
+            _multiply_decimal_texts(variables.get(NODE_GPUS) or variables.get("SLURM_GPUS_ON_NODE"))
+        )
     if _UNEXPANDED.search(devices):
-        return Processes(None, (f"CUDA_VISIBLE_DEVICES={devices}",))
-    return Processes(len(devices.split(",")))
+        return ProcessCount(None, (f"CUDA_VISIBLE_DEVICES={devices}",))
+    return ProcessCount(len(devices.split(",")))
 
 
 _UNEXPANDED = re.compile(r"[$`]")
 
 
-def _from_flags(name: str, flags: Mapping[str, Json], variables: Mapping[str, str]) -> Processes:
+def _processes_from_flags(name: str, flags: Mapping[str, Json], variables: Mapping[str, str]) -> ProcessCount:
     counts = {f"--{name}": flags[name]}
     if name == "nproc_per_node" and flags[name] in _ALL_GPUS and (gpus := _local_gpus(variables).ranks):
         counts[f"--{name}"] = str(gpus)
     if name == "num_processes":
-        return _product_of_counts(counts, "", f"--{name}")
+        return _multiply_counts(counts, "", f"--{name}")
     node_flag = next((node_flag for node_flag in _NODE_FLAGS if node_flag in flags), None)
     if node_flag is not None:
         counts[f"--{node_flag}"] = flags[node_flag]
     elif name == "num_gpus" and "hostfile" in flags:
         # launcher/runner.py:apply_num_nodes_and_gpus starts `--num_gpus` processes on each host of the file.
-        counts["--hostfile"] = None if flags["hostfile"] is None else _as_written("", flags["hostfile"])
-        return _product_of_counts(counts, "--hostfile", f"--{name}")
+        counts["--hostfile"] = (
+            None if flags["hostfile"] is None else _format_flag_or_variable("", flags["hostfile"])
+        )
+        return _multiply_counts(counts, "--hostfile", f"--{name}")
     elif name == "nproc_per_node":
         # torchrun takes PET_NNODES as the default of --nnodes: torch distributed/argparse_util.py:env.
         counts["PET_NNODES"] = variables.get("PET_NNODES", "1")
-    return _product_of_counts(counts, f"--{node_flag}" if node_flag else "PET_NNODES", f"--{name}")
+    return _multiply_counts(counts, f"--{node_flag}" if node_flag else "PET_NNODES", f"--{name}")
 
 
 _ALL_GPUS = ("gpu", "auto")
 """Values of `--nproc_per_node` for all GPUs that a node has."""
 
 
-def _product_of_counts(counts: Mapping[str, Json], nodes: str, processes: str) -> Processes:
+def _multiply_counts(counts: Mapping[str, Json], nodes: str, processes: str) -> ProcessCount:
     """Multiply counts, which are named by their flags or variables."""
-    ranks = _product(*counts.values())
-    open_counts = tuple(_as_written(name, count) for name, count in counts.items() if _product(count) is None)
-    only_nodes_open = len(open_counts) == 1 and nodes in counts and _product(counts[nodes]) is None
-    return Processes(ranks, open_counts, _product(counts[processes]) if only_nodes_open else None)
+    ranks = _multiply_decimal_texts(*counts.values())
+    open_counts = tuple(
+        _format_flag_or_variable(name, count)
+        for name, count in counts.items()
+        if _multiply_decimal_texts(count) is None
+    )
+    only_nodes_open = (
+        len(open_counts) == 1 and nodes in counts and _multiply_decimal_texts(counts[nodes]) is None
+    )
+    return ProcessCount(
+        ranks, open_counts, _multiply_decimal_texts(counts[processes]) if only_nodes_open else None
+    )
 
 
 _MAX_LENGTH = 60
@@ -140,14 +153,14 @@ _SUBSTITUTION = re.compile(r"`([^`]*)`")
 """The backtick form of `$(...)`, whose backticks would end the code quote in a message."""
 
 
-def _as_written(name: str, value: Json) -> str:
+def _format_flag_or_variable(name: str, value: Json) -> str:
     """A flag or variable as shown in messages."""
     text = "" if value in (None, True) else _SUBSTITUTION.sub(r"$(\1)", str(value))
     text = text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 1]}…"
     return f"{name}={text}" if name and text else name or text
 
 
-def _from_filter(flags: Mapping[str, Json]) -> Processes:
+def _processes_from_include_filter(flags: Mapping[str, Json]) -> ProcessCount:
     """The number of slots in `--include` of the launcher `deepspeed`; unknown with `--exclude`.
 
     Source: deepspeed launcher/runner.py:parse_resource_filter, where hosts are separated by `@`.
@@ -155,14 +168,14 @@ def _from_filter(flags: Mapping[str, Json]) -> Processes:
     included = flags.get("include")
     if not isinstance(included, str) or "exclude" in flags:
         name = "include" if "include" in flags else "exclude"
-        return Processes(None, (_as_written(f"--{name}", flags[name]),))
+        return ProcessCount(None, (_format_flag_or_variable(f"--{name}", flags[name]),))
     hosts = [host.partition(":")[2] for host in included.split("@")]
     if all(hosts) and all(slot.isdecimal() for slots in hosts for slot in slots.split(",")):
-        return Processes(sum(len(slots.split(",")) for slots in hosts))
-    return Processes(None, (_as_written("--include", included),))
+        return ProcessCount(sum(len(slots.split(",")) for slots in hosts))
+    return ProcessCount(None, (_format_flag_or_variable("--include", included),))
 
 
-def _reads_variables(words: tuple[str, ...]) -> bool:
+def _launcher_reads_variables(words: tuple[str, ...]) -> bool:
     """Whether a command's launcher reads the environment variables; `deepspeed` does not."""
     first = words[0].rpartition("/")[2]
     # `deepspeed` and `accelerate launch` do not read these variables.
@@ -176,17 +189,19 @@ def _reads_variables(words: tuple[str, ...]) -> bool:
 _TORCHRUN_WRAPPERS = re.compile(r"torch|swift|factory|xtuner|launch")
 
 
-def _from_mpi(shell: ShellCommand) -> Processes | None:
+def _processes_from_mpi(shell: ShellCommand) -> ProcessCount | None:
     """The processes of `mpirun -np N`, or all slots of an MPIJob; None for any other command."""
     words = shell.words
     if words[0].rpartition("/")[2] not in ("mpirun", "mpiexec"):
         return None
     for flag, count in _flag_values(words, ("-np", "-n", "--np")):
-        ranks = _product(count)
-        return Processes(ranks, () if ranks else (f"{flag} {count}",))
+        ranks = _multiply_decimal_texts(count)
+        return ProcessCount(ranks, () if ranks else (f"{flag} {count}",))
     if any(word.startswith(_MPI_PLACEMENT) for word in words[:_MAX_WORDS]):
-        return Processes(None)
-    return Processes(_product(shell.variables.get(MPI_WORKERS), shell.variables.get(MPI_SLOTS)))
+        return ProcessCount(None)
+    return ProcessCount(
+        _multiply_decimal_texts(shell.variables.get(MPI_WORKERS), shell.variables.get(MPI_SLOTS))
+    )
 
 
 _MPI_PLACEMENT = (
@@ -211,7 +226,7 @@ _MAX_HOSTS = 10_000
 
 def _mpi_hosts(launcher: LauncherCall, shell: ShellCommand) -> Mapping[str, int] | None:
     """Return the slots by worker of an MPIJob; None for any other hostfile."""
-    workers, slots = (_product(shell.variables.get(name)) for name in (MPI_WORKERS, MPI_SLOTS))
+    workers, slots = (_multiply_decimal_texts(shell.variables.get(name)) for name in (MPI_WORKERS, MPI_SLOTS))
     if launcher.flags["hostfile"] != _MPI_JOB_HOSTFILE or workers is None or slots is None:
         return None
     return {f"worker-{number}": slots for number in range(min(workers, _MAX_HOSTS))}
@@ -220,31 +235,31 @@ def _mpi_hosts(launcher: LauncherCall, shell: ShellCommand) -> Mapping[str, int]
 _TASK_OPTIONS = ("-n", "--ntasks", "-N", "--nodes", "--ntasks-per-node")
 
 
-def _from_slurm(shell: ShellCommand) -> Processes:
+def _processes_from_slurm(shell: ShellCommand) -> ProcessCount:
     """The tasks of a Slurm step if each is a training process: `srun python train.py`.
 
     Also the GPUs of the only task if that one starts the launcher: `srun deepspeed train.py`.
     """
-    launcher = next((word for word in shell.words[1:_MAX_WORDS] if _is_launcher(word)), "")
+    launcher = next((word for word in shell.words[1:_MAX_WORDS] if _is_launcher_name(word)), "")
     if launcher == DEEPSPEED and shell.variables.get("SLURM_NTASKS") == "1":
         options = dict(_flag_values(shell.words[: shell.words.index(launcher)], _TASK_OPTIONS))
-        return Processes(None) if options else _local_gpus(shell.variables)
+        return ProcessCount(None) if options else _local_gpus(shell.variables)
     if not launcher.rpartition("/")[2].startswith("python"):
-        return Processes(None)
+        return ProcessCount(None)
     at = shell.words.index(launcher)
     if "-m" in shell.words[at + 1 : at + 3]:  # perhaps a launcher
-        return Processes(None)
+        return ProcessCount(None)
     options = dict(_flag_values(shell.words[:at], _TASK_OPTIONS))
     variables = shell.variables
     for flag in ("--ntasks", "-n"):
         if flag in options:
-            return _product_of_counts({flag: options[flag]}, "", flag)
+            return _multiply_counts({flag: options[flag]}, "", flag)
     if not options:
         tasks = variables.get("SLURM_NTASKS")
         return (
-            Processes(None)
+            ProcessCount(None)
             if tasks is None
-            else _product_of_counts({"SLURM_NTASKS": tasks}, "", "SLURM_NTASKS")
+            else _multiply_counts({"SLURM_NTASKS": tasks}, "", "SLURM_NTASKS")
         )
     counts: dict[str, Json] = {}
     for flags, variable in (
@@ -254,10 +269,10 @@ def _from_slurm(shell: ShellCommand) -> Processes:
         flag = next((flag for flag in flags if flag in options), variable)
         counts[flag] = options.get(flag, variables.get(variable, "1"))
     nodes, tasks_per_node = counts
-    return _product_of_counts(counts, nodes, tasks_per_node)
+    return _multiply_counts(counts, nodes, tasks_per_node)
 
 
-def _is_launcher(word: str) -> bool:
+def _is_launcher_name(word: str) -> bool:
     return word.rpartition("/")[2].startswith(("python", "torchrun", "accelerate", "deepspeed", "bash"))
 
 
@@ -269,7 +284,7 @@ def _flag_values(words: tuple[str, ...], flags: tuple[str, ...]) -> Iterator[tup
             yield name, value if equals else following
 
 
-def _product(*counts: Json) -> int | None:
+def _multiply_decimal_texts(*counts: Json) -> int | None:
     """The product of counts written as decimal text; None if one is not a number or the product is 0."""
     numbers = [
         int(count) for count in counts if isinstance(count, str) and count.isdecimal() and len(count) < 10
@@ -280,20 +295,20 @@ def _product(*counts: Json) -> int | None:
 # Shell variables that decide the number of processes.
 
 
-def open_variables(shell: ShellCommand) -> tuple[str, ...]:
+def variables_deciding_processes(shell: ShellCommand) -> tuple[str, ...]:
     """Unset shell variables that decide how many processes a command starts, those of the nodes first."""
     if not shell.dependencies:
         return ()
     unset: dict[str, None] = {}
     for flags, variable in ((_NODE_FLAGS, 0), (_PROCESS_FLAGS, 1)):
-        for word in _values_of_flags(shell.words, flags):
+        for word in _words_with_flag_values(shell.words, flags):
             unset |= dict.fromkeys(sorted(shell.dependencies.get(word, ())))
         for names in _LAUNCHER_VARIABLES:
             unset |= dict.fromkeys(sorted(shell.dependencies.get(names[variable], ())))
     return tuple(sorted(unset, key=lambda name: _COUNT_NAMES.search(name) is None))[:_MAX_VARIABLES]
 
 
-def _values_of_flags(words: tuple[str, ...], flags: tuple[str, ...]) -> Iterator[str]:
+def _words_with_flag_values(words: tuple[str, ...], flags: tuple[str, ...]) -> Iterator[str]:
     """Yield the words that are, or contain, the value of one of these flags."""
     for word, following in pairwise((*words, "")):
         name, equals, _ = word[2:].partition("=")
@@ -312,7 +327,7 @@ class HasWorldSize(Protocol):
 CommandT = TypeVar("CommandT", bound=HasWorldSize)
 
 
-def solve_for_ranks(
+def solve_variables_for_ranks(
     evaluate: Callable[[Mapping[str, str]], CommandT | None], names: tuple[str, ...], ranks: int
 ) -> tuple[CommandT, dict[str, str]] | None:
     """Find values of shell variables with which a command starts `ranks` processes; None without a solution.

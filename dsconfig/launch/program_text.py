@@ -10,8 +10,8 @@ import warnings
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from dsconfig.document.config_file_names import is_notebook
-from dsconfig.document.notebook import Cell, Notebook, python_of_cell
+from dsconfig.document.config_file_names import is_notebook_name
+from dsconfig.document.notebook import Notebook, NotebookCode, python_of_cell
 
 MAX_SIZE = 512 * 1024
 """Programs with more characters than this are not searched for configs."""
@@ -26,15 +26,15 @@ _HERE_DOCUMENT = re.compile(
 )
 
 
-class UnreadableError(ValueError):
+class UnreadableProgramError(ValueError):
     """A program that is not read; the message says why, as the end of a clause."""
 
 
-class WrittenFile(NamedTuple):
+class NotebookWrittenFile(NamedTuple):
     """A file that a notebook writes with `%%writefile`, or with a here-document in a cell for the shell."""
 
     path: str
-    cell: Cell
+    cell: NotebookCode
     start: int
     """Offset of the file's text in the cell."""
     end: int
@@ -44,16 +44,16 @@ class ProgramText(NamedTuple):
     """The Python text of a program."""
 
     text: str
-    cells: tuple[tuple[int, Cell], ...] = ()
+    cells: tuple[tuple[int, NotebookCode], ...] = ()
     """The cells of a notebook with their offsets in the text; empty for a source file."""
-    written: tuple[WrittenFile, ...] = ()
+    written: tuple[NotebookWrittenFile, ...] = ()
 
-    def cell_at(self, offset: int) -> tuple[int, Cell | None]:
+    def cell_at(self, offset: int) -> tuple[int, NotebookCode | None]:
         """Return the offset and the cell that contains an offset; (0, None) for a source file."""
         return next((each for each in reversed(self.cells) if each[0] <= offset), (0, None))
 
 
-def decode(data: bytes) -> tuple[str, bool]:
+def decode_python_source(data: bytes) -> tuple[str, bool]:
     """Decode a source file as Python does; also return whether it can be written back as UTF-8.
 
     Raises:
@@ -63,56 +63,56 @@ def decode(data: bytes) -> tuple[str, bool]:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         text = data.decode("utf-8" if encoding == "utf-8-sig" else encoding)
     except (SyntaxError, LookupError, UnicodeDecodeError) as error:
-        raise UnreadableError(f"its encoding cannot be read ({error})") from None
+        raise UnreadableProgramError(f"its encoding cannot be read ({error})") from None
     return text, encoding.startswith("utf-8") or text.isascii()
 
 
-def read_program(text: str, name: str) -> ProgramText:
+def read_program_text(text: str, name: str) -> ProgramText:
     """Return the Python text of a source file or notebook.
 
     Raises:
         UnreadableError: it is too large, or not a notebook.
     """
-    if not is_notebook(name):
+    if not is_notebook_name(name):
         program = ProgramText(text)
     else:
         try:
-            program = _join_cells(Notebook(text))
+            program = _join_code_cells(Notebook(text))
         except ValueError as error:
-            raise UnreadableError(f"it is not a valid notebook ({error})") from None
+            raise UnreadableProgramError(f"it is not a valid notebook ({error})") from None
     if len(program.text) > MAX_SIZE:
-        raise UnreadableError(f"it is larger than {MAX_SIZE // 1024} KiB")
+        raise UnreadableProgramError(f"it is larger than {MAX_SIZE // 1024} KiB")
     return program
 
 
-def _join_cells(notebook: Notebook) -> ProgramText:
+def _join_code_cells(notebook: Notebook) -> ProgramText:
     """Join the code cells of a notebook in their order, as if they were run from top to bottom."""
     parts: list[str] = []
-    cells: list[tuple[int, Cell]] = []
-    written: list[WrittenFile] = []
+    cells: list[tuple[int, NotebookCode]] = []
+    written: list[NotebookWrittenFile] = []
     at = 0
     for cell in notebook.cells:
         text = cell.text
         if match := _WRITEFILE.match(text):
-            written.append(WrittenFile(match["path"].strip("'\""), cell, match.end(), len(text)))
+            written.append(NotebookWrittenFile(match["path"].strip("'\""), cell, match.end(), len(text)))
         if _SHELL_CELL.match(text):
             written += _here_documents(cell, text)
         cells.append((at, cell))
-        parts.append(_parseable(text))
+        parts.append(_blank_non_python_cell(text))
         at += len(text) + 1
     return ProgramText("\n".join(parts), tuple(cells), tuple(written))
 
 
-def _here_documents(cell: Cell, text: str) -> Iterator[WrittenFile]:
+def _here_documents(cell: NotebookCode, text: str) -> Iterator[NotebookWrittenFile]:
     """Yield the files that a shell cell writes as here-documents without variables."""
     for match in _HERE_DOCUMENT.finditer(text):
         if "$" not in match["body"] and "`" not in match["body"]:
-            yield WrittenFile(
+            yield NotebookWrittenFile(
                 (match["before"] or match["behind"] or "").strip("'\""), cell, *match.span("body")
             )
 
 
-def _parseable(text: str) -> str:
+def _blank_non_python_cell(text: str) -> str:
     """Return the Python code of a cell; blanks for a cell that is no Python, which Jupyter cannot run either."""
     for code in (text, python_of_cell(text)):
         try:

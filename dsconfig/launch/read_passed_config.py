@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from dsconfig.core.file_access import MAX_NOTEBOOK_SIZE, contents
+from dsconfig.core.file_access import MAX_NOTEBOOK_SIZE, read_contents
 from dsconfig.document import Document, Format, kept_document, read_bytes
-from dsconfig.document.config_file_names import is_notebook, is_python
+from dsconfig.document.config_file_names import is_notebook_name, is_python_name
 from dsconfig.job.consumers import ELASTIC
 from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
-from dsconfig.launch.config_references import consumer_of_path, program_texts
-from dsconfig.launch.launch_file_formats import format_of
+from dsconfig.launch.config_references import consumer_given_config_path, deepspeed_program_texts
+from dsconfig.launch.launch_file_formats import detect_launch_format
 
 # DeepSpeed parses the file as Hjson (runtime/config.py, `DeepSpeedConfig.__init__`). Accelerate and the
 # Trainer use `json.load` (accelerate utils/deepspeed.py, `HfDeepSpeedConfig.__init__`), and so does Lightning
@@ -22,48 +22,48 @@ _SECTIONS = ("zero_optimization", "fp16", "bf16", "optimizer", "scheduler")
 _LOADS_YAML = rb"\b(?:(?:import|from) yaml|[Oo]mega[Cc]onf|ruamel|hydra|(?:load|read)_yaml)\b"
 
 
-def read_config(path: str) -> Document:
+def read_config_at_path(path: str) -> Document:
     """Read the config at a path, with the parser of the consumer that is given this path.
 
     Raises:
         OSError: the file cannot be read.
     """
-    data = contents(path, MAX_NOTEBOOK_SIZE) if is_notebook(path) else contents(path)
-    if is_python(path):
-        from dsconfig.launch.python.config_dicts import documents_in
+    data = read_contents(path, MAX_NOTEBOOK_SIZE) if is_notebook_name(path) else read_contents(path)
+    if is_python_name(path):
+        from dsconfig.launch.python.config_dicts import config_documents_in_source
 
-        if configs := documents_in(data, path):
+        if configs := config_documents_in_source(data, path):
             return configs[0]
-    syntax: Format = "yaml" if _is_yaml(path) else "json"
+    syntax: Format = "yaml" if _has_yaml_suffix(path) else "json"
     document = kept_document(data, path, syntax, is_last=True) or read_bytes(data, path, syntax)
-    if not _is_yaml(path) or _is_launch_document(document):
+    if not _has_yaml_suffix(path) or _is_launch_document(document):
         return document
-    reader = consumer_of_path(path, flags_only=not _is_json(data))
+    reader = consumer_given_config_path(path, flags_only=not _is_json(data))
     if reader is not None:
-        document = read_passed(data, path, reader)
+        document = parse_passed_config(data, path, reader)
     elif _is_json(data) and not _is_loaded_as_yaml(path):
         # Every consumer opens a path as JSON, in which `2e8` is a number; in YAML 1.1 it is a string.
         json_document = read_bytes(data, path, "json")
         document = json_document if json_document.is_readable("json") else document
-    return _resolved(document)
+    return _resolve_yaml_interpolations(document)
 
 
-def _resolved(document: Document) -> Document:
+def _resolve_yaml_interpolations(document: Document) -> Document:
     """A YAML config with its interpolations resolved; plain JSON with `${...}` is a template."""
     if document.format != "yaml" or "${" not in document.text:
         return document
-    from dsconfig.launch.omegaconf import with_interpolations
+    from dsconfig.launch.omegaconf import resolve_interpolations
 
-    return with_interpolations(document)
+    return resolve_interpolations(document)
 
 
-def read_passed(data: bytes, path: str, reader: str, *, is_direct: bool = False) -> Document:
+def parse_passed_config(data: bytes, path: str, reader: str, *, is_direct: bool = False) -> Document:
     """Read a file whose path is passed to this consumer.
 
     `is_direct`: no program in between could load the file itself.
     """
     document = read_bytes(data, path, "json")
-    if not _is_yaml(path) or _is_json(data):
+    if not _has_yaml_suffix(path) or _is_json(data):
         return document
     yaml = read_bytes(data, path, "yaml")
     if _is_launch_document(yaml) or reader == ELASTIC:
@@ -80,17 +80,17 @@ def read_passed(data: bytes, path: str, reader: str, *, is_direct: bool = False)
 
 def _is_loaded_as_yaml(path: str) -> bool:
     """Whether a program around a config loads YAML itself."""
-    return any(re.search(_LOADS_YAML, each) for each in program_texts(path))
+    return any(re.search(_LOADS_YAML, each) for each in deepspeed_program_texts(path))
 
 
 def _is_launch_document(document: Document) -> bool:
     value = document.value()
-    return is_launch_file(value) or format_of(value) is not None
+    return is_launch_file(value) or detect_launch_format(value) is not None
 
 
 def _is_json(data: bytes) -> bool:
     return data.lstrip().startswith(b"{")
 
 
-def _is_yaml(path: str) -> bool:
+def _has_yaml_suffix(path: str) -> bool:
     return path.lower().endswith((".yaml", ".yml"))

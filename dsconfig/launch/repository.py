@@ -13,12 +13,12 @@ from time import monotonic
 
 from dsconfig.core.file_access import (
     OUTSIDE,
-    contents,
-    contents_of,
     is_file,
-    is_on_share,
-    is_own,
-    may_read,
+    is_on_network_share,
+    may_read_discovered_file,
+    may_read_file,
+    read_contents,
+    read_directory_entry,
     repository_root,
     unsaved,
 )
@@ -41,7 +41,7 @@ _MAX_JSON = 64 * 1024
 """Longer JSON files are data, not launch files."""
 
 
-def texts(folder: str, path: str, *, deep: bool) -> tuple[tuple[str, bytes], ...]:
+def deepspeed_texts(folder: str, path: str, *, deep: bool) -> tuple[tuple[str, bytes], ...]:
     """Paths and bytes of the scripts and launch files in a directory that mention DeepSpeed.
 
     Files that pass a config to `dsconfig elastic run` count as well.
@@ -50,14 +50,14 @@ def texts(folder: str, path: str, *, deep: bool) -> tuple[tuple[str, bytes], ...
     subdirectories. The result is cached for a few seconds.
     """
     include_tests = not _TEST_FOLDERS.isdisjoint(path.removeprefix(folder).split(os.sep))
-    found_texts = _texts(folder, deep, include_tests, tick())
+    found_texts = _texts_in_value(folder, deep, include_tests, time_cache_key())
     # A language server checks the text in the editor, not the file on disk.
     if not unsaved:
         return found_texts
     return tuple((name, unsaved.get(os.path.realpath(name), data)) for name, data in found_texts)
 
 
-def tick() -> int:
+def time_cache_key() -> int:
     """Cache key that changes every 5 seconds, or on `invalidate` while a server watches the files."""
     return _generations[-1] if _generations else int(monotonic() / 5)
 
@@ -66,35 +66,37 @@ _generations: list[int] = []
 
 
 @contextmanager
-def unchanged_files() -> Iterator[None]:
+def assume_unchanged_files() -> Iterator[None]:
     """Keep cached results for the time of a block, in which the files do not change."""
     outer = list(_generations)
-    invalidate()
+    invalidate_cache()
     try:
         yield
     finally:
         _generations[:] = outer
 
 
-def invalidate() -> None:
+def invalidate_cache() -> None:
     """Invalidate all cached results once: a server watches the files and reports each change."""
     _generations[:] = [_generations[-1] + 1 if _generations else -1 << 30]
     repository_root.cache_clear()
 
 
 @lru_cache(maxsize=4)
-def _texts(folder: str, deep: bool, tests: bool, _: int) -> tuple[tuple[str, bytes], ...]:
+def _texts_in_value(folder: str, deep: bool, tests: bool, _: int) -> tuple[tuple[str, bytes], ...]:
     found_texts = []
     remaining, size = {True: _MAX_PROGRAMS, False: _MAX_OTHERS}, 0
-    for entry in _scripts(folder, _SKIPPED_FOLDERS if tests else _SKIPPED_FOLDERS | _TEST_FOLDERS, deep=deep):
+    for entry in _walk_directory_entries(
+        folder, _SKIPPED_FOLDERS if tests else _SKIPPED_FOLDERS | _TEST_FOLDERS, deep=deep
+    ):
         is_program, is_json = entry.name.endswith(".py"), entry.name.endswith(".json")
         if not remaining[is_program]:
             continue
-        if entry.is_symlink() and not is_own(entry.path):
+        if entry.is_symlink() and not may_read_discovered_file(entry.path):
             continue
         remaining[is_program] -= 1
         try:
-            data = contents_of(entry, _MAX_JSON if is_json else _MAX_FILE)
+            data = read_directory_entry(entry, _MAX_JSON if is_json else _MAX_FILE)
         except OSError:
             continue
         if _mentions_deepspeed(data) and not (is_json and len(data) > _MAX_JSON):
@@ -106,13 +108,17 @@ def _texts(folder: str, deep: bool, tests: bool, _: int) -> tuple[tuple[str, byt
 
 
 @lru_cache(maxsize=4)
-def _files_with(folder: str, suffixes: tuple[str, ...], deep: bool, _: int) -> tuple[tuple[str, bytes], ...]:
+def _files_with_suffixes(
+    folder: str, suffixes: tuple[str, ...], deep: bool, _: int
+) -> tuple[tuple[str, bytes], ...]:
     found_files, size = [], 0
-    for entry in _scripts(folder, _SKIPPED_FOLDERS, deep=deep):
-        if not entry.name.endswith(suffixes) or (entry.is_symlink() and not is_own(entry.path)):
+    for entry in _walk_directory_entries(folder, _SKIPPED_FOLDERS, deep=deep):
+        if not entry.name.endswith(suffixes) or (
+            entry.is_symlink() and not may_read_discovered_file(entry.path)
+        ):
             continue
         try:
-            data = contents_of(entry, _MAX_FILE)
+            data = read_directory_entry(entry, _MAX_FILE)
         except OSError:
             continue
         size += len(data)
@@ -122,16 +128,16 @@ def _files_with(folder: str, suffixes: tuple[str, ...], deep: bool, _: int) -> t
     return tuple(found_files)
 
 
-def programs(path: str) -> tuple[tuple[str, bytes], ...]:
+def python_files_of_repository(path: str) -> tuple[tuple[str, bytes], ...]:
     """Paths and bytes of the Python files in the repository of a file; in its folder if there is no repository."""
-    return scripts(path, (".py",))
+    return files_of_repository(path, (".py",))
 
 
-def scripts(path: str, suffixes: tuple[str, ...]) -> tuple[tuple[str, bytes], ...]:
+def files_of_repository(path: str, suffixes: tuple[str, ...]) -> tuple[tuple[str, bytes], ...]:
     """Paths and bytes of the files with these suffixes around a file, whatever they mention; see `programs`."""
     folder = os.path.dirname(path)
     top = repository_root(folder)
-    found_files = _files_with(top or folder, suffixes, top is not None, tick())
+    found_files = _files_with_suffixes(top or folder, suffixes, top is not None, time_cache_key())
     if not unsaved:
         return found_files
     return tuple((name, unsaved.get(os.path.realpath(name), data)) for name, data in found_files)
@@ -156,7 +162,7 @@ _LAUNCH_WORDS = (
 """Words of which one is in every script that starts a job with DeepSpeed, perhaps with a file of its arguments."""
 
 
-def may_start_job(data: bytes) -> bool:
+def may_start_deepspeed_job(data: bytes) -> bool:
     """Whether a script may start a job with DeepSpeed; a search for words is far cheaper than reading commands."""
     return re.search(_LAUNCH_WORDS, data) is not None or _mentions_deepspeed(data)
 
@@ -166,13 +172,13 @@ def calls_launch_script(data: bytes, path: str) -> bool:
     names = dict.fromkeys(
         match[1].decode("latin-1") for match in islice(re.finditer(_CALLS, data), _MAX_CALLS)
     )
-    paths = (search(name, path).path for name in names)
-    return any(may_start_job(_text_of(script)) for script in paths if script is not None)
+    paths = (resolve_written_path(name, path).path for name in names)
+    return any(may_start_deepspeed_job(_text_of(script)) for script in paths if script is not None)
 
 
 def _text_of(path: str) -> bytes:
     try:
-        return contents(path, _MAX_SCRIPT)
+        return read_contents(path, _MAX_SCRIPT)
     except OSError:
         return b""
 
@@ -186,20 +192,22 @@ _MAX_CALLS = 50
 _MAX_SCRIPT = 256 * 1024
 
 
-def stop_watching() -> None:
+def stop_watching_files() -> None:
     """Return to time-based cache keys: no server watches the files any longer."""
     _generations.clear()
 
 
-def cache_key(path: str) -> tuple[int, ...]:
+def repository_cache_key(path: str) -> tuple[int, ...]:
     """Cache key that changes with any file but this one: files on disk and unsaved editor buffers."""
     return (
-        tick(),
+        time_cache_key(),
         *(hash(data) for name, data in unsaved.items() if name != path and _mentions_deepspeed(data)),
     )
 
 
-def _scripts(folder: str, skipped: frozenset[str], *, deep: bool) -> Iterator[os.DirEntry[str]]:
+def _walk_directory_entries(
+    folder: str, skipped: frozenset[str], *, deep: bool
+) -> Iterator[os.DirEntry[str]]:
     """Yield the entries breadth first, so that limits cut off deep directories. `skipped`: names to skip."""
     folders = [folder]
     for current in islice(folders, _MAX_FOLDERS):
@@ -223,7 +231,7 @@ def _scripts(folder: str, skipped: frozenset[str], *, deep: bool) -> Iterator[os
 _LEADING_VARIABLE = r"\$(?:\w+|\{\w+\})/+"
 
 
-class Lookup(NamedTuple):
+class PathLookup(NamedTuple):
     """Result of a search: the path (None: not found), and the directories that were tried."""
 
     path: str | None
@@ -232,12 +240,12 @@ class Lookup(NamedTuple):
     """An existing file outside the repository, which a launch file must not make dsconfig read."""
 
     @property
-    def folder(self) -> str:
+    def shown_folder(self) -> str:
         """The directory in which the file was found, as shown in messages."""
         return _display_folder(self.tried[-1]) if self.tried else "the file system's root"
 
     @property
-    def folders(self) -> str:
+    def shown_tried_folders(self) -> str:
         """All directories tried, as shown in messages."""
         return ", ".join(map(_display_folder, self.tried))
 
@@ -261,7 +269,7 @@ def project_root(folder: str) -> str | None:
     return here if is_inside and here != os.path.expanduser("~") else None
 
 
-def search(reference: str, launch: str, script_folder: str = "") -> Lookup:
+def resolve_written_path(reference: str, launch: str, script_folder: str = "") -> PathLookup:
     """Resolve a path written in a launch file.
 
     `script_folder`: directory that the job's script has entered with `cd`.
@@ -271,16 +279,16 @@ def search(reference: str, launch: str, script_folder: str = "") -> Lookup:
     parent directory. A leading variable such as `$ROOT/` is skipped.
     """
     if script_folder and not os.path.isabs(reference):
-        lookup = search(os.path.join(script_folder, reference), launch)
+        lookup = resolve_written_path(os.path.join(script_folder, reference), launch)
         if lookup.path is not None:
             return lookup
     if (match := re.match(_LEADING_VARIABLE, reference)) and "$" not in reference[match.end() :]:
-        lookup = search(reference[match.end() :], launch)
+        lookup = resolve_written_path(reference[match.end() :], launch)
         return lookup if lookup.path is not None else lookup._replace(path=None)
     if launch.startswith("<"):
-        return _lookup_at(reference, launch, (os.curdir,)) or Lookup(None, (os.curdir,))
+        return _lookup_at_path(reference, launch, (os.curdir,)) or PathLookup(None, (os.curdir,))
     if os.path.isabs(reference):
-        return _lookup_at(reference, launch, ()) or _search_suffixes(reference, launch)
+        return _lookup_at_path(reference, launch, ()) or _resolve_path_of_other_machine(reference, launch)
     folder = os.path.dirname(os.path.abspath(launch))
     folders, top, here = [os.curdir], project_root(folder), os.getcwd()
     while True:
@@ -292,36 +300,38 @@ def search(reference: str, launch: str, script_folder: str = "") -> Lookup:
     outside: str | None = None
     for at, each in enumerate(folders, 1):
         path = os.path.normpath(os.path.join(each, reference))
-        if (candidate := _lookup_at(path, launch, folders[:at], is_relative=True)) is None:
+        if (candidate := _lookup_at_path(path, launch, folders[:at], is_relative=True)) is None:
             continue
         if candidate.path is not None:
             return candidate
         outside = outside or candidate.outside
-    return Lookup(None, tuple(folders), outside)
+    return PathLookup(None, tuple(folders), outside)
 
 
-def _lookup_at(path: str, launch: str, tried: Sequence[str], *, is_relative: bool = False) -> Lookup | None:
+def _lookup_at_path(
+    path: str, launch: str, tried: Sequence[str], *, is_relative: bool = False
+) -> PathLookup | None:
     """The file at a path; None if there is none. A file that may not be read is `outside`.
 
     `is_relative`: whether messages show the path relative to the current directory.
     """
-    on_share = is_on_share(path)
+    on_share = is_on_network_share(path)
     if not on_share and not is_file(path):  # checked first: resolving the links of each candidate is slower
         return None
     display_path = _display_path(path) if is_relative else path
-    if may_read(path, launch):
-        return Lookup(display_path, tuple(tried)) if not on_share or is_file(path) else None
-    return Lookup(None, tuple(tried), display_path)
+    if may_read_file(path, launch):
+        return PathLookup(display_path, tuple(tried)) if not on_share or is_file(path) else None
+    return PathLookup(None, tuple(tried), display_path)
 
 
-def _search_suffixes(reference: str, launch: str) -> Lookup:
+def _resolve_path_of_other_machine(reference: str, launch: str) -> PathLookup:
     """Resolve an absolute path of another machine, where the repository has another parent directory."""
     parts = reference.split("/")[2:]
     for at in range(min(len(parts), _MAX_PARTS)):
-        lookup = search("/".join(parts[at:]), launch)
+        lookup = resolve_written_path("/".join(parts[at:]), launch)
         if lookup.path is not None:
             return lookup
-    return Lookup(None, ())
+    return PathLookup(None, ())
 
 
 _MAX_PARTS = 16
@@ -336,7 +346,7 @@ def _display_path(path: str) -> str:
     return path if outside else relative
 
 
-def installed_preset(pattern: str, name: str) -> str | None:
+def find_installed_preset(pattern: str, name: str) -> str | None:
     """The file of a preset in the installed packages; None if it is not installed."""
     if not pattern or not is_preset_name(name):
         return None
@@ -360,11 +370,11 @@ def _display_folder(folder: str) -> str:
 # counts as unread as a whole, and a message reports it: a partial result could be wrong.
 
 
-class SpentError(Exception):
+class BudgetExceededError(Exception):
     """A text exceeds its budget. The code that creates a budget catches this."""
 
 
-class Budget:
+class ReadingBudget:
     """Counter of steps of less than 1 µs: one examined character, or eight copied ones.
 
     `parent`: budget of the directory, which is charged as well.
@@ -372,12 +382,12 @@ class Budget:
 
     __slots__ = ("_parent", "left", "total")
 
-    def __init__(self, total: int, parent: Budget | None = None) -> None:
+    def __init__(self, total: int, parent: ReadingBudget | None = None) -> None:
         self.total = self.left = total
         self._parent = parent
 
     @property
-    def used(self) -> int:
+    def used_steps(self) -> int:
         """Steps spent so far."""
         return self.total - self.left
 
@@ -391,7 +401,7 @@ class Budget:
         if self._parent is not None:
             self._parent.spend(steps)
         if self.left < 0:
-            raise SpentError
+            raise BudgetExceededError
 
 
 _BASE_STEPS, _STEPS_PER_CHARACTER = 250_000, 20
@@ -400,9 +410,9 @@ FOLDER_STEPS = 10_000_000
 """Steps for all texts around one config: enough for a thousand scripts that name it."""
 
 
-def text_budget(length: int, parent: Budget | None = None) -> Budget:
+def budget_for_text(length: int, parent: ReadingBudget | None = None) -> ReadingBudget:
     """Budget of a script or launch file with `length` characters, at most that of a directory."""
-    return Budget(min(_BASE_STEPS + _STEPS_PER_CHARACTER * length, FOLDER_STEPS), parent)
+    return ReadingBudget(min(_BASE_STEPS + _STEPS_PER_CHARACTER * length, FOLDER_STEPS), parent)
 
 
 # ZeRO-3 leaf modules that a program sets in code, outside the config.
@@ -422,7 +432,7 @@ _LEAF_MODULE_WORDS = (
 """DeepSpeed's own function, and Accelerate's setting (utils/dataclasses.py, `moe_layer_cls_names`)."""
 
 
-def sets_leaf_modules(name: str) -> bool:
+def repository_sets_leaf_modules(name: str) -> bool:
     """Whether a script or launch file in the repository of a config sets leaf modules."""
     return _mentions(name, _LEAF_MODULE_WORDS)
 
@@ -449,4 +459,8 @@ def _mentions(name: str, words: tuple[bytes, ...]) -> bool:
     path = os.path.abspath(name)
     folder = os.path.dirname(path)
     top = repository_root(folder)
-    return any(word in data for _, data in texts(top or folder, path, deep=top is not None) for word in words)
+    return any(
+        word in data
+        for _, data in deepspeed_texts(top or folder, path, deep=top is not None)
+        for word in words
+    )

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from dsconfig.core.file_access import contents, is_own
+from dsconfig.core.file_access import may_read_discovered_file, read_contents
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.core.releases import allows, installed_version
-from dsconfig.launch.repository import project_root, tick
+from dsconfig.core.releases import installed_version, specifier_allows
+from dsconfig.launch.repository import project_root, time_cache_key
 
 # Nothing is executed or resolved: a requirement is a literal line of a file.
 
@@ -30,7 +30,7 @@ _OPERATOR = r"(?:===|==|~=|!=|<=|>=|<|>)"
 _CLAUSE = rf"{_OPERATOR}\s*v?[0-9][\w.*+!]*"
 
 
-class Requirement(NamedTuple):
+class VersionRequirement(NamedTuple):
     """Requirement of a repository for one program."""
 
     specifier: str
@@ -39,7 +39,7 @@ class Requirement(NamedTuple):
     """File and line: `requirements.txt:3`."""
 
     @property
-    def exact(self) -> str | None:
+    def exact_version(self) -> str | None:
         """The only version that is allowed; None if several are."""
         match = re.fullmatch(r"===?\s*v?([0-9][\w.+!]*)", self.specifier)
         return match[1] if match else None
@@ -50,31 +50,31 @@ class Requirement(NamedTuple):
         return any(clause.startswith(("==", "~=", ">")) for clause in self.specifier.split(","))
 
     @property
-    def text(self) -> str:
+    def shown_requirement(self) -> str:
         """The requirement with its source, as shown in messages: `0.14.5 (requirements.txt:3)`."""
-        return f"{self.exact or self.specifier} ({self.source})"
+        return f"{self.exact_version or self.specifier} ({self.source})"
 
 
-class Requirements(NamedTuple):
+class DirectoryRequirements(NamedTuple):
     """Requirements in the files of one directory."""
 
-    requirements: tuple[Requirement, ...]
+    requirements: tuple[VersionRequirement, ...]
 
     @property
-    def agreed(self) -> Requirement | None:
+    def agreed_requirement(self) -> VersionRequirement | None:
         """The requirement that satisfies all files; None if they contradict each other."""
         specifiers = {each.specifier: each for each in self.requirements}
         if len(specifiers) == 1:
             return self.requirements[0]
-        exact = {each.exact: each for each in self.requirements if each.exact}
-        versions = [version for version in exact if version is not None and self._allow(version)]
+        exact = {each.exact_version: each for each in self.requirements if each.exact_version}
+        versions = [version for version in exact if version is not None and self._all_allow_version(version)]
         return exact[versions[0]] if len(exact) == 1 and versions else None
 
-    def _allow(self, version: str) -> bool:
-        return all(allows(each.specifier, version) for each in self.requirements)
+    def _all_allow_version(self, version: str) -> bool:
+        return all(specifier_allows(each.specifier, version) for each in self.requirements)
 
 
-def requirements_of(package: str, name: str) -> Requirements | None:
+def find_requirements(package: str, name: str) -> DirectoryRequirements | None:
     """Find the requirement for a program in the repository of the file at a path.
 
     The nearest directory with a requirement wins, and in it a lock file, because that is what gets installed.
@@ -89,15 +89,15 @@ def requirements_of(package: str, name: str) -> Requirements | None:
     folder = os.path.dirname(os.path.abspath(name))
     top = project_root(folder)
     while True:
-        if requirements := _in_folder(folder, package, tick()):
-            return Requirements(requirements)
+        if requirements := _requirements_in_folder(folder, package, time_cache_key()):
+            return DirectoryRequirements(requirements)
         if top is None or folder in (top, os.path.dirname(folder)):
             return None
         folder = os.path.dirname(folder)
 
 
 @lru_cache(maxsize=64)
-def _in_folder(folder: str, package: str, _: int) -> tuple[Requirement, ...]:
+def _requirements_in_folder(folder: str, package: str, _: int) -> tuple[VersionRequirement, ...]:
     try:
         names = os.listdir(folder)
     except OSError:
@@ -106,7 +106,9 @@ def _in_folder(folder: str, package: str, _: int) -> tuple[Requirement, ...]:
     others = _matching(_FILES, names)
     nested = [os.path.join("requirements", each) for each in _requirement_folder(folder, names)]
     for group in (locks, others, nested, _matching(_INSTALL_SCRIPTS, names)):
-        requirements = [each for entry in group for each in _in_file(os.path.join(folder, entry), package)]
+        requirements = [
+            each for entry in group for each in _requirements_in_file(os.path.join(folder, entry), package)
+        ]
         if requirements:
             return tuple(requirements)
     return ()
@@ -128,11 +130,11 @@ def _requirement_folder(folder: str, names: list[str]) -> list[str]:
     return _matching(r"[\w.-]+\.(?:txt|in)", nested)
 
 
-def _in_file(path: str, package: str) -> list[Requirement]:
-    if not is_own(path):
+def _requirements_in_file(path: str, package: str) -> list[VersionRequirement]:
+    if not may_read_discovered_file(path):
         return []
     try:
-        data = contents(path, _MAX_LOCK_FILE)
+        data = read_contents(path, _MAX_LOCK_FILE)
     except OSError:
         return []
     if package.encode() not in data.lower():
@@ -143,10 +145,10 @@ def _in_file(path: str, package: str) -> list[Requirement]:
     elif name == "pyproject.toml":
         versions = _pyproject_requirements(text, package)
     else:
-        versions = _line_requirements(text, package, conda=name.endswith((".yml", ".yaml")))
+        versions = _requirements_in_lines(text, package, conda=name.endswith((".yml", ".yaml")))
     display_path = os.path.relpath(path)
     distinct = {
-        specifier: Requirement(specifier, f"{display_path}:{line}")
+        specifier: VersionRequirement(specifier, f"{display_path}:{line}")
         for line, specifier in reversed(list(versions))
     }
     return list(reversed(distinct.values()))
@@ -171,7 +173,7 @@ def _requirement_pattern(package: str) -> re.Pattern[str]:
     )
 
 
-def _line_requirements(text: str, package: str, *, conda: bool = False) -> Iterator[tuple[int, str]]:
+def _requirements_in_lines(text: str, package: str, *, conda: bool = False) -> Iterator[tuple[int, str]]:
     """Yield the requirements in lines: requirements files, `setup.cfg`, strings of `setup.py`, `pip install`."""
     pattern = _requirement_pattern(package)
     git_pattern = re.compile(rf"(?<![\w./-]){re.escape(package)}\s*@\s*git\+(\S+)", re.IGNORECASE)
@@ -182,7 +184,7 @@ def _line_requirements(text: str, package: str, *, conda: bool = False) -> Itera
             continue
         code = line.partition(" #")[0]
         for match in pattern.finditer(code):
-            yield number, _normalize(match[1])
+            yield number, _normalize_specifier(match[1])
         for match in git_pattern.finditer(code):
             if tag := re.search(r"@v?(\d+\.\d+\.\d+)\b", match[1]):
                 yield number, f"=={tag[1]}"
@@ -195,7 +197,7 @@ def _line_requirements(text: str, package: str, *, conda: bool = False) -> Itera
 
 def _pyproject_requirements(text: str, package: str) -> Iterator[tuple[int, str]]:
     """Yield the requirements in `pyproject.toml`: PEP 621, dependency groups (PEP 735), Poetry."""
-    yield from _line_requirements(text, package)
+    yield from _requirements_in_lines(text, package)
     key = re.compile(rf"^\s*[\"']?{re.escape(package)}[\"']?\s*=\s*(.+)$", re.IGNORECASE)
     version = re.compile(r"[\"']([^\"']+)[\"']")
     for number, line in enumerate(text.splitlines(), 1):
@@ -206,25 +208,25 @@ def _pyproject_requirements(text: str, package: str) -> Iterator[tuple[int, str]
             version_match = re.search(r"\bversion\s*=\s*([\"'][^\"']+[\"'])", value)
             value = version_match[1] if version_match else ""
         if constraint := version.match(value):
-            specifier = _convert_poetry(constraint[1])
+            specifier = _convert_poetry_constraint(constraint[1])
             if specifier:
                 yield number, specifier
 
 
-def _convert_poetry(text: str) -> str:
+def _convert_poetry_constraint(text: str) -> str:
     """Convert a Poetry constraint into a version specifier; empty if it is unlimited or unclear.
 
     A caret keeps the first number that is not zero, a tilde the minor version; a bare version is exact.
     Source: Poetry's documentation, "Dependency specification".
     """
-    clauses = [_poetry_clause(part.strip()) for part in text.split(",")]
+    clauses = [_convert_poetry_clause(part.strip()) for part in text.split(",")]
     return ",".join(clauses) if all(clauses) else ""
 
 
-def _poetry_clause(text: str) -> str:
+def _convert_poetry_clause(text: str) -> str:
     match = re.fullmatch(r"(\^|~|)v?(\d+(?:\.\d+)*(?:\.\*)?)", text)
     if match is None:
-        return _normalize(text) if re.fullmatch(_CLAUSE, text) else ""
+        return _normalize_specifier(text) if re.fullmatch(_CLAUSE, text) else ""
     sign, version = match.groups()
     if not sign:
         return f"=={version}"
@@ -237,7 +239,7 @@ def _poetry_clause(text: str) -> str:
     return f">={version},<{'.'.join(map(str, upper))}"
 
 
-def _normalize(specifier: str) -> str:
+def _normalize_specifier(specifier: str) -> str:
     """The specifier without spaces and without a `v` before its versions."""
     return re.sub(r"(?<=[=<>~])v(?=\d)", "", re.sub(r"\s+", "", specifier))
 
@@ -251,25 +253,25 @@ _PINNING_FILES = (
 _MAX_PINNING_FILE, _MAX_PINNING_FILES = 256 * 1024, 20
 
 
-def version_of(consumer: str, name: str) -> tuple[str, str] | None:
+def consumer_version(consumer: str, name: str) -> tuple[str, str] | None:
     """The version of a consumer for the config at a path, and its source; None if unknown.
 
     A pin in the nearest directory of the repository wins over the installed version.
     """
-    if (pinned := pinned_version(consumer, name)) is not None:
+    if (pinned := pinned_consumer_version(consumer, name)) is not None:
         return pinned
     version = installed_version(consumer)
     return None if version is None else (version, "as installed")
 
 
-def pinned_version(consumer: str, name: str) -> tuple[str, str] | None:
+def pinned_consumer_version(consumer: str, name: str) -> tuple[str, str] | None:
     """The version that the nearest directory of a config's repository pins, and its source; None without a pin."""
     if not name or name.startswith("<"):
         return None
     folder = os.path.dirname(os.path.abspath(name))
     top = project_root(folder)
     while True:
-        if (pinned := _pinned_version(folder, consumer, tick())) is not None:
+        if (pinned := _cached_pinned_version(folder, consumer, time_cache_key())) is not None:
             return pinned
         if top is None or folder in (top, os.path.dirname(folder)):
             return None
@@ -277,7 +279,7 @@ def pinned_version(consumer: str, name: str) -> tuple[str, str] | None:
 
 
 @lru_cache(maxsize=64)
-def _pinned_version(folder: str, consumer: str, _: int) -> tuple[str, str] | None:
+def _cached_pinned_version(folder: str, consumer: str, _: int) -> tuple[str, str] | None:
     # `<=` counts as a pin, because pip installs the newest version that it allows.
     pin = re.compile(rf"(?m)^[^#\n]*?\b{consumer}(?:\[[\w,\s-]*\])?\s*(?:==|~=|<=)\s*(\d+(?:\.\d+){{0,2}})")
     try:
@@ -289,10 +291,10 @@ def _pinned_version(folder: str, consumer: str, _: int) -> tuple[str, str] | Non
         return None
     for each in names[:_MAX_PINNING_FILES]:
         path = os.path.join(folder, each)
-        if not is_own(path):
+        if not may_read_discovered_file(path):
             continue
         try:
-            text = contents(path, _MAX_PINNING_FILE).decode("latin-1")
+            text = read_contents(path, _MAX_PINNING_FILE).decode("latin-1")
         except OSError:
             continue
         if match := pin.search(text):

@@ -8,15 +8,15 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from dsconfig.core.batch_triplet import KEYS, Degree, Parallelism
-from dsconfig.core.file_access import contents
-from dsconfig.core.json_types import Json, JsonObject, NamedTuple, at
+from dsconfig.core.batch_triplet import KEYS, ParallelDegree, Parallelism
+from dsconfig.core.file_access import read_contents
+from dsconfig.core.json_types import Json, JsonObject, NamedTuple, value_at_dotted_path
 from dsconfig.document import Document
 from dsconfig.job.consumers.accelerate_launch_file import BLOCK
 from dsconfig.job.consumers.consumer import BY_NAME, SCHEDULE_ARGUMENTS
 from dsconfig.job.detect_consumer import LaunchArguments, ProgramWrite
-from dsconfig.launch.launch_file_formats import Format, WriteRule
-from dsconfig.launch.repository import search
+from dsconfig.launch.launch_file_formats import ConfigWriteRule, LaunchFileFormat
+from dsconfig.launch.repository import resolve_written_path
 
 if TYPE_CHECKING:
     from typing import TypeGuard
@@ -25,15 +25,17 @@ if TYPE_CHECKING:
 # Training arguments of a launch file, by the Trainer's names.
 
 
-def read_arguments(launch_format: Format, data: Mapping[str, Json]) -> LaunchArguments:
+def read_launch_file_arguments(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> LaunchArguments:
     """Read the arguments that a launch file gives to the consumer of its config."""
-    values = _read_values(launch_format, data)
-    likely = derive(launch_format.name, values, data)
+    values = _read_argument_values(launch_format, data)
+    likely = derive_arguments(launch_format.name, values, data)
     unknown = frozenset(name for name, value in values.items() if value is None)
     known_values = {name: value for name, value in values.items() if value is not None}
-    writes = tuple(each for write in launch_format.writes if (each := _write_of(data, write)) is not None)
+    writes = tuple(
+        each for write in launch_format.writes if (each := _triggered_write(data, write)) is not None
+    )
     update = launch_format.samples_per_step if _ACCUMULATION in unknown else None
-    sets = _batch_of_program(launch_format, data)
+    sets = _batch_keys_written_by_program(launch_format, data)
     if launch_format.replaces_batch and sets:
         writes += tuple(ProgramWrite(key, sets.get(key)) for key in KEYS)
         sets = {}
@@ -47,37 +49,47 @@ def read_arguments(launch_format: Format, data: Mapping[str, Json]) -> LaunchArg
         likely,
         has_flags=bool(launch_format.commands),
         spelled=spelled,
-        explicit=_explicit_values(launch_format, data),
+        explicit=_explicit_optimizer_values(launch_format, data),
     )
 
 
-def _batch_of_program(launch_format: Format, data: Mapping[str, Json]) -> JsonObject:
+def _batch_keys_written_by_program(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> JsonObject:
     """Keys of a batch that the program writes into a config without one."""
     if launch_format.builds != "lightning":
-        config = next((at(data, key) for key in launch_format.config if at(data, key)), None)
+        config = next(
+            (
+                value_at_dotted_path(data, key)
+                for key in launch_format.config
+                if value_at_dotted_path(data, key)
+            ),
+            None,
+        )
         applies = isinstance(config, Mapping) and (
             launch_format.replaces_batch or not any(key in config for key in KEYS)
         )
         return (
-            {key: _positive_or(at(data, own_key), default) for key, own_key, default in launch_format.sets}
+            {
+                key: _positive_number_or(value_at_dotted_path(data, own_key), default)
+                for key, own_key, default in launch_format.sets
+            }
             if applies
             else {}
         )
     from dsconfig.launch import framework_configs
 
-    return framework_configs.lightning_additions(data)
+    return framework_configs.lightning_added_keys(data)
 
 
-def _positive_or(value: Json, default: int) -> int:
+def _positive_number_or(value: Json, default: int) -> int:
     return value if type(value) is int and value > 0 else default
 
 
 _ACCUMULATION = "gradient_accumulation_steps"
 
 
-def _write_of(data: Mapping[str, Json], write: WriteRule) -> ProgramWrite | None:
+def _triggered_write(data: Mapping[str, Json], write: ConfigWriteRule) -> ProgramWrite | None:
     """The write into the config caused by a key; None if the key is absent or its value does not trigger it."""
-    value = parse_value(data.get(write.key))
+    value = parse_argument_text(data.get(write.key))
     if value is None or (write.minimum is not None and not (_is_number(value) and value > write.minimum)):
         return None
     if write.only and write.only not in (value if isinstance(value, list) else [value]):
@@ -89,9 +101,11 @@ def _is_number(value: Json) -> TypeGuard[int | float]:
     return isinstance(value, int | float)
 
 
-def _read_values(launch_format: Format, data: Mapping[str, Json]) -> JsonObject:
+def _read_argument_values(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> JsonObject:
     """The arguments by the Trainer's names; None as value: unknown before the run."""
-    arguments = at(data, launch_format.arguments_key) if launch_format.arguments_key else data
+    arguments = (
+        value_at_dotted_path(data, launch_format.arguments_key) if launch_format.arguments_key else data
+    )
     values: JsonObject = dict(launch_format.defaults)
     known_names = BY_NAME["transformers"].defaults
     for key, value in arguments.items() if isinstance(arguments, Mapping) else ():
@@ -99,31 +113,35 @@ def _read_values(launch_format: Format, data: Mapping[str, Json]) -> JsonObject:
         if name in known_names and (value is not None or launch_format.commands):
             # Determined's hyperparameter search gives a mapping or list, whose value differs from run to run.
             values[name] = (
-                None if isinstance(constant_value(value), dict | list) else parse_value(constant_value(value))
+                None
+                if isinstance(determined_constant(value), dict | list)
+                else parse_argument_text(determined_constant(value))
             )
     return values
 
 
-def _explicit_values(launch_format: Format, data: Mapping[str, Json]) -> JsonObject:
+def _explicit_optimizer_values(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> JsonObject:
     """The arguments of the optimizer and the schedule that the launch file itself sets."""
-    arguments = at(data, launch_format.arguments_key) if launch_format.arguments_key else data
+    arguments = (
+        value_at_dotted_path(data, launch_format.arguments_key) if launch_format.arguments_key else data
+    )
     named = (
-        (launch_format.arguments.get(key, key), constant_value(value))
+        (launch_format.arguments.get(key, key), determined_constant(value))
         for key, value in (arguments.items() if isinstance(arguments, Mapping) else ())
     )
     return {
-        name: None if isinstance(value, dict | list) else parse_value(value)
+        name: None if isinstance(value, dict | list) else parse_argument_text(value)
         for name, value in named
         if name in SCHEDULE_ARGUMENTS and (value is not None or launch_format.commands)
     }
 
 
-def constant_value(value: Json) -> Json:
+def determined_constant(value: Json) -> Json:
     """Value of a constant hyperparameter of Determined, `{type: const, val: ...}`."""
     return value["val"] if isinstance(value, dict) and {"type", "val"} <= value.keys() else value
 
 
-def parse_value(value: Json) -> Json:
+def parse_argument_text(value: Json) -> Json:
     """Value as argparse and OmegaConf parse it: `1e-5` is a number, but a string in YAML 1.1."""
     if not isinstance(value, str):
         return value
@@ -186,7 +204,7 @@ _MICRO = "per_device_train_batch_size"
 _WARMUP, _RATE = "warmup_steps", "learning_rate"
 
 
-def derive(program: str, values: JsonObject, data: Mapping[str, Json]) -> JsonObject:
+def derive_arguments(program: str, values: JsonObject, data: Mapping[str, Json]) -> JsonObject:
     """Add derived arguments to `values`; return likely values of those that stay unknown.
 
     `values`: arguments by the Trainer's names, None if unknown before the run. `data`: keys of the launch
@@ -196,7 +214,7 @@ def derive(program: str, values: JsonObject, data: Mapping[str, Json]) -> JsonOb
     return derivation(values, data) if derivation else {}
 
 
-def _derive_ms_swift(values: JsonObject, data: Mapping[str, Json]) -> JsonObject:
+def _derive_ms_swift_arguments(values: JsonObject, data: Mapping[str, Json]) -> JsonObject:
     """Derive the precision from the model's dtype, and the learning rate from the tuning type.
 
     Source: ms-swift 4.6 arguments/base_args/model_args.py:ModelArguments._init_mixed_precision;
@@ -221,7 +239,7 @@ def _derive_ms_swift(values: JsonObject, data: Mapping[str, Json]) -> JsonObject
 _DTYPES = ("bfloat16", "float16", "float32")
 
 
-def _derive_axolotl(values: JsonObject, data: Mapping[str, Json]) -> JsonObject:
+def _derive_axolotl_arguments(values: JsonObject, data: Mapping[str, Json]) -> JsonObject:
     """Derive the precision (`bf16: auto` is the default and asks the GPU) and raise one warm-up step to two.
 
     Source: axolotl 0.19 utils/config/__init__.py:resolve_dtype, normalize_config; core/builders/base.py:
@@ -245,7 +263,7 @@ def _derive_axolotl(values: JsonObject, data: Mapping[str, Json]) -> JsonObject:
     return {}
 
 
-def _derive_trl(values: JsonObject, _: Mapping[str, Json]) -> JsonObject:
+def _derive_trl_arguments(values: JsonObject, _: Mapping[str, Json]) -> JsonObject:
     """Switch bf16 on unless `fp16` is. Source: trl 1.16 trainer/base_config.py:_BaseConfig.__post_init__."""
     if values.get(_BF16) is None:
         values[_BF16] = not values.get(_FP16)
@@ -253,9 +271,9 @@ def _derive_trl(values: JsonObject, _: Mapping[str, Json]) -> JsonObject:
 
 
 _DERIVATIONS: Mapping[str, Callable[[JsonObject, Mapping[str, Json]], JsonObject]] = {
-    "ms-swift": _derive_ms_swift,
-    "Axolotl": _derive_axolotl,
-    "TRL": _derive_trl,
+    "ms-swift": _derive_ms_swift_arguments,
+    "Axolotl": _derive_axolotl_arguments,
+    "TRL": _derive_trl_arguments,
 }
 
 
@@ -266,7 +284,7 @@ class HasArguments(Protocol):
     """Job with its program and arguments; see `launched_job.LaunchedJob`."""
 
     @property
-    def format(self) -> Format:
+    def format(self) -> LaunchFileFormat:
         """Program of the launch file."""
 
     @property
@@ -290,8 +308,8 @@ class HasArguments(Protocol):
         """Directory that the script has entered with `cd`."""
 
 
-class DegreeArgument(NamedTuple):
-    """Argument that sets a degree of parallelism: its names, and its effect on the batch; see `Degree`."""
+class ParallelDegreeArgument(NamedTuple):
+    """Argument that sets a degree of parallelism: its names, and its effect on the batch; see `ParallelDegree`."""
 
     names: tuple[str, ...]
     kind: str
@@ -301,10 +319,10 @@ class DegreeArgument(NamedTuple):
 
 MEGATRON = (
     # megatron/arguments.py:validate_args takes min(size, remaining ranks) for these two.
-    DegreeArgument(("tensor_model_parallel_size",), "tensor", is_capped=True),
-    DegreeArgument(("pipeline_model_parallel_size",), "pipeline", is_capped=True),
-    DegreeArgument(("ds_sequence_parallel_size",), "sequence"),
-    DegreeArgument(("context_parallel_size",), "context"),
+    ParallelDegreeArgument(("tensor_model_parallel_size",), "tensor", is_capped=True),
+    ParallelDegreeArgument(("pipeline_model_parallel_size",), "pipeline", is_capped=True),
+    ParallelDegreeArgument(("ds_sequence_parallel_size",), "sequence"),
+    ParallelDegreeArgument(("context_parallel_size",), "context"),
 )
 """Megatron passes its `mpu` to DeepSpeed, or a pipelined model with its own grid.
 
@@ -313,30 +331,32 @@ initialize_model_parallel; training.py:setup_model_and_optimizer.
 """
 ACCELERATE = (
     # Accelerator._prepare_deepspeed passes the `mpu` of UlyssesSPAttentionHF for `sp_size` alone.
-    DegreeArgument(("parallelism_config_sp_size", "sp_size"), "sequence"),
-    DegreeArgument(("parallelism_config_cp_size", "cp_size"), "context", None),
-    DegreeArgument(("parallelism_config_tp_size", "tp_size"), "tensor", None),
+    ParallelDegreeArgument(("parallelism_config_sp_size", "sp_size"), "sequence"),
+    ParallelDegreeArgument(("parallelism_config_cp_size", "cp_size"), "context", None),
+    ParallelDegreeArgument(("parallelism_config_tp_size", "tp_size"), "tensor", None),
 )
 """Source: accelerate 1.15 accelerator.py:Accelerator._prepare_deepspeed; parallelism_config.py."""
-_DEGREE_ARGUMENTS: Mapping[str, tuple[DegreeArgument, ...]] = {
+_DEGREE_ARGUMENTS: Mapping[str, tuple[ParallelDegreeArgument, ...]] = {
     "Megatron-DeepSpeed": MEGATRON,
     # megatron/neox_arguments/arguments.py:NeoXArgs.calculate_derived
     "GPT-NeoX": (
-        DegreeArgument(("pipe_parallel_size",), "pipeline"),
-        DegreeArgument(("model_parallel_size",), "tensor"),
+        ParallelDegreeArgument(("pipe_parallel_size",), "pipeline"),
+        ParallelDegreeArgument(("model_parallel_size",), "tensor"),
     ),
     # utils/deepspeed/deepspeed.py:get_ds_train_config multiplies the batch instead and passes no mpu.
     "OpenRLHF": (
-        DegreeArgument(("ds.tensor_parallel_size", "ds_tensor_parallel_size"), "tensor", False),
-        DegreeArgument(("ds.ring_attn_size", "ring_attn_size"), "sequence", False),
+        ParallelDegreeArgument(("ds.tensor_parallel_size", "ds_tensor_parallel_size"), "tensor", False),
+        ParallelDegreeArgument(("ds.ring_attn_size", "ring_attn_size"), "sequence", False),
     ),
     # trainers/mixin.py: the ranks of a group get the same samples, and DeepSpeed does not know about them.
-    "ms-swift": (DegreeArgument(("sequence_parallel_size",), "sequence", False),),
+    "ms-swift": (ParallelDegreeArgument(("sequence_parallel_size",), "sequence", False),),
     # core/trainers/base.py; utils/trainer.py:setup_parallelism_envs. `tensor_parallel_size` is in `FORMATS`:
     # it is written to `tensor_parallel.autotp_size`.
-    "Axolotl": (DegreeArgument(("context_parallel_size", "sequence_parallel_degree"), "context", False),),
+    "Axolotl": (
+        ParallelDegreeArgument(("context_parallel_size", "sequence_parallel_degree"), "context", False),
+    ),
     # Forks of LLaMA-Factory split sequences under the Trainer, which counts every rank as data parallel.
-    "LLaMA-Factory": (DegreeArgument(("sequence_parallel_size",), "sequence", False),),
+    "LLaMA-Factory": (ParallelDegreeArgument(("sequence_parallel_size",), "sequence", False),),
 }
 _TYPICAL_DEGREE = re.compile(
     r"(?:ds_)?(?P<kind>tensor|pipeline|pipe|model|sequence|context|seq)(?:_model)?_parallel(?:_size|_degree)"
@@ -347,7 +367,7 @@ _KINDS = {"tp": "tensor", "pp": "pipeline", "sp": "sequence", "cp": "context", "
 _KINDS |= {"pipe": "pipeline", "seq": "sequence"}
 
 
-def parallelism(job: HasArguments) -> Parallelism:
+def job_parallelism(job: HasArguments) -> Parallelism:
     """The degrees of a job, each with its source."""
     arguments = job.launch.value() if job.arguments is None else job.arguments
     data = (
@@ -355,66 +375,76 @@ def parallelism(job: HasArguments) -> Parallelism:
         if isinstance(arguments, dict)
         else {}
     )
-    degrees = [*_program_degrees(job, data), *_accelerate_degrees(job, data)]
+    degrees = [*_degrees_of_program(job, data), *_accelerate_degrees(job, data)]
     if job.program_file and job.format.reader == "deepspeed":
-        degrees = _with_pipeline(job, data, degrees)
+        degrees = _add_pipeline_degree(job, data, degrees)
     return Parallelism(tuple(degrees))
 
 
-def accelerate_parallelism(data: Json, name: str) -> Parallelism:
+def accelerate_file_parallelism(data: Json, name: str) -> Parallelism:
     """The degrees in the block `parallelism_config` of an Accelerate launch file."""
-    block = at(data, "parallelism_config") if isinstance(data, Mapping) else None
+    block = value_at_dotted_path(data, "parallelism_config") if isinstance(data, Mapping) else None
     if not isinstance(block, Mapping):
         return Parallelism()
-    return Parallelism(tuple(_degrees(ACCELERATE, block, f" of `parallelism_config` in {name}")))
+    return Parallelism(
+        tuple(_read_parallel_degrees(ACCELERATE, block, f" of `parallelism_config` in {name}"))
+    )
 
 
-def _program_degrees(job: HasArguments, data: Mapping[str, Json]) -> Iterator[Degree]:
-    location = _location_suffix(job)
+def _degrees_of_program(job: HasArguments, data: Mapping[str, Json]) -> Iterator[ParallelDegree]:
+    location = _job_location_suffix(job)
     rows = _DEGREE_ARGUMENTS.get(job.format.name)
     if rows is None and any(name in data for row in MEGATRON[:3] for name in row.names):
         rows = MEGATRON  # a fork or custom program with Megatron's arguments
     if rows is not None:
-        yield from _degrees(rows, data, location, flags=job.arguments is not None)
+        yield from _read_parallel_degrees(rows, data, location, flags=job.arguments is not None)
         if job.format.builds == "neox" and "pipe_parallel_size" not in data:
-            yield Degree("pipeline", None, "`pipe_parallel_size` in another file that GPT-NeoX merges", True)
+            yield ParallelDegree(
+                "pipeline", None, "`pipe_parallel_size` in another file that GPT-NeoX merges", True
+            )
     elif job.arguments is not None and not job.format.builds:
         for name, value in data.items():
             if match := _TYPICAL_DEGREE.fullmatch(name):
                 kind_word = match["kind"] or match["short"] or "sequence"
-                row = DegreeArgument((name,), _KINDS.get(kind_word, kind_word), None)
-                yield from _degrees((row,), {name: value}, location, flags=True)
+                row = ParallelDegreeArgument((name,), _KINDS.get(kind_word, kind_word), None)
+                yield from _read_parallel_degrees((row,), {name: value}, location, flags=True)
 
 
-def _accelerate_degrees(job: HasArguments, data: Mapping[str, Json]) -> Iterator[Degree]:
+def _accelerate_degrees(job: HasArguments, data: Mapping[str, Json]) -> Iterator[ParallelDegree]:
     """Yield the degrees from flags of `accelerate launch` and the argument `parallelism_config`."""
     rows = [row._replace(names=row.names[:1]) for row in ACCELERATE]
-    yield from _degrees(rows, data, _location_suffix(job), flags=job.arguments is not None)
+    yield from _read_parallel_degrees(rows, data, _job_location_suffix(job), flags=job.arguments is not None)
     if isinstance(block := data.get("parallelism_config"), Mapping) and BLOCK not in data:
-        yield from _degrees(ACCELERATE, block, f" of `parallelism_config`{_location_suffix(job)}")
+        yield from _read_parallel_degrees(
+            ACCELERATE, block, f" of `parallelism_config`{_job_location_suffix(job)}"
+        )
 
 
-def _degrees(
-    rows: Iterator[DegreeArgument] | list[DegreeArgument] | tuple[DegreeArgument, ...],
+def _read_parallel_degrees(
+    rows: Iterator[ParallelDegreeArgument]
+    | list[ParallelDegreeArgument]
+    | tuple[ParallelDegreeArgument, ...],
     data: Mapping[str, Json],
     location: str,
     *,
     flags: bool = False,
-) -> Iterator[Degree]:
+) -> Iterator[ParallelDegree]:
     for row in rows:
         name = next((name for name in row.names if name in data), None)
         if name is not None and data[name] is not False and (flags or data[name] is not None):
             label = f"`--{name.replace('_', '-')}`" if flags else f"`{name}`"
-            yield Degree(row.kind, _degree(data[name]), f"{label}{location}", row.divides, row.is_capped)
+            yield ParallelDegree(
+                row.kind, _positive_degree(data[name]), f"{label}{location}", row.divides, row.is_capped
+            )
 
 
-def _degree(value: Json) -> int | None:
+def _positive_degree(value: Json) -> int | None:
     """The degree, at least 1; None if unknown before the run."""
-    number = parse_value(value)
+    number = parse_argument_text(value)
     return max(1, number) if type(number) is int else None
 
 
-def _location_suffix(job: HasArguments) -> str:
+def _job_location_suffix(job: HasArguments) -> str:
     name = job.launch.name
     name = name if name.startswith("<") else os.path.relpath(name)
     return f" in {name}" if job.line is None else f" in {name}:{job.line}"
@@ -432,33 +462,35 @@ _DEFAULT = re.compile(r"\bdefault\s*=\s*(\d{1,6})\b")
 _MAX_PROGRAM = 1 << 20
 
 
-def _with_pipeline(job: HasArguments, data: Mapping[str, Json], degrees: list[Degree]) -> list[Degree]:
+def _add_pipeline_degree(
+    job: HasArguments, data: Mapping[str, Json], degrees: list[ParallelDegree]
+) -> list[ParallelDegree]:
     """Add the stages of the `PipelineModule` that the job's program builds, if it builds one.
 
     A pipelined model brings its own grid, by which DeepSpeed divides the batch:
     deepspeed/__init__.py:initialize.
     """
-    text = _program_text(job)
+    text = _read_program_source(job)
     if not _PIPELINE_MODULE.search(text) or any(each.kind == "pipeline" and each.divides for each in degrees):
         return degrees
-    stages, name = _stages(text, data)
+    stages, name = _pipeline_stages(text, data)
     others = [each for each in degrees if each.divides is not None or each.kind != "pipeline"]
     source_of_size = next((each.source for each in degrees if each.kind == "pipeline"), "")
     source = source_of_size or f"`{name or 'num_stages'}` of `PipelineModule` in {job.program_file}"
-    return [*others, Degree("pipeline", stages, source)]
+    return [*others, ParallelDegree("pipeline", stages, source)]
 
 
-def _program_text(job: HasArguments) -> str:
-    place = search(job.program_file, job.launch.name, job.folder)
+def _read_program_source(job: HasArguments) -> str:
+    place = resolve_written_path(job.program_file, job.launch.name, job.folder)
     if place.path is None:
         return ""
     try:
-        return contents(place.path, _MAX_PROGRAM).decode("utf-8", "replace")
+        return read_contents(place.path, _MAX_PROGRAM).decode("utf-8", "replace")
     except OSError:
         return ""
 
 
-def _stages(text: str, data: Mapping[str, Json]) -> tuple[int | None, str]:
+def _pipeline_stages(text: str, data: Mapping[str, Json]) -> tuple[int | None, str]:
     """Number of stages and the argument that sets it; None if unknown before the run."""
     matches = list(_NUM_STAGES.finditer(text))
     if len({match[0] for match in matches}) != 1:
@@ -467,7 +499,7 @@ def _stages(text: str, data: Mapping[str, Json]) -> tuple[int | None, str]:
         return int(matches[0]["number"]), ""
     name = matches[0]["name"]
     if name in data:
-        return _degree(data[name]), name
+        return _positive_degree(data[name]), name
     flag = name.replace("_", "[-_]")
     declaration = re.search(_ARGUMENT.format(flag), text)
     if declaration is None or re.search(

@@ -7,16 +7,32 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dsconfig.job.job_facts import DSCONFIG_KEY as OWN
-from dsconfig.lsp.completion_item import PROPERTY, SNIPPET, Item, ItemWriter, blocks, candidates, value_item
-from dsconfig.lsp.configs_in_python import documents_of, is_program
-from dsconfig.lsp.cursor import Cursor, config_in, cursor, cursor_in_program, key_at, scope, section_at
-from dsconfig.lsp.hover import key_text
+from dsconfig.lsp.completion_item import (
+    PROPERTY,
+    SNIPPET,
+    CompletionItem,
+    InsertTextWriter,
+    block_candidates,
+    completion_item_for_value,
+    value_candidates,
+)
+from dsconfig.lsp.configs_in_python import configs_in_document, is_python_document
+from dsconfig.lsp.cursor import (
+    CompletionCursor,
+    config_in_data,
+    config_scope_of,
+    cursor_at,
+    cursor_in_program,
+    key_at_path,
+    section_at_path,
+)
+from dsconfig.lsp.hover import key_as_markdown
 from dsconfig.model.key_table import child_section
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
-    from dsconfig.lsp.cursor import Scope
-    from dsconfig.lsp.workspace import Snapshot, Workspace
+    from dsconfig.lsp.cursor import ConfigScope
+    from dsconfig.lsp.workspace import DocumentSnapshot, Workspace
     from dsconfig.model.key_table import KeyView, SectionView
 
 _SNIPPET, _AS_IS, _ADJUST = 2, 1, 2
@@ -31,7 +47,7 @@ _LARGEST = 1 << 16
 _INDENT = re.compile(r"[ \t]*")
 
 
-def answer(workspace: Workspace, params: JsonObject) -> JsonObject:
+def answer_completion(workspace: Workspace, params: JsonObject) -> JsonObject:
     """Answer `textDocument/completion`."""
     items: list[JsonObject] = []
     snapshot, position = _snapshot_with_cursor(workspace, params["textDocument"]["uri"], params["position"])
@@ -42,41 +58,41 @@ def answer(workspace: Workspace, params: JsonObject) -> JsonObject:
         if position is not None:
             before = snapshot.text.text[: position.start]
             indent = _INDENT.match(before, max(before.rfind("\r"), before.rfind("\n")) + 1)
-            writer = ItemWriter(
+            writer = InsertTextWriter(
                 snapshot.text.yaml,
                 _has_bare_keys(snapshot),
                 bool(capabilities.get("snippetSupport")),
                 position.flow,
                 indent[0] if indent else "",
             )
-            braces = _braces(snapshot, position)
+            braces = _braces_around_key(snapshot, position)
             if braces is not None:
                 items = [
                     _completion_item(snapshot, position, writer, offer, braces)
-                    for offer in _items(snapshot, position, writer)
+                    for offer in _completion_items(snapshot, position, writer)
                 ]
     return {"isIncomplete": False, "items": items}
 
 
 def _snapshot_with_cursor(
     workspace: Workspace, uri: str, position: JsonObject
-) -> tuple[Snapshot | None, Cursor | None]:
+) -> tuple[DocumentSnapshot | None, CompletionCursor | None]:
     text = workspace.texts.get(uri)
-    if text is None or not is_program(text):
+    if text is None or not is_python_document(text):
         snapshot = workspace.draft_snapshot(uri)
         if snapshot is None:
             return None, None
-        return snapshot, cursor(snapshot.text.document, snapshot.text.lines.offset(position))
+        return snapshot, cursor_at(snapshot.text.document, snapshot.text.lines.offset_of(position))
     # The source may be invalid while a key is typed, so the config is that of the text with a marker.
     place = cursor_in_program(
         text.text,
-        text.lines.offset(position),
-        lambda source: documents_of(text, workspace.texts.values(), source),
+        text.lines.offset_of(position),
+        lambda source: configs_in_document(text, workspace.texts.values(), source),
     )
     return (None, None) if place is None else (workspace.program_snapshot(text, place.document), place)
 
 
-def _braces(snapshot: Snapshot, position: Cursor) -> tuple[str, str] | None:
+def _braces_around_key(snapshot: DocumentSnapshot, position: CompletionCursor) -> tuple[str, str] | None:
     """Text before and after a completed key that makes it an object; None if no key is allowed there.
 
     A new JSON file has no braces yet; before or after the braces of an object there is nothing to complete.
@@ -93,21 +109,27 @@ def _braces(snapshot: Snapshot, position: Cursor) -> tuple[str, str] | None:
 
 
 def _completion_item(
-    snapshot: Snapshot, position: Cursor, writer: ItemWriter, item: Item, braces: tuple[str, str]
+    snapshot: DocumentSnapshot,
+    position: CompletionCursor,
+    writer: InsertTextWriter,
+    item: CompletionItem,
+    braces: tuple[str, str],
 ) -> JsonObject:
     is_python = position.document.format == "python"
-    text = (_as_python(item.text) if is_python else item.text) + _comma(snapshot, position, writer)
+    text = (_json_text_as_python(item.text) if is_python else item.text) + _comma_after(
+        snapshot, position, writer
+    )
     if braces[0]:
         text = braces[0] + text.replace("\n", "\n  ") + braces[1]
     text = text if text.startswith("\n") else position.gap + text
     result: JsonObject = {
-        "label": _as_python(item.label) if is_python else item.label,
+        "label": _json_text_as_python(item.label) if is_python else item.label,
         "kind": item.kind,
         "filterText": f"{position.quote}{item.label}{position.quote}",
         "sortText": f"{item.rank}{item.label}",
-        "textEdit": {"range": snapshot.text.lines.range(*position.word), "newText": text},
+        "textEdit": {"range": snapshot.text.lines.range_between(*position.word_range), "newText": text},
     }
-    if edits := _comma_before(snapshot, position, writer):
+    if edits := _edit_inserting_comma(snapshot, position, writer):
         result["additionalTextEdits"] = edits
     if writer.snippets:
         result |= {"insertTextFormat": _SNIPPET, "insertTextMode": _ADJUST}
@@ -124,12 +146,12 @@ _JSON_WORDS = re.compile(r'"(?:[^"\\]|\\.)*"|\b(?:true|false|null)\b')
 _PYTHON_WORDS = {"true": "True", "false": "False", "null": "None"}
 
 
-def _as_python(text: str) -> str:
+def _json_text_as_python(text: str) -> str:
     """JSON text with Python's names of constants."""
     return _JSON_WORDS.sub(lambda match: _PYTHON_WORDS.get(match[0], match[0]), text)
 
 
-def _has_bare_keys(snapshot: Snapshot) -> bool:
+def _has_bare_keys(snapshot: DocumentSnapshot) -> bool:
     """Whether keys have no quotes, judged by the first key; a key that is being typed does not count."""
     document = snapshot.text.document
     if document.format == "python":
@@ -139,90 +161,96 @@ def _has_bare_keys(snapshot: Snapshot) -> bool:
     return document.text[document.root.members[0].key_span.start] not in "\"'"
 
 
-def _comma(snapshot: Snapshot, position: Cursor, writer: ItemWriter) -> str:
+def _comma_after(snapshot: DocumentSnapshot, position: CompletionCursor, writer: InsertTextWriter) -> str:
     """Comma before the next entry, if one is needed."""
     following = _NEXT_ENTRY.match(snapshot.text.text, position.end)
     if following is None or position.has_value or position.is_open:
         return ""
-    return "," if _separates(writer, following[1]) else ""
+    return "," if _needs_comma(writer, following[1]) else ""
 
 
-def _comma_before(snapshot: Snapshot, position: Cursor, writer: ItemWriter) -> list[JsonObject]:
+def _edit_inserting_comma(
+    snapshot: DocumentSnapshot, position: CompletionCursor, writer: InsertTextWriter
+) -> list[JsonObject]:
     """Edit that inserts a missing comma after the previous entry."""
     before = snapshot.text.text[: position.start].rstrip()
     if position.kind != "key" or before[-1:] in ("{", "[", ",", "", "/"):
         return []
-    if not _separates(writer, snapshot.text.text[len(before) : position.start]):
+    if not _needs_comma(writer, snapshot.text.text[len(before) : position.start]):
         return []
-    return [{"range": snapshot.text.lines.range(len(before), len(before)), "newText": ","}]
+    return [{"range": snapshot.text.lines.range_between(len(before), len(before)), "newText": ","}]
 
 
-def _separates(writer: ItemWriter, gap: str) -> bool:
+def _needs_comma(writer: InsertTextWriter, gap: str) -> bool:
     """Whether the gap between two entries needs a comma."""
     if writer.yaml or not writer.bare:
         return writer.flow
     return "\n" not in gap and "\r" not in gap
 
 
-def _items(snapshot: Snapshot, position: Cursor, writer: ItemWriter) -> Iterator[Item]:
+def _completion_items(
+    snapshot: DocumentSnapshot, position: CompletionCursor, writer: InsertTextWriter
+) -> Iterator[CompletionItem]:
     data = position.document.value()
-    config_scope = scope(snapshot)
-    path = None if config_scope is None else config_scope.inside(position.path)
+    config_scope = config_scope_of(snapshot)
+    path = None if config_scope is None else config_scope.path_in_config(position.path)
     if config_scope is None:
-        from dsconfig.lsp.completion_item import accelerate_items
+        from dsconfig.lsp.completion_item import accelerate_file_items
 
-        yield from accelerate_items(data, position, writer)
+        yield from accelerate_file_items(data, position, writer)
     elif path is not None and path[:1] == (OWN,):
-        from dsconfig.lsp.completion_item import dsconfig_items as of_own_block
+        from dsconfig.lsp.completion_item import dsconfig_block_items as of_own_block
 
         yield from of_own_block(path[1:], position, writer)
     elif path is not None and position.kind == "key":
-        section = section_at(path, config_in(data, config_scope.base), config_scope.release)
+        section = section_at_path(path, config_in_data(data, config_scope.base), config_scope.release)
         if section is not None:
-            yield from _keys(position, writer, config_scope, section)
+            yield from _key_items(position, writer, config_scope, section)
     elif path:
-        yield from _values(config_in(data, config_scope.base), path, position, writer, config_scope)
+        yield from _value_items(config_in_data(data, config_scope.base), path, position, writer, config_scope)
 
 
-def _keys(position: Cursor, writer: ItemWriter, config_scope: Scope, section: SectionView) -> Iterator[Item]:
+def _key_items(
+    position: CompletionCursor, writer: InsertTextWriter, config_scope: ConfigScope, section: SectionView
+) -> Iterator[CompletionItem]:
     present = {section.keys[word].info.name for word in position.data if word in section.keys}
     for word, key in section.keys.items():
         info = key.info
         is_old = info.deprecated <= config_scope.release
         if word != info.name or info.name in present or info.flags & _HIDDEN or is_old:
             continue
-        yield Item(
+        yield CompletionItem(
             word,
-            writer.entry(word, position, _first(key, writer, config_scope)),
+            writer.write_entry(word, position, _first_value_for_key(key, writer, config_scope)),
             PROPERTY,
-            key_text(word, key, config_scope.release_name),
+            key_as_markdown(word, key, config_scope.release_name),
             info.unit or "",
-            _rank(section, key, position.data),
+            _sort_rank_of_key(section, key, position.data),
         )
     if section.name == "Config" and OWN not in position.data:
-        yield Item(
+        yield CompletionItem(
             OWN,
-            writer.entry(OWN, position, writer.empty_object()),
+            writer.write_entry(OWN, position, writer.write_empty_object()),
             PROPERTY,
             "Settings of this config for `dsconfig`.",
             rank=8,
         )
 
 
-def _first(key: KeyView, writer: ItemWriter, config_scope: Scope) -> str:
+def _first_value_for_key(key: KeyView, writer: InsertTextWriter, config_scope: ConfigScope) -> str:
     """Value to insert after a completed key: the most likely one, as a placeholder."""
     if child_section(key.type) is not None:
-        return writer.empty_object()
-    values = candidates(key, config_scope)
+        return writer.write_empty_object()
+    values = value_candidates(key, config_scope)
     best = next((candidate for candidate in values if candidate.value == "auto"), None) or next(
         (candidate for candidate in values if candidate.is_default), values[0] if values else None
     )
     if best is None:
-        return writer.empty_value(key.type[0])
-    return writer.placeholder(best.value)
+        return writer.write_empty_value(key.type[0])
+    return writer.write_placeholder(best.value)
 
 
-def _rank(section: SectionView, key: KeyView, data: Json) -> int:
+def _sort_rank_of_key(section: SectionView, key: KeyView, data: Json) -> int:
     """Sort rank of a key; keys that the config's ZeRO stage does not read come last."""
     if section.name == "ZeroOptimization" and isinstance(stage := data.get("stage"), int):
         from dsconfig.model.key_table import ZERO_STAGES
@@ -232,16 +260,20 @@ def _rank(section: SectionView, key: KeyView, data: Json) -> int:
     return 4 if key.info.required else 5
 
 
-def _values(
-    data: Json, path: tuple[str | int, ...], position: Cursor, writer: ItemWriter, config_scope: Scope
-) -> Iterator[Item]:
+def _value_items(
+    data: Json,
+    path: tuple[str | int, ...],
+    position: CompletionCursor,
+    writer: InsertTextWriter,
+    config_scope: ConfigScope,
+) -> Iterator[CompletionItem]:
     while path and isinstance(path[-1], int):
         path = path[:-1]
-    key = key_at(path, data, config_scope.release)
-    section = section_at(path[:-1], data, config_scope.release)
+    key = key_at_path(path, data, config_scope.release)
+    section = section_at_path(path[:-1], data, config_scope.release)
     if key is None or section is None:
         return
-    for rank, candidate in enumerate(candidates(key, config_scope)):
-        yield value_item(candidate, position, writer, min(rank, 9))
-    for candidate in blocks(section, key, config_scope):
-        yield Item(candidate.label, writer.block(candidate.value), SNIPPET, detail="block")
+    for rank, candidate in enumerate(value_candidates(key, config_scope)):
+        yield completion_item_for_value(candidate, position, writer, min(rank, 9))
+    for candidate in block_candidates(section, key, config_scope):
+        yield CompletionItem(candidate.label, writer.write_block(candidate.value), SNIPPET, detail="block")

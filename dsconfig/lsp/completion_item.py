@@ -8,25 +8,25 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.check.rule_selector import catalog
+from dsconfig.check.rule_selector import rule_names_by_code
 from dsconfig.core.releases import RELEASES
 from dsconfig.job.consumers import CONSUMERS
 from dsconfig.job.consumers.accelerate_launch_file import BLOCK, is_launch_file
 from dsconfig.job.job_facts import EXPECTED_VALUES
 from dsconfig.lsp.document_filter import is_draft_launch_file
-from dsconfig.model.key_description import meaning
-from dsconfig.model.key_table import child_section, types_of
+from dsconfig.model.key_description import meaning_of_value
+from dsconfig.model.key_table import child_section, types_of_section
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject, KeyPath, Spec
-    from dsconfig.lsp.cursor import Cursor, Scope
+    from dsconfig.lsp.cursor import CompletionCursor, ConfigScope
     from dsconfig.model.key_table import KeyView, SectionView
 
 
 PROPERTY, VALUE, SNIPPET = 10, 12, 15
 
 
-class Item(NamedTuple):
+class CompletionItem(NamedTuple):
     """Completion of one key, value or block."""
 
     label: str
@@ -38,13 +38,15 @@ class Item(NamedTuple):
     """Sort rank; likelier items have lower ranks."""
 
 
-def value_item(candidate: Candidate, position: Cursor, writer: ItemWriter, rank: int = 5) -> Item:
+def completion_item_for_value(
+    candidate: CompletionCandidate, position: CompletionCursor, writer: InsertTextWriter, rank: int = 5
+) -> CompletionItem:
     """Completion of a value."""
-    text = writer.value(candidate.value, position.quote)
+    text = writer.write_value(candidate.value, position.quote)
     label = candidate.value if isinstance(candidate.value, str) else text
-    return Item(
+    return CompletionItem(
         label,
-        writer.literal(text),
+        writer.escape_snippet(text),
         VALUE,
         candidate.documentation,
         "default" if candidate.is_default else "",
@@ -55,7 +57,7 @@ def value_item(candidate: Candidate, position: Cursor, writer: ItemWriter, rank:
 # Values of a key, likeliest first.
 
 
-class Candidate(NamedTuple):
+class CompletionCandidate(NamedTuple):
     """Value of a key, or block of a section."""
 
     value: Json
@@ -65,21 +67,23 @@ class Candidate(NamedTuple):
     """Label of a block; empty for a value."""
 
 
-def candidates(key: KeyView, config_scope: Scope) -> list[Candidate]:
+def value_candidates(key: KeyView, config_scope: ConfigScope) -> list[CompletionCandidate]:
     """Distinct values of a key that is not a section."""
-    by_text: dict[str, Candidate] = {}
-    for value in _values(key, config_scope):
-        documentation = meaning(key.info, value)
+    by_text: dict[str, CompletionCandidate] = {}
+    for value in _candidate_values(key, config_scope):
+        documentation = meaning_of_value(key.info, value)
         if value == "auto" and not documentation:
             documentation = f"resolved by {config_scope.consumer.capitalize()}"
         is_default = value == key.default and type(value) is type(key.default)
-        by_text.setdefault(repr(value), Candidate(value, documentation, is_default))
+        by_text.setdefault(repr(value), CompletionCandidate(value, documentation, is_default))
     return list(by_text.values())
 
 
-def _values(key: KeyView, config_scope: Scope) -> Iterator[Json]:
+def _candidate_values(key: KeyView, config_scope: ConfigScope) -> Iterator[Json]:
     info = key.info
-    kinds = {kind.name: kind for kind in types_of(info.section).values()} if info.name == "type" else {}
+    kinds = (
+        {kind.name: kind for kind in types_of_section(info.section).values()} if info.name == "type" else {}
+    )
     if config_scope.consumer in info.fills:
         yield "auto"
     for word in info.known:
@@ -90,12 +94,12 @@ def _values(key: KeyView, config_scope: Scope) -> Iterator[Json]:
     if isinstance(key.default, list):
         yield key.default
         return
-    yield from _of_type(key.type)
+    yield from _values_of_type(key.type)
     if key.default is not None and not isinstance(key.default, dict):
         yield key.default
 
 
-def _of_type(spec: Spec) -> Iterator[Json]:
+def _values_of_type(spec: Spec) -> Iterator[Json]:
     match spec[0]:
         case "bool":
             yield from (True, False)
@@ -103,14 +107,16 @@ def _of_type(spec: Spec) -> Iterator[Json]:
             yield from spec[1:]
         case "union":
             for arm in spec[1:]:
-                yield from _of_type(arm)
+                yield from _values_of_type(arm)
         case "list":
             yield []
         case "map":
             yield {}
 
 
-def blocks(section: SectionView, key: KeyView, config_scope: Scope) -> Iterator[Candidate]:
+def block_candidates(
+    section: SectionView, key: KeyView, config_scope: ConfigScope
+) -> Iterator[CompletionCandidate]:
     """Blocks for a section: common ones, and an empty one."""
     inner = child_section(key.type)
     if inner is None:
@@ -118,8 +124,8 @@ def blocks(section: SectionView, key: KeyView, config_scope: Scope) -> Iterator[
     from dsconfig.schema import snippets
 
     for snippet in snippets.snippets_of(section, key.info.name, inner, config_scope.release):
-        yield Candidate(snippet["body"], label=str(snippet["label"]))
-    yield Candidate({}, label="empty")
+        yield CompletionCandidate(snippet["body"], label=str(snippet["label"]))
+    yield CompletionCandidate({}, label="empty")
 
 
 # Inserted text: in the format of the document, with placeholders.
@@ -134,7 +140,7 @@ _MAX_INLINE = 60
 """Longest block in characters that is written on one line."""
 
 
-class ItemWriter(NamedTuple):
+class InsertTextWriter(NamedTuple):
     """Formatting of inserted text."""
 
     yaml: bool
@@ -148,19 +154,19 @@ class ItemWriter(NamedTuple):
     """Indentation of the line."""
 
     @property
-    def is_block(self) -> bool:
+    def is_block_style(self) -> bool:
         """Whether objects are written as indented lines without braces."""
         return self.yaml and not self.flow
 
-    def entry(self, word: str, position: Cursor, value: str) -> str:
+    def write_entry(self, word: str, position: CompletionCursor, value: str) -> str:
         """A key, in quotes that were typed already, and its value unless it has one."""
         key = f"{position.quote or chr(34)}{word}{position.quote or chr(34)}"
         if self.bare and not position.quote and (_BARE.fullmatch(word) or word.startswith("$")):
             key = word
         separator = ":" if value.startswith("\n") else ": "
-        return self.literal(key) + ("" if position.has_value else f"{separator}{value}".rstrip(" "))
+        return self.escape_snippet(key) + ("" if position.has_value else f"{separator}{value}".rstrip(" "))
 
-    def value(self, value: Json, quote: str = "") -> str:
+    def write_value(self, value: Json, quote: str = "") -> str:
         """A scalar or list value."""
         if isinstance(value, str) and self.yaml and not quote:
             bare = _BARE.fullmatch(value) and value.lower() not in _NOT_BARE
@@ -169,34 +175,36 @@ class ItemWriter(NamedTuple):
             return f"'{value}'"
         return json.dumps(value)
 
-    def block(self, body: Json) -> str:
+    def write_block(self, body: Json) -> str:
         """An object with its content, after a key."""
         if not body:
-            return self.empty_object()
-        text = "\n" + _indented(_yaml(body), "  ") if self.is_block else _json(body)
+            return self.write_empty_object()
+        text = (
+            "\n" + _indent_text(_block_as_yaml(body), "  ") if self.is_block_style else _block_as_json(body)
+        )
         text = _QUOTED_PLACEHOLDER.sub(r"\1", text)
         return text if self.snippets else _PLACEHOLDER.sub(r"\1", text).replace("\n", f"\n{self.indent}")
 
-    def empty_object(self) -> str:
+    def write_empty_object(self) -> str:
         """An empty object in which the next key is typed."""
-        if self.is_block and self.snippets:
+        if self.is_block_style and self.snippets:
             return "\n  $1"
-        return "" if self.is_block else self.empty_value("section")
+        return "" if self.is_block_style else self.write_empty_value("section")
 
-    def placeholder(self, value: Json) -> str:
+    def write_placeholder(self, value: Json) -> str:
         """A value as a placeholder."""
-        text = self.value(value)
+        text = self.write_value(value)
         if not self.snippets:
             return text
         if value in ([], {}, ""):
             return f"{text[:1]}$1{text[1:]}"
-        return f"${{1:{self.literal(text)}}}"
+        return f"${{1:{self.escape_snippet(text)}}}"
 
-    def literal(self, text: str) -> str:
+    def escape_snippet(self, text: str) -> str:
         """Text without snippet placeholders."""
         return re.sub(r"([\\$}])", r"\\\1", text) if self.snippets else text
 
-    def empty_value(self, kind: str) -> str:
+    def write_empty_value(self, kind: str) -> str:
         """Placeholder for a value of a type; without snippet support, an empty value."""
         empty = _EMPTY.get(kind, "")
         if not self.snippets:
@@ -204,16 +212,16 @@ class ItemWriter(NamedTuple):
         return f"{empty[:1]}$1{empty[1:]}" if empty else "$1"
 
 
-def _json(body: Json) -> str:
+def _block_as_json(body: Json) -> str:
     flat = json.dumps(body)
     return flat if len(flat) <= _MAX_INLINE else json.dumps(body, indent=2)
 
 
-def _yaml(body: Json) -> str:
+def _block_as_yaml(body: Json) -> str:
     lines = []
     for key, value in body.items():
         if isinstance(value, dict):
-            lines.append(f"{key}:\n{_indented(_yaml(value), '  ')}")
+            lines.append(f"{key}:\n{_indent_text(_block_as_yaml(value), '  ')}")
         elif isinstance(value, str) and _BARE.fullmatch(value):
             lines.append(f"{key}: {value}")
         else:
@@ -221,7 +229,7 @@ def _yaml(body: Json) -> str:
     return "\n".join(lines)
 
 
-def _indented(text: str, by: str) -> str:
+def _indent_text(text: str, by: str) -> str:
     return "\n".join(by + line for line in text.split("\n"))
 
 
@@ -231,63 +239,73 @@ _KINDS = {"world-size": "int", "ignore": "list"}
 """Types of keys that are not strings."""
 
 
-def dsconfig_items(path: KeyPath, position: Cursor, writer: ItemWriter) -> Iterator[Item]:
+def dsconfig_block_items(
+    path: KeyPath, position: CompletionCursor, writer: InsertTextWriter
+) -> Iterator[CompletionItem]:
     """Completions at a path of the `"$dsconfig"` block."""
     if position.kind == "key" and not path:
         keys = {**EXPECTED_VALUES, "ignore": "rules to ignore: a list, or lists by key"}
         for word, expected in keys.items():
             if word not in position.data:
-                placeholder = writer.empty_value(_KINDS.get(word, "str"))
-                yield Item(word, writer.entry(word, position, placeholder), PROPERTY, expected)
+                placeholder = writer.write_empty_value(_KINDS.get(word, "str"))
+                yield CompletionItem(
+                    word, writer.write_entry(word, position, placeholder), PROPERTY, expected
+                )
     elif position.kind == "value" and path == ("target",):
         for number, release in enumerate(reversed(RELEASES)):
-            item = value_item(Candidate(release, f"DeepSpeed {release}"), position, writer)
-            yield item._replace(text=_quoted(release, position, writer), rank=1000 + number)
+            item = completion_item_for_value(
+                CompletionCandidate(release, f"DeepSpeed {release}"), position, writer
+            )
+            yield item._replace(text=_quote_release(release, position, writer), rank=1000 + number)
     elif position.kind == "value" and path == ("consumer",):
         for name in CONSUMERS:
-            yield value_item(Candidate(name), position, writer)
+            yield completion_item_for_value(CompletionCandidate(name), position, writer)
     elif position.kind == "value" and path[:1] == ("ignore",):
-        for code, name in catalog().items():
-            yield value_item(Candidate(code, name), position, writer)
+        for code, name in rule_names_by_code().items():
+            yield completion_item_for_value(CompletionCandidate(code, name), position, writer)
 
 
-def _quoted(release: str, position: Cursor, writer: ItemWriter) -> str:
+def _quote_release(release: str, position: CompletionCursor, writer: InsertTextWriter) -> str:
     """A release in quotes: YAML reads 0.19.8 as a string anyway, but the quotes make that obvious."""
-    return writer.literal(f"{position.quote or chr(34)}{release}{position.quote or chr(34)}")
+    return writer.escape_snippet(f"{position.quote or chr(34)}{release}{position.quote or chr(34)}")
 
 
 # Completion in Accelerate's launch file, from its schema.
 
 
-def accelerate_items(data: Json, position: Cursor, writer: ItemWriter) -> Iterator[Item]:
+def accelerate_file_items(
+    data: Json, position: CompletionCursor, writer: InsertTextWriter
+) -> Iterator[CompletionItem]:
     """Completions at the cursor."""
     if not (is_launch_file(data) or is_draft_launch_file(position.document.name, data)):
         return
     if position.kind == "key" and position.path in ((), (BLOCK,)):
-        for word, schema in properties(position.path).items():
+        for word, schema in accelerate_key_schemas(position.path).items():
             if word not in position.data:
-                text = writer.entry(word, position, _first(word, schema, writer))
-                yield Item(word, text, PROPERTY, str(schema.get("description", "")))
+                text = writer.write_entry(word, position, _first_value_from_schema(word, schema, writer))
+                yield CompletionItem(word, text, PROPERTY, str(schema.get("description", "")))
     elif position.kind == "value" and position.path:
-        schema = properties(position.path[:-1]).get(str(position.path[-1]), {})
+        schema = accelerate_key_schemas(position.path[:-1]).get(str(position.path[-1]), {})
         for value in _schema_values(schema):
-            yield value_item(Candidate(value), position, writer)
+            yield completion_item_for_value(CompletionCandidate(value), position, writer)
         for snippet in schema.get("defaultSnippets", ()):
-            yield Item(str(snippet["label"]), writer.block(snippet["body"]), SNIPPET, detail="block")
+            yield CompletionItem(
+                str(snippet["label"]), writer.write_block(snippet["body"]), SNIPPET, detail="block"
+            )
 
 
-def _first(word: str, schema: JsonObject, writer: ItemWriter) -> str:
+def _first_value_from_schema(word: str, schema: JsonObject, writer: InsertTextWriter) -> str:
     """Value to insert after a completed key: the most likely one, as a placeholder."""
     if word == BLOCK:
-        return writer.empty_object()
+        return writer.write_empty_object()
     value = "DEEPSPEED" if word == "distributed_type" else schema.get("default")
     value = next(_schema_values(schema), None) if value is None else value
-    return writer.empty_value("int") if value is None else writer.placeholder(value)
+    return writer.write_empty_value("int") if value is None else writer.write_placeholder(value)
 
 
-def properties(path: KeyPath) -> JsonObject:
+def accelerate_key_schemas(path: KeyPath) -> JsonObject:
     """Schemas of the keys at the root, or in the block for DeepSpeed."""
-    schema = _schema()
+    schema = _accelerate_schema()
     if path == (BLOCK,):
         schema = schema["definitions"]["DeepSpeed"]
     elif path:
@@ -304,7 +322,7 @@ def _schema_values(schema: JsonObject) -> Iterator[Json]:
 
 
 @cache
-def _schema() -> JsonObject:
-    from dsconfig.schema.accelerate_launch import launch_schema
+def _accelerate_schema() -> JsonObject:
+    from dsconfig.schema.accelerate_launch import accelerate_launch_schema
 
-    return launch_schema()
+    return accelerate_launch_schema()

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from dsconfig.document.config_file_names import PYTHON
-from dsconfig.launch.python.config_dicts import python_configs
+from dsconfig.launch.python.config_dicts import find_python_configs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from dsconfig.document import Document
-    from dsconfig.lsp.open_documents import OpenText
+    from dsconfig.lsp.open_documents import OpenDocument
 
 _CELL_SCHEME = "vscode-notebook-cell"
 """Scheme of the cells of an open notebook, which editors send as documents of their own."""
@@ -26,12 +26,14 @@ _MENTIONS = re.compile(
 """Words of which every source with a config has one: an editor opens many other sources."""
 
 
-def is_program(text: OpenText) -> bool:
+def is_python_document(text: OpenDocument) -> bool:
     """Whether a document is a Python source, or a cell of a notebook with Python."""
     return text.language == "python" or text.name.lower().endswith(PYTHON)
 
 
-def documents_of(text: OpenText, texts: Iterable[OpenText], source: str | None = None) -> list[Document]:
+def configs_in_document(
+    text: OpenDocument, texts: Iterable[OpenDocument], source: str | None = None
+) -> list[Document]:
     """Return the configs in a program, with all open cells of the same notebook.
 
     `source`: text to use instead of the one in the editor.
@@ -39,17 +41,17 @@ def documents_of(text: OpenText, texts: Iterable[OpenText], source: str | None =
     source = text.text if source is None else source
     if not _MENTIONS.search(source):
         return []
-    notebook = _notebook_of(text)
+    notebook = _notebook_of_cell(text)
     if notebook is None:
-        return [each.document for each in python_configs(source, text.name)]
-    cells = [each for each in texts if _notebook_of(each) == notebook and is_program(each)]
+        return [each.document for each in find_python_configs(source, text.name)]
+    cells = [each for each in texts if _notebook_of_cell(each) == notebook and is_python_document(each)]
     data = [{"cell_type": "code", "source": source if each.uri == text.uri else each.text} for each in cells]
     number = next(index for index, each in enumerate(cells, 1) if each.uri == text.uri)
-    configs = python_configs(json.dumps({"cells": data}), notebook)
+    configs = find_python_configs(json.dumps({"cells": data}), notebook)
     return [each.document for each in configs if each.document.cell and each.document.cell.number == number]
 
 
-def _notebook_of(text: OpenText) -> str | None:
+def _notebook_of_cell(text: OpenDocument) -> str | None:
     """Return the path of the notebook that a document is a cell of."""
     parts = urlsplit(text.uri)
     return unquote(parts.path) if parts.scheme == _CELL_SCHEME else None

@@ -10,22 +10,29 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from dsconfig.core.releases import NUMBERS
 from dsconfig.document import Document, read_text
 from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
-from dsconfig.launch.launch_file_formats import format_of, is_script
-from dsconfig.lsp.document_filter import is_draft, is_draft_launch_file
-from dsconfig.model.key_table import ROOT, KeyView, SectionView, child_section, type_named, view
+from dsconfig.launch.launch_file_formats import detect_launch_format, is_shell_script_name
+from dsconfig.lsp.document_filter import is_draft_config, is_draft_launch_file
+from dsconfig.model.key_table import (
+    ROOT,
+    KeyView,
+    SectionView,
+    child_section,
+    find_type,
+    section_view_of_release,
+)
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, KeyPath, Spec
-    from dsconfig.document import Node
-    from dsconfig.document.tree import Member
-    from dsconfig.lsp.workspace import Snapshot
+    from dsconfig.document import TreeNode
+    from dsconfig.document.tree import ObjectMember
+    from dsconfig.lsp.workspace import DocumentSnapshot
 
 
 # Half-typed text has no node for the word at the cursor. So the word is replaced by a marker, which the tolerant
 # parser then returns as a key or a value.
 
 if TYPE_CHECKING:
-    _MarkerNode = tuple[Literal["key", "value"], KeyPath, Json, Node]
+    _MarkerNode = tuple[Literal["key", "value"], KeyPath, Json, TreeNode]
 
 _MARKER = "zqcursorqz"
 _WORD = re.compile(r"[\w$./-]*")
@@ -34,7 +41,7 @@ _REST = {'"': re.compile(r'[^"\n\r,:{}\[\]]*"?'), "'": re.compile(r"[^'\n\r,:{}\
 _COLON = re.compile(r"[ \t]*:")
 
 
-class Cursor(NamedTuple):
+class CompletionCursor(NamedTuple):
     """Completion context: a key of the object at `path`, or the value at `path`."""
 
     kind: Literal["key", "value"]
@@ -57,31 +64,35 @@ class Cursor(NamedTuple):
     """Whether the surrounding brace is not closed yet, so that the following text is outside of it."""
 
     @property
-    def word(self) -> tuple[int, int]:
+    def word_range(self) -> tuple[int, int]:
         """Start and end of the word at the cursor."""
         return self.start, self.end
 
 
-def cursor(document: Document, offset: int) -> Cursor | None:
+def cursor_at(document: Document, offset: int) -> CompletionCursor | None:
     """Cursor at an offset; None if neither a key nor a value is allowed there."""
     text = document.text
-    start, end, quote = _word(text, offset)
+    start, end, quote = _word_at(text, offset)
     colon = _COLON.match(text, end) is not None
     gap = " " if document.format == "yaml" and not quote and text[:start].endswith(":") else ""
-    for marker in _markers(document, colon=colon, gap=gap):
+    for marker in _cursor_markers(document, colon=colon, gap=gap):
         marked = read_text(f"{text[:start]}{marker}{text[end:]}", document.name, document.format)
         for kind, path, data, container in _find_marker(marked.root, ()):
             flow = marked.text[container.span.start] in "{["
-            return Cursor(kind, path, start, end, quote, gap, colon, marked, data, flow, marker.endswith("}"))
+            return CompletionCursor(
+                kind, path, start, end, quote, gap, colon, marked, data, flow, marker.endswith("}")
+            )
     return None
 
 
-def cursor_in_program(text: str, offset: int, read: Callable[[str], list[Document]]) -> Cursor | None:
+def cursor_in_program(
+    text: str, offset: int, read: Callable[[str], list[Document]]
+) -> CompletionCursor | None:
     """Cursor at an offset of a Python source; None outside of the dicts that are configs.
 
     `read`: reads the configs in a text; the source itself need not be valid while a key is being typed.
     """
-    start, end, quote = _word(text, offset)
+    start, end, quote = _word_at(text, offset)
     colon = _COLON.match(text, end) is not None
     word = json.dumps(_MARKER)
     # The last one makes a config of a dict without any key.
@@ -92,14 +103,16 @@ def cursor_in_program(text: str, offset: int, read: Callable[[str], list[Documen
             for kind, path, data, container in _find_marker(marked.root, ()):
                 # A call of `dict(...)` has keyword arguments, not keys.
                 if marked.text[container.span.start] in "{[":
-                    return Cursor(kind, path, start, end, quote, "", colon, marked, data, True, False)
+                    return CompletionCursor(
+                        kind, path, start, end, quote, "", colon, marked, data, True, False
+                    )
     return None
 
 
 _FIRST_KEY = "wall_clock_breakdown"
 
 
-def _markers(document: Document, *, colon: bool, gap: str) -> Iterator[str]:
+def _cursor_markers(document: Document, *, colon: bool, gap: str) -> Iterator[str]:
     if document.format == "yaml":
         candidates = (f"{gap}{_MARKER}",) if colon or gap else (f"{_MARKER}:", _MARKER)
         # PyYAML cannot parse a text with an open brace.
@@ -108,7 +121,7 @@ def _markers(document: Document, *, colon: bool, gap: str) -> Iterator[str]:
         yield from (f'"{_MARKER}"',) if colon else (f'"{_MARKER}": 0', f'"{_MARKER}": 0,', f'"{_MARKER}"')
 
 
-def _word(text: str, offset: int) -> tuple[int, int, str]:
+def _word_at(text: str, offset: int) -> tuple[int, int, str]:
     """Start, end and opening quote of the word at an offset."""
     line = max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1
     quote, quote_start = "", line
@@ -129,15 +142,15 @@ def _word(text: str, offset: int) -> tuple[int, int, str]:
     return offset - (before.end() if before else 0), after.end() if after else offset, ""
 
 
-def _find_marker(node: Node | None, path: KeyPath) -> Iterator[_MarkerNode]:
+def _find_marker(node: TreeNode | None, path: KeyPath) -> Iterator[_MarkerNode]:
     """Kind, path, siblings and container of the marker."""
     if node is None:
         return
     for member in node.members:
         if _MARKER in member.key:
-            yield "key", path, _siblings(node, member), node
+            yield "key", path, _sibling_entries(node, member), node
         elif isinstance(member.node.value, str) and _MARKER in member.node.value:
-            yield "value", (*path, member.key), _siblings(node, member), node
+            yield "value", (*path, member.key), _sibling_entries(node, member), node
         else:
             yield from _find_marker(member.node, (*path, member.key))
     for index, item in enumerate(node.items):
@@ -147,7 +160,7 @@ def _find_marker(node: Node | None, path: KeyPath) -> Iterator[_MarkerNode]:
             yield from _find_marker(item, (*path, index))
 
 
-def _siblings(node: Node, member: Member) -> Json:
+def _sibling_entries(node: TreeNode, member: ObjectMember) -> Json:
     """Other entries of an object."""
     return {each.key: each.node.value for each in node.members if each is not member}
 
@@ -155,7 +168,7 @@ def _siblings(node: Node, member: Member) -> Json:
 # Scope of the config in a document.
 
 
-class Scope(NamedTuple):
+class ConfigScope(NamedTuple):
     """Location of the config in a document, and the release and consumer for its keys."""
 
     base: KeyPath
@@ -163,42 +176,44 @@ class Scope(NamedTuple):
     release_name: str
     consumer: str
 
-    def inside(self, path: KeyPath) -> KeyPath | None:
+    def path_in_config(self, path: KeyPath) -> KeyPath | None:
         """Path relative to the config; None outside of it."""
         return path[len(self.base) :] if path[: len(self.base)] == self.base else None
 
 
-def scope(snapshot: Snapshot) -> Scope | None:
+def config_scope_of(snapshot: DocumentSnapshot) -> ConfigScope | None:
     """Scope of the config in a document; None if it has none. For a range of releases, the newest applies."""
     report, data = snapshot.report, snapshot.text.document.value()
     name = snapshot.text.name
-    is_launch = is_script(name) or is_launch_file(data) or format_of(data) is not None
+    is_launch = is_shell_script_name(name) or is_launch_file(data) or detect_launch_format(data) is not None
     is_launch = is_launch or is_draft_launch_file(name, data)
-    if (report.why_not_config and not is_draft(snapshot.text)) or (is_launch and not report.is_embedded):
+    if (report.why_not_config and not is_draft_config(snapshot.text)) or (
+        is_launch and not report.is_embedded
+    ):
         return None
     newest = report.target.releases[-1]
-    return Scope(report.base_path, NUMBERS[newest], newest, report.consumer)
+    return ConfigScope(report.base_path, NUMBERS[newest], newest, report.consumer)
 
 
-def config_in(data: Json, base: KeyPath) -> Json:
+def config_in_data(data: Json, base: KeyPath) -> Json:
     """Config within the data of a document."""
     for part in base:
         data = data.get(part) if isinstance(data, dict) else None
     return data
 
 
-def key_of(snapshot: Snapshot, path: KeyPath) -> KeyView | None:
+def key_at_document_path(snapshot: DocumentSnapshot, path: KeyPath) -> KeyView | None:
     """Key at a path of a document; None if the release has no such key."""
-    config_scope = scope(snapshot)
-    relative = None if config_scope is None else config_scope.inside(path)
+    config_scope = config_scope_of(snapshot)
+    relative = None if config_scope is None else config_scope.path_in_config(path)
     if config_scope is None or not relative:
         return None
-    return key_at(
-        relative, config_in(snapshot.text.document.value(), config_scope.base), config_scope.release
+    return key_at_path(
+        relative, config_in_data(snapshot.text.document.value(), config_scope.base), config_scope.release
     )
 
 
-def config_path(snapshot: Snapshot, key: str) -> KeyPath | None:
+def document_path_of_key(snapshot: DocumentSnapshot, key: str) -> KeyPath | None:
     """Path in the document of a key of its config; None if the key is not written."""
     path = (*snapshot.report.base_path, *key.split("."))
     return path if snapshot.text.document.has_path(path) else None
@@ -207,7 +222,7 @@ def config_path(snapshot: Snapshot, key: str) -> KeyPath | None:
 # Sections and keys of a release by path.
 
 
-def section_at(path: KeyPath, data: Json, release: int) -> SectionView | None:
+def section_at_path(path: KeyPath, data: Json, release: int) -> SectionView | None:
     """Section at a path of a config; None if any key is allowed there.
 
     `data` is the config: the parameters of an optimizer depend on its type.
@@ -216,26 +231,26 @@ def section_at(path: KeyPath, data: Json, release: int) -> SectionView | None:
     for depth in range(len(path) + 1):
         name = child_section(spec)
         if depth == len(path):
-            return None if name is None else view(name, release)
+            return None if name is None else section_view_of_release(name, release)
         if name is None:
-            spec = _member(spec, path[depth])
+            spec = _type_of_member(spec, path[depth])
             continue
-        key = view(name, release).keys.get(str(path[depth]))
+        key = section_view_of_release(name, release).keys.get(str(path[depth]))
         if key is None:
             return None
-        parent = data_at(data, path[:depth])
-        params_type = type_named(name, parent.get("type")) if path[depth] == "params" else None
+        parent = object_at_path(data, path[:depth])
+        params_type = find_type(name, parent.get("type")) if path[depth] == "params" else None
         spec = ("section", params_type.params) if params_type is not None and params_type.params else key.type
     return None
 
 
-def key_at(path: KeyPath, data: Json, release: int) -> KeyView | None:
+def key_at_path(path: KeyPath, data: Json, release: int) -> KeyView | None:
     """Key at a path of a config; None if the release has no such key."""
-    section = section_at(path[:-1], data, release) if path else None
+    section = section_at_path(path[:-1], data, release) if path else None
     return None if section is None else section.keys.get(str(path[-1]))
 
 
-def data_at(data: Json, path: KeyPath) -> dict[str, Json]:
+def object_at_path(data: Json, path: KeyPath) -> dict[str, Json]:
     """Object at a path; empty if there is none."""
     for part in path:
         if isinstance(data, dict):
@@ -247,7 +262,7 @@ def data_at(data: Json, path: KeyPath) -> dict[str, Json]:
     return data if isinstance(data, dict) else {}
 
 
-def _member(spec: Spec, part: str | int) -> Spec:
+def _type_of_member(spec: Spec, part: str | int) -> Spec:
     """Type of a member of a list or a map."""
     wanted = "list" if isinstance(part, int) else "map"
     arms = spec[1:] if spec[0] == "union" else (spec,)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dsconfig.core.diagnostic import Diagnostic, Effect, Location, Severity
-from dsconfig.lsp.open_documents import OpenText
-from dsconfig.lsp.protocol import Lines, uri_of
-from dsconfig.lsp.workspace import Snapshot
+from dsconfig.lsp.open_documents import OpenDocument
+from dsconfig.lsp.protocol import PositionConverter, uri_from_path
+from dsconfig.lsp.workspace import DocumentSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,11 +26,11 @@ _TAGS: Mapping[Effect, int] = {Effect.IGNORED: _UNNECESSARY, Effect.DEPRECATED: 
 """Keys without effect are shown faded, deprecated keys struck through."""
 
 
-def answer(workspace: Workspace, params: JsonObject) -> JsonObject:
+def answer_diagnostic(workspace: Workspace, params: JsonObject) -> JsonObject:
     """Answer `textDocument/diagnostic` with the full list."""
     snapshots = workspace.snapshots(params["textDocument"]["uri"])
-    related = _all_other_files(workspace, snapshots)
-    items = [item for snapshot in snapshots for item in lsp_diagnostics(snapshot)]
+    related = _diagnostics_of_all_linked_files(workspace, snapshots)
+    items = [item for snapshot in snapshots for item in to_lsp_diagnostics(snapshot)]
     report: JsonObject = {"kind": "full", "items": items}
     if related:
         report["relatedDocuments"] = {
@@ -39,33 +39,46 @@ def answer(workspace: Workspace, params: JsonObject) -> JsonObject:
     return report
 
 
-def _all_other_files(workspace: Workspace, snapshots: list[Snapshot]) -> dict[str, list[JsonObject]]:
-    return {uri: items for each in snapshots for uri, items in other_files(workspace, each).items()}
+def _diagnostics_of_all_linked_files(
+    workspace: Workspace, snapshots: list[DocumentSnapshot]
+) -> dict[str, list[JsonObject]]:
+    return {
+        uri: items
+        for each in snapshots
+        for uri, items in diagnostics_of_linked_files(workspace, each).items()
+    }
 
 
-def other_files(workspace: Workspace, snapshot: Snapshot) -> dict[str, list[JsonObject]]:
+def diagnostics_of_linked_files(
+    workspace: Workspace, snapshot: DocumentSnapshot
+) -> dict[str, list[JsonObject]]:
     """Diagnostics of files that a launch file names and that are not open, by URI."""
     by_uri: dict[str, list[JsonObject]] = {}
     pending = list(snapshot.report.children)
     while pending:
         report = pending.pop()
         pending += report.children
-        if report.document is not None and workspace.text_of(report.name) is None:
-            text = OpenText(uri_of(report.name), None, Lines(report.document.text, workspace.encoding), "")
-            by_uri[text.uri] = lsp_diagnostics(Snapshot(text, report))
+        if report.document is not None and workspace.open_document_at(report.name) is None:
+            text = OpenDocument(
+                uri_from_path(report.name),
+                None,
+                PositionConverter(report.document.text, workspace.encoding),
+                "",
+            )
+            by_uri[text.uri] = to_lsp_diagnostics(DocumentSnapshot(text, report))
     return by_uri
 
 
-def lsp_diagnostics(snapshot: Snapshot) -> list[JsonObject]:
+def to_lsp_diagnostics(snapshot: DocumentSnapshot) -> list[JsonObject]:
     """Diagnostics of a document."""
-    return [lsp_diagnostic(snapshot, number) for number in range(len(snapshot.report))]
+    return [to_lsp_diagnostic(snapshot, number) for number in range(len(snapshot.report))]
 
 
-def lsp_diagnostic(snapshot: Snapshot, number: int) -> JsonObject:
+def to_lsp_diagnostic(snapshot: DocumentSnapshot, number: int) -> JsonObject:
     """One diagnostic."""
     diagnostic, lines = snapshot.report[number], snapshot.text.lines
     record: JsonObject = {
-        "range": lines.range(*snapshot.spans[number]),
+        "range": lines.range_between(*snapshot.diagnostic_spans[number]),
         "severity": _SEVERITIES[diagnostic.severity],
         "code": diagnostic.code,
         "codeDescription": {"href": diagnostic.url},
@@ -77,21 +90,21 @@ def lsp_diagnostic(snapshot: Snapshot, number: int) -> JsonObject:
     }
     if (tag := _TAGS.get(diagnostic.effect)) is not None:
         record["tags"] = [tag]
-    if related := _related(diagnostic, snapshot.text.uri, lines):
+    if related := _related_information(diagnostic, snapshot.text.uri, lines):
         record["relatedInformation"] = related
     return record
 
 
-def _related(diagnostic: Diagnostic, uri: str, lines: Lines) -> list[JsonObject]:
+def _related_information(diagnostic: Diagnostic, uri: str, lines: PositionConverter) -> list[JsonObject]:
     return [
-        {"location": {"uri": uri, "range": _range(related.location, lines)}, "message": related.message}
+        {"location": {"uri": uri, "range": _lsp_range(related.location, lines)}, "message": related.message}
         for related in diagnostic.related
         if related.location is not None
     ]
 
 
-def _range(location: Location, lines: Lines) -> JsonObject:
-    return lines.range(location.start, location.end)
+def _lsp_range(location: Location, lines: PositionConverter) -> JsonObject:
+    return lines.range_between(location.start, location.end)
 
 
 # Publishing and refreshing.
@@ -101,7 +114,7 @@ REFRESHABLE = {PULLED: "diagnostic", "codeLens": "codeLens", "inlayHint": "inlay
 """Refresh requests by the workspace capability of the editor that enables them."""
 
 
-class Publisher:
+class DiagnosticsPublisher:
     """Publish diagnostics of changed documents, and of files that launch files among them name."""
 
     def __init__(self, workspace: Workspace) -> None:
@@ -110,55 +123,57 @@ class Publisher:
         """Files that are not open and have published diagnostics, by the URI of their launch file."""
 
     @property
-    def _pulls(self) -> bool:
+    def _does_editor_pull(self) -> bool:
         """Whether the editor pulls diagnostics instead of receiving them."""
         return "diagnostic" in self._workspace.client.get("textDocument", {})
 
-    def next(self) -> Iterator[JsonObject]:
+    def next_messages(self) -> Iterator[JsonObject]:
         """Messages about one changed document, if any."""
         workspace = self._workspace
         if workspace.closed:
             uri = workspace.closed.pop()
-            yield from self._clear({uri, *self._other_files.pop(uri, ())})
+            yield from self._clear_diagnostics({uri, *self._other_files.pop(uri, ())})
         elif workspace.stale:
             uri = next(iter(workspace.stale))
             del workspace.stale[uri]
-            self._refresh()
-            if not self._pulls:
-                yield from self._publish(uri)
+            self._request_refresh()
+            if not self._does_editor_pull:
+                yield from self._publish_document(uri)
 
-    def _publish(self, uri: str) -> Iterator[JsonObject]:
+    def _publish_document(self, uri: str) -> Iterator[JsonObject]:
         workspace = self._workspace
         snapshots = workspace.snapshots(uri)
         text = workspace.texts.get(uri)
         if text is None:
             return
-        yield _published(uri, text.version, [item for each in snapshots for item in lsp_diagnostics(each)])
-        published = _all_other_files(workspace, snapshots)
-        yield from self._clear(self._other_files.get(uri, set()) - published.keys())
+        yield _publish_message(
+            uri, text.version, [item for each in snapshots for item in to_lsp_diagnostics(each)]
+        )
+        published = _diagnostics_of_all_linked_files(workspace, snapshots)
+        yield from self._clear_diagnostics(self._other_files.get(uri, set()) - published.keys())
         self._other_files[uri] = set(published)
         for other_uri, diagnostics in published.items():
-            yield _published(other_uri, None, diagnostics)
+            yield _publish_message(other_uri, None, diagnostics)
 
-    def _clear(self, uris: set[str]) -> Iterator[JsonObject]:
+    def _clear_diagnostics(self, uris: set[str]) -> Iterator[JsonObject]:
         for uri in sorted(uris - self._workspace.texts.keys()):
-            if not self._pulls:
-                yield _published(uri, None, [])
+            if not self._does_editor_pull:
+                yield _publish_message(uri, None, [])
 
-    def _refresh(self) -> None:
+    def _request_refresh(self) -> None:
         """Ask the editor to pull again for documents that did not change themselves."""
         workspace = self._workspace
         capabilities = workspace.client.get("workspace", {})
         if workspace.needs_refresh:
             for capability, method in REFRESHABLE.items():
                 if capabilities.get(capability, {}).get("refreshSupport") and (
-                    capability != PULLED or self._pulls
+                    capability != PULLED or self._does_editor_pull
                 ):
-                    workspace.ask(f"workspace/{method}/refresh", {})
+                    workspace.send_request(f"workspace/{method}/refresh", {})
         workspace.needs_refresh = False
 
 
-def _published(uri: str, version: int | None, diagnostics: list[JsonObject]) -> JsonObject:
+def _publish_message(uri: str, version: int | None, diagnostics: list[JsonObject]) -> JsonObject:
     params: JsonObject = {"uri": uri, "diagnostics": diagnostics}
     if version is not None:
         params["version"] = version

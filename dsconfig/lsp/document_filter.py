@@ -8,18 +8,18 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from dsconfig.check.build_job import why_not_config
-from dsconfig.check.discover import reads_as_config
+from dsconfig.check.discover import is_config_text
 from dsconfig.document.config_file_names import SUFFIXES
 from dsconfig.job.consumers.accelerate_launch_file import ROOT_KEYS, is_launch_file
 from dsconfig.job.job_facts import DSCONFIG_KEY
-from dsconfig.launch.config_references import launchers_of
-from dsconfig.launch.detect_config import is_mostly_unknown, mentions_config_key, without_comments
-from dsconfig.launch.launch_file_formats import is_script
-from dsconfig.model.key_table import ROOT, child_section, section_keys
+from dsconfig.launch.config_references import launch_files_naming_config
+from dsconfig.launch.detect_config import has_mostly_unknown_keys, mentions_config_key, without_comment_keys
+from dsconfig.launch.launch_file_formats import is_shell_script_name
+from dsconfig.model.key_table import ROOT, child_section, keys_of_section_class
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
-    from dsconfig.lsp.open_documents import OpenText
+    from dsconfig.lsp.open_documents import OpenDocument
 
 
 # An editor may open every JSON and YAML file with the server, so most of them are not configs.
@@ -34,25 +34,27 @@ _SCHEMA_NAME = re.compile(rb"\b(?:deepspeed|accelerate)")
 """Start of the names of our schemas, wherever they are stored."""
 
 
-def is_relevant(text: OpenText) -> bool:
+def is_document_relevant(text: OpenDocument) -> bool:
     """Whether a document is a config, a launch file of one, or looks like a new config."""
     if text.language.startswith(LANGUAGE_PREFIX):
         return True
     data = text.text.encode("utf-8", "surrogatepass")
-    if is_script(text.name):
+    if is_shell_script_name(text.name):
         return b"deepspeed" in data and not why_not_config(text.document)
     if (
         _MARKED.search(data)
-        or _has_schema(data)
-        or reads_as_config(text.name, data, yaml=text.yaml)
+        or _names_our_schema(data)
+        or is_config_text(text.name, data, yaml=text.yaml)
         or looks_like_config(text)
     ):
         return True
     may_be_launched = mentions_config_key(data) and not text.name.startswith("<")
-    return may_be_launched and bool(launchers_of(text.name)) and not why_not_config(text.document)
+    return (
+        may_be_launched and bool(launch_files_naming_config(text.name)) and not why_not_config(text.document)
+    )
 
 
-def _has_schema(data: bytes) -> bool:
+def _names_our_schema(data: bytes) -> bool:
     """Whether the `$schema` of a text is one of our schemas."""
     for line in data.split(b"\n") if b"$schema" in data else ():
         if key := _SCHEMA.search(line):
@@ -87,59 +89,62 @@ _LARGEST = 1 << 14
 """Largest size in bytes of a new document."""
 
 
-def looks_like_config(text: OpenText) -> bool:
+def looks_like_config(text: OpenDocument) -> bool:
     """Whether the keys so far are DeepSpeed's, even a single one."""
     data = text.text.encode("utf-8", "surrogatepass")
     if len(data) > _LARGEST or not (mentions_config_key(data) or b"DEEPSPEED" in data):
         return False
-    root = _root(text)
+    root = _root_object(text)
     if is_launch_file(root):
         return True
-    if has_config_name(text.name) and not _root_keys().isdisjoint(root):
-        return not is_mostly_unknown(root.keys())
+    if has_config_name(text.name) and not _all_root_keys().isdisjoint(root):
+        return not has_mostly_unknown_keys(root.keys())
     return (
-        _root_keys() >= root.keys() and sum(_weight(key, value) for key, value in root.items()) >= _THRESHOLD
+        _all_root_keys() >= root.keys()
+        and sum(_weight_of_key(key, value) for key, value in root.items()) >= _THRESHOLD
     )
 
 
-def is_draft(text: OpenText) -> bool:
+def is_draft_config(text: OpenDocument) -> bool:
     """Whether a document has the name of a config or launch file and at most the start of a key."""
-    root = _root(text)
-    return (len(without_comments(root)) <= 1 and has_config_name(text.name)) or is_draft_launch_file(
+    root = _root_object(text)
+    return (len(without_comment_keys(root)) <= 1 and has_config_name(text.name)) or is_draft_launch_file(
         text.name, root
     )
 
 
 def has_config_name(name: str) -> bool:
     """Whether the name of a file is typical of configs."""
-    return _name_matches(name, CONFIG)
+    return _name_matches_pattern(name, CONFIG)
 
 
 def is_draft_launch_file(name: str, root: Json) -> bool:
     """Whether a document has the name of a launch file of Accelerate, and no other keys."""
-    return _name_matches(name, LAUNCH) and (not isinstance(root, dict) or len(root.keys() - ROOT_KEYS) <= 1)
+    return _name_matches_pattern(name, LAUNCH) and (
+        not isinstance(root, dict) or len(root.keys() - ROOT_KEYS) <= 1
+    )
 
 
-def _name_matches(name: str, pattern: str) -> bool:
+def _name_matches_pattern(name: str, pattern: str) -> bool:
     return name.lower().endswith(SUFFIXES) and re.search(pattern, os.path.basename(name).lower()) is not None
 
 
-def _root(text: OpenText) -> JsonObject:
+def _root_object(text: OpenDocument) -> JsonObject:
     value = text.document.value()
     return value if isinstance(value, dict) else {}
 
 
-def _weight(key: str, value: Json) -> int:
+def _weight_of_key(key: str, value: Json) -> int:
     """Evidence of a key and its value: a section with keys of its own counts as much as two scalars."""
-    section = child_section(section_keys(ROOT)[key].type)
+    section = child_section(keys_of_section_class(ROOT)[key].type)
     if section is None:
         return key in _NUMBERS and not isinstance(value, dict | list)
     inside = {} if value is None else value
-    if not isinstance(inside, dict) or not section_keys(section).keys() >= inside.keys():
+    if not isinstance(inside, dict) or not keys_of_section_class(section).keys() >= inside.keys():
         return 0
     return int(bool(inside)) if key in _GENERIC else 1 + bool(inside)
 
 
 @cache
-def _root_keys() -> frozenset[str]:
-    return frozenset(section_keys(ROOT))
+def _all_root_keys() -> frozenset[str]:
+    return frozenset(keys_of_section_class(ROOT))

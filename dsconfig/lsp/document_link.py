@@ -6,21 +6,21 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.core.file_access import may_read
+from dsconfig.core.file_access import may_read_file
 from dsconfig.job.consumers.accelerate_launch_file import BLOCK, LINK, is_launch_file
-from dsconfig.launch.find_jobs import jobs_of
-from dsconfig.launch.located_config import find_link
-from dsconfig.lsp.protocol import uri_of
+from dsconfig.launch.find_jobs import jobs_of_launch_file
+from dsconfig.launch.located_config import find_config_link
+from dsconfig.lsp.protocol import uri_from_path
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject
     from dsconfig.document import Document
-    from dsconfig.lsp.workspace import Snapshot, Workspace
+    from dsconfig.lsp.workspace import DocumentSnapshot, Workspace
 
 _SCHEMA = "$schema"
 
 
-class Link(NamedTuple):
+class DocumentLink(NamedTuple):
     """Range of a text that links to a file or an address."""
 
     start: int
@@ -29,51 +29,53 @@ class Link(NamedTuple):
     tooltip: str
 
 
-def answer(workspace: Workspace, params: JsonObject) -> list[JsonObject]:
+def answer_document_link(workspace: Workspace, params: JsonObject) -> list[JsonObject]:
     """Answer `textDocument/documentLink`."""
     snapshot = workspace.snapshot(params["textDocument"]["uri"])
     if snapshot is None:
         return []
     lines = snapshot.text.lines
     return [
-        {"range": lines.range(link.start, link.end), "target": link.uri, "tooltip": link.tooltip}
-        for link in links(snapshot)
+        {"range": lines.range_between(link.start, link.end), "target": link.uri, "tooltip": link.tooltip}
+        for link in document_links(snapshot)
     ]
 
 
-def links(snapshot: Snapshot) -> Iterator[Link]:
+def document_links(snapshot: DocumentSnapshot) -> Iterator[DocumentLink]:
     """All links of a document."""
     document = snapshot.text.document
-    yield from _configs(document)
+    yield from _links_to_configs(document)
     schema = document.node((_SCHEMA,))
     if schema is not None and isinstance(schema.value, str) and schema.value:
         uri = schema.value
         if "://" not in uri and not document.name.startswith("<"):
             path = os.path.join(os.path.dirname(document.name), uri)
-            uri = uri_of(path) if may_read(path, document.name) else ""
+            uri = uri_from_path(path) if may_read_file(path, document.name) else ""
         if uri.startswith(("https://", "http://", "file:///")):  # a local file, not one on another machine
-            yield Link(*_unquoted(document, *schema.span), uri, "Open the schema")
+            yield DocumentLink(*_span_without_quotes(document, *schema.span), uri, "Open the schema")
 
 
-def _configs(document: Document) -> Iterator[Link]:
+def _links_to_configs(document: Document) -> Iterator[DocumentLink]:
     """Links to the configs that a launch file names."""
-    if is_launch_file(document.value()) and (target := find_link(document)) is not None:
+    if is_launch_file(document.value()) and (target := find_config_link(document)) is not None:
         node = document.node((BLOCK, LINK))
         if node is not None and target[1].path is not None:
-            yield Link(*_unquoted(document, *node.span), uri_of(target[1].path), "Open the config")
+            yield DocumentLink(
+                *_span_without_quotes(document, *node.span), uri_from_path(target[1].path), "Open the config"
+            )
     try:
-        jobs = list(jobs_of(document))
+        jobs = list(jobs_of_launch_file(document))
     except OSError:
         return
     for job in jobs:
         if job.lookup is None or job.lookup.path is None:
             continue
-        start, end = _path_span(document, job.reference, job.key, job.line)
+        start, end = _span_of_config_path(document, job.reference, job.key, job.line)
         if start < end:
-            yield Link(start, end, uri_of(job.lookup.path), "Open the config")
+            yield DocumentLink(start, end, uri_from_path(job.lookup.path), "Open the config")
 
 
-def _path_span(document: Document, path: str, key: str, line: int | None) -> tuple[int, int]:
+def _span_of_config_path(document: Document, path: str, key: str, line: int | None) -> tuple[int, int]:
     """Range in which a launch file has the path of its config."""
     if line is None:
         key_path = tuple(key.split("."))
@@ -86,7 +88,7 @@ def _path_span(document: Document, path: str, key: str, line: int | None) -> tup
     return (start, start + len(path)) if start >= 0 else (0, 0)
 
 
-def _unquoted(document: Document, start: int, end: int) -> tuple[int, int]:
+def _span_without_quotes(document: Document, start: int, end: int) -> tuple[int, int]:
     """Range without its quotes."""
     has_quotes = end - start >= 2 and document.text[start] in "\"'" and document.text[end - 1] in "\"'"
     return (start + 1, end - 1) if has_quotes else (start, end)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.document import Document
-    from dsconfig.lsp.workspace import Snapshot, Workspace
+    from dsconfig.lsp.workspace import DocumentSnapshot, Workspace
 
 RESOLVE, COMPAT, MEMORY, SHOW, FIX = (
     f"dsconfig.{verb}" for verb in ("resolve", "compat", "memory", "show", "fix")
@@ -36,7 +36,7 @@ class CommandResult(NamedTuple):
         return self._asdict()
 
 
-def answer(workspace: Workspace, params: JsonObject) -> Json:
+def answer_execute_command(workspace: Workspace, params: JsonObject) -> Json:
     """Answer `workspace/executeCommand`."""
     command, arguments = params["command"], params.get("arguments") or []
     run = COMMANDS.get(command)
@@ -45,30 +45,30 @@ def answer(workspace: Workspace, params: JsonObject) -> Json:
     snapshot = workspace.snapshot(str(arguments[0])) if arguments else None
     if snapshot is None:
         raise RequestError(REFUSED, "no config is open at this URI")
-    return _deliver(workspace, run(snapshot, arguments[1:]))
+    return _deliver_result(workspace, run(snapshot, arguments[1:]))
 
 
-def _deliver(workspace: Workspace, result: CommandResult) -> JsonObject:
+def _deliver_result(workspace: Workspace, result: CommandResult) -> JsonObject:
     """Return the result; also show it unless the editor does so itself."""
     if workspace.options.get("commands") != "return":
-        workspace.show(result.title, result.text, result.language)
+        workspace.show_text(result.title, result.text, result.language)
     return result.to_dict()
 
 
-def _resolve(snapshot: Snapshot, arguments: list[Json]) -> CommandResult:
+def _run_resolve(snapshot: DocumentSnapshot, arguments: list[Json]) -> CommandResult:
     from dsconfig.render.terminal_style import TerminalStyle
     from dsconfig.resolve.errors import ResolveError
     from dsconfig.resolve.resolve import resolve
     from dsconfig.resolve.resolved_run import run_lines
 
-    size = _size(snapshot, arguments)
-    title = f"{_name(snapshot)} at world size {size}"
+    size = _world_size_argument(snapshot, arguments)
+    title = f"{_document_name(snapshot)} at world size {size}"
     try:
         run = resolve(
             snapshot.text.document,
             world_size=size,
             target=snapshot.report.target,
-            consumer=snapshot.report.reader.explicit_spec,
+            consumer=snapshot.report.reader.explicit_consumer_spec,
         )
     except ResolveError as error:
         return CommandResult(title, f"{error}\n")
@@ -77,30 +77,30 @@ def _resolve(snapshot: Snapshot, arguments: list[Json]) -> CommandResult:
     return CommandResult(title, f"{lines}{config}\n", "jsonc")
 
 
-def _compat(snapshot: Snapshot, _: list[Json]) -> CommandResult:
-    from dsconfig.check.accepting_releases import compat, table
+def _run_compat(snapshot: DocumentSnapshot, _: list[Json]) -> CommandResult:
+    from dsconfig.check.accepting_releases import compat, compat_table
     from dsconfig.render.terminal_style import TerminalStyle
 
     report = snapshot.report
-    title = f"{_name(snapshot)}: releases"
+    title = f"{_document_name(snapshot)}: releases"
     try:
         stretches = compat(snapshot.text.document, world_size=report.world_size, consumer=report.reader)
     except OSError as error:
         return CommandResult(title, f"{error}\n")
-    return CommandResult(title, table(stretches, TerminalStyle()))
+    return CommandResult(title, compat_table(stretches, TerminalStyle()))
 
 
-def _memory(snapshot: Snapshot, arguments: list[Json]) -> CommandResult:
+def _run_memory(snapshot: DocumentSnapshot, arguments: list[Json]) -> CommandResult:
     from dsconfig.render.terminal_style import TerminalStyle
     from dsconfig.resolve.errors import ResolveError
     from dsconfig.resolve.memory import memory
     from dsconfig.resolve.memory_output import RequestedLimits, text_lines
 
-    size = _size(snapshot, arguments)
-    model = arguments[1] if len(arguments) > 1 and isinstance(arguments[1], str) else snapshot.model
+    size = _world_size_argument(snapshot, arguments)
+    model = arguments[1] if len(arguments) > 1 and isinstance(arguments[1], str) else snapshot.job_model
     if not model:
-        return CommandResult(f"{_name(snapshot)}: memory", _NO_MODEL)
-    title = f"{_name(snapshot)}: {model} at world size {size}"
+        return CommandResult(f"{_document_name(snapshot)}: memory", _NO_MODEL)
+    title = f"{_document_name(snapshot)}: {model} at world size {size}"
     try:
         report = snapshot.report
         estimate = memory(
@@ -108,7 +108,7 @@ def _memory(snapshot: Snapshot, arguments: list[Json]) -> CommandResult:
             model=model,
             world_size=size,
             target=report.target,
-            consumer=report.reader.explicit_spec,
+            consumer=report.reader.explicit_consumer_spec,
         )
     except (ResolveError, OSError, ValueError) as error:
         return CommandResult(title, f"{error}\n")
@@ -116,31 +116,31 @@ def _memory(snapshot: Snapshot, arguments: list[Json]) -> CommandResult:
     return CommandResult(title, f"model: {model}\n{''.join(text_lines(estimate, limits, TerminalStyle()))}")
 
 
-def _show(snapshot: Snapshot, arguments: list[Json]) -> CommandResult:
-    from dsconfig.lsp.effective_values import as_commented_json, effective_values
+def _run_show(snapshot: DocumentSnapshot, arguments: list[Json]) -> CommandResult:
+    from dsconfig.lsp.effective_values import effective_values, values_as_commented_json
 
-    title = f"{_name(snapshot)}: effective values"
+    title = f"{_document_name(snapshot)}: effective values"
     values = effective_values(snapshot, every=bool(arguments and arguments[0]))
     if values is None:
         return CommandResult(title, "DeepSpeed rejects the config\n")
     comments = "".join(f"// {message.kind}: {message.text}\n" for message in values.messages)
-    return CommandResult(title, comments + as_commented_json(values.values), "jsonc")
+    return CommandResult(title, comments + values_as_commented_json(values.values), "jsonc")
 
 
-def _fix(snapshot: Snapshot, arguments: list[Json]) -> CommandResult:
-    from dsconfig.check.check import recheck
+def _run_fix(snapshot: DocumentSnapshot, arguments: list[Json]) -> CommandResult:
+    from dsconfig.check.check import recheck_text
     from dsconfig.fix.fix import fix_document
 
     document: Document = snapshot.text.document
     result = fix_document(
-        document, partial(recheck, snapshot.report), unsafe=bool(arguments and arguments[0])
+        document, partial(recheck_text, snapshot.report), unsafe=bool(arguments and arguments[0])
     )
     return CommandResult(
         f"{len(result.applied)} fixed, {len(result.report)} left", result.text, document.format
     )
 
 
-def _size(snapshot: Snapshot, arguments: list[Json]) -> int:
+def _world_size_argument(snapshot: DocumentSnapshot, arguments: list[Json]) -> int:
     size = arguments[0] if arguments else None
     if size is None:
         return snapshot.likely_world_size
@@ -149,16 +149,16 @@ def _size(snapshot: Snapshot, arguments: list[Json]) -> int:
     return size
 
 
-def _name(snapshot: Snapshot) -> str:
+def _document_name(snapshot: DocumentSnapshot) -> str:
     return os.path.basename(snapshot.text.name.strip("<>"))
 
 
-COMMANDS: Mapping[str, Callable[[Snapshot, list[Json]], CommandResult]] = {
-    RESOLVE: _resolve,
-    COMPAT: _compat,
-    MEMORY: _memory,
-    SHOW: _show,
-    FIX: _fix,
+COMMANDS: Mapping[str, Callable[[DocumentSnapshot, list[Json]], CommandResult]] = {
+    RESOLVE: _run_resolve,
+    COMPAT: _run_compat,
+    MEMORY: _run_memory,
+    SHOW: _run_show,
+    FIX: _run_fix,
 }
 """Commands by name. The first argument is the URI of a document. Further arguments: `resolve` and `memory` the
 world size, `memory` also a model (default: that of the job), `show` whether to include every default, `fix` whether

@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from dsconfig.lsp.workspace import Workspace
 
 
-def answer(workspace: Workspace, params: JsonObject) -> list[JsonObject]:
+def answer_folding_range(workspace: Workspace, params: JsonObject) -> list[JsonObject]:
     """Answer `textDocument/foldingRange`."""
     snapshot = workspace.snapshot(params["textDocument"]["uri"])
     if snapshot is None:
         return []
     document = snapshot.text.document
-    ranges = [*_sections(document), *_comments(document)]
+    ranges = [*_section_ranges(document), *_comment_ranges(document)]
     return sorted(ranges, key=lambda each: (each["startLine"], each["endLine"]))
 
 
-def _sections(document: Document) -> Iterator[JsonObject]:
+def _section_ranges(document: Document) -> Iterator[JsonObject]:
     root = document.root
     if root is None:
         return
@@ -49,7 +49,7 @@ def _last_nonblank_line(document: Document, line: int) -> int:
     return line
 
 
-def _comments(document: Document) -> Iterator[JsonObject]:
+def _comment_ranges(document: Document) -> Iterator[JsonObject]:
     lines = [
         (document.position(span.start).line - 1, document.position(span.end).line - 1)
         for span, _ in document.comments

@@ -5,67 +5,71 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from dsconfig.core.wording import quoted
+from dsconfig.core.wording import quote_value
 from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
-from dsconfig.lsp.cursor import key_of, scope
-from dsconfig.lsp.effective_values import by_key
-from dsconfig.model.key_description import describe
+from dsconfig.lsp.cursor import config_scope_of, key_at_document_path
+from dsconfig.lsp.effective_values import effective_values_by_key
+from dsconfig.model.key_description import describe_key
 from dsconfig.render.terminal_style import printable
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject, KeyPath
-    from dsconfig.document import Node
-    from dsconfig.lsp.workspace import Snapshot, Workspace
+    from dsconfig.document import TreeNode
+    from dsconfig.lsp.workspace import DocumentSnapshot, Workspace
     from dsconfig.model.key_table import KeyView
 
 
-def answer(workspace: Workspace, params: JsonObject) -> JsonObject | None:
+def answer_hover(workspace: Workspace, params: JsonObject) -> JsonObject | None:
     """`textDocument/hover`."""
     snapshot = workspace.snapshot_at(params["textDocument"]["uri"], params["position"])
     if snapshot is None:
         return None
     lines = snapshot.text.lines
-    entry = entry_at(snapshot.text.document.root, lines.offset(params["position"]))
+    entry = entry_at(snapshot.text.document.root, lines.offset_of(params["position"]))
     if entry is None:
         return None
     path, span = entry
     text = _hover_text(snapshot, path)
-    return {"contents": {"kind": "markdown", "value": text}, "range": lines.range(*span)} if text else None
+    return (
+        {"contents": {"kind": "markdown", "value": text}, "range": lines.range_between(*span)}
+        if text
+        else None
+    )
 
 
-def _hover_text(snapshot: Snapshot, path: KeyPath) -> str:
-    config_scope = scope(snapshot)
+def _hover_text(snapshot: DocumentSnapshot, path: KeyPath) -> str:
+    config_scope = config_scope_of(snapshot)
     if config_scope is None:
-        return _launch_key_text(snapshot, path)
-    key = key_of(snapshot, path)
-    config_path = config_scope.inside(path)
+        return _accelerate_key_text(snapshot, path)
+    key = key_at_document_path(snapshot, path)
+    config_path = config_scope.path_in_config(path)
     if key is None or config_path is None:
         return ""
     dotted = ".".join(map(str, config_path))
-    paragraphs = [code(dotted), key_text(str(path[-1]), key, config_scope.release_name)]
-    value = by_key(snapshot).get(dotted)
+    paragraphs = [markdown_code_span(dotted), key_as_markdown(str(path[-1]), key, config_scope.release_name)]
+    value = effective_values_by_key(snapshot).get(dotted)
     if value is not None:
-        shown = quoted(value.value)[1:-1]
-        paragraphs.append(f"Effective value: {code(shown)} ({escaped(value.note)})")
+        shown = quote_value(value.value)[1:-1]
+        paragraphs.append(f"Effective value: {markdown_code_span(shown)} ({escape_markdown(value.note)})")
     return "\n\n".join(paragraphs)
 
 
-def key_text(word: str, key: KeyView, release: str) -> str:
+def key_as_markdown(word: str, key: KeyView, release: str) -> str:
     """The description of a key as one release reads it, as Markdown; `word` is its name or an alias."""
-    return describe(key.info, view=key, release=release, alias=word).markdown()
+    return describe_key(key.info, view=key, release=release, alias=word).markdown()
 
 
-def _launch_key_text(snapshot: Snapshot, path: KeyPath) -> str:
+def _accelerate_key_text(snapshot: DocumentSnapshot, path: KeyPath) -> str:
     if not is_launch_file(snapshot.text.document.value()):
         return ""
-    from dsconfig.lsp.completion_item import properties
+    from dsconfig.lsp.completion_item import accelerate_key_schemas
 
-    schema = properties(path[:-1]).get(str(path[-1]), {}) if path else {}
+    schema = accelerate_key_schemas(path[:-1]).get(str(path[-1]), {}) if path else {}
     description = str(schema.get("description", ""))
-    return f"{code('.'.join(map(str, path)))}\n\n{description}" if description else ""
+    return f"{markdown_code_span('.'.join(map(str, path)))}\n\n{description}" if description else ""
 
 
-def entry_at(root: Node | None, offset: int) -> tuple[KeyPath, tuple[int, int]] | None:
+def entry_at(root: TreeNode | None, offset: int) -> tuple[KeyPath, tuple[int, int]] | None:
     """Return the path of the entry at an offset, and the span of its key or value.
 
     None between entries: at a bracket or comma, or in a list item that is not an object.
@@ -73,21 +77,21 @@ def entry_at(root: Node | None, offset: int) -> tuple[KeyPath, tuple[int, int]] 
     node, path = root, tuple[str | int, ...]()
     while node is not None:
         for member in node.members:
-            if _holds(member.key_span, offset):
+            if _span_contains(member.key_span, offset):
                 return (*path, member.key), member.key_span
-        inside = next((member for member in node.members if _holds(member.node.span, offset)), None)
+        inside = next((member for member in node.members if _span_contains(member.node.span, offset)), None)
         if inside is not None:
             node, path = inside.node, (*path, inside.key)
             if not (node.members or node.items):
                 return path, node.span
             continue
-        numbers = (index for index, item in enumerate(node.items) if _holds(item.span, offset))
+        numbers = (index for index, item in enumerate(node.items) if _span_contains(item.span, offset))
         index = next(numbers, None)
         node, path = (None, path) if index is None else (node.items[index], (*path, index))
     return None
 
 
-def _holds(span: tuple[int, int], offset: int) -> bool:
+def _span_contains(span: tuple[int, int], offset: int) -> bool:
     return span[0] <= offset <= span[1]
 
 
@@ -97,7 +101,7 @@ _SPAN = re.compile(r"`([^`]+)`")
 _SPECIAL = re.compile(r"[\\`*_{}\[\]<>#|~&@]|(?<=www)\.|:(?=//)", re.IGNORECASE)
 
 
-def code(text: str) -> str:
+def markdown_code_span(text: str) -> str:
     """A code span that holds the text, whatever backticks are in it."""
     shown = printable(text)
     longest = max((len(run) for run in re.findall("`+", shown)), default=0)
@@ -106,7 +110,10 @@ def code(text: str) -> str:
     return f"{fence}{blank}{shown}{blank}{fence}"
 
 
-def escaped(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Running text of ours with code spans, in which nothing else is Markdown, no bare address either."""
     parts = _SPAN.split(printable(text))
-    return "".join(code(part) if at % 2 else _SPECIAL.sub(r"\\\g<0>", part) for at, part in enumerate(parts))
+    return "".join(
+        markdown_code_span(part) if at % 2 else _SPECIAL.sub(r"\\\g<0>", part)
+        for at, part in enumerate(parts)
+    )

@@ -6,44 +6,44 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dsconfig.core.batch_triplet import KEYS
-from dsconfig.core.wording import quoted
-from dsconfig.lsp.cursor import config_path
-from dsconfig.lsp.effective_values import by_key
+from dsconfig.core.wording import quote_value
+from dsconfig.lsp.cursor import document_path_of_key
+from dsconfig.lsp.effective_values import effective_values_by_key
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject
-    from dsconfig.lsp.workspace import Snapshot, Workspace
+    from dsconfig.lsp.workspace import DocumentSnapshot, Workspace
     from dsconfig.resolve.replaced_values import EffectiveValue
 
 _CHANGED = ("filled", "derived", "dropped", "converted")
 
 
-def answer(workspace: Workspace, params: JsonObject) -> list[JsonObject]:
+def answer_inlay_hint(workspace: Workspace, params: JsonObject) -> list[JsonObject]:
     """Answer `textDocument/inlayHint`."""
     snapshot = workspace.snapshot(params["textDocument"]["uri"])
     if snapshot is None or snapshot.report.why_not_config:
         return []
-    start, end = snapshot.text.lines.offsets(params["range"])
-    return [hint for at, hint in _hints(snapshot) if start <= at <= end]
+    start, end = snapshot.text.lines.offsets_of(params["range"])
+    return [hint for at, hint in _inlay_hints(snapshot) if start <= at <= end]
 
 
-def _hints(snapshot: Snapshot) -> Iterator[tuple[int, JsonObject]]:
+def _inlay_hints(snapshot: DocumentSnapshot) -> Iterator[tuple[int, JsonObject]]:
     document = snapshot.text.document
-    values = by_key(snapshot)
-    batch = _arithmetic(snapshot)
+    values = effective_values_by_key(snapshot)
+    batch = _batch_arithmetic(snapshot)
     for key, value in values.items():
-        path = config_path(snapshot, key)
+        path = document_path_of_key(snapshot, key)
         node = None if path is None else document.node(path)
         if node is None or node.kind in ("object", "array"):
             continue
-        label = _label(value, node.value)
+        label = _hint_label(value, node.value)
         if batch is not None and key in KEYS:
             label, batch = f"{label} {batch}".strip(), None
         if label:
             yield (
                 node.span.end,
                 {
-                    "position": snapshot.text.lines.position(node.span.end),
+                    "position": snapshot.text.lines.position_of(node.span.end),
                     "label": label,
                     "tooltip": value.note,
                     "paddingLeft": True,
@@ -51,18 +51,18 @@ def _hints(snapshot: Snapshot) -> Iterator[tuple[int, JsonObject]]:
             )
 
 
-def _label(value: EffectiveValue, literal: object) -> str:
+def _hint_label(value: EffectiveValue, literal: object) -> str:
     """Effective value if it differs from the written one; otherwise empty."""
     if value.origin not in _CHANGED:
         return ""
     if value.value == literal:
         return value.note.partition(", ")[2] if value.origin == "filled" else ""
-    return f"= {quoted(value.value).strip('`')}"
+    return f"= {quote_value(value.value).strip('`')}"
 
 
-def _arithmetic(snapshot: Snapshot) -> str | None:
+def _batch_arithmetic(snapshot: DocumentSnapshot) -> str | None:
     """Arithmetic of the batch, if the world size is known."""
-    values, size = by_key(snapshot), snapshot.world_size
+    values, size = effective_values_by_key(snapshot), snapshot.world_size
     triplet = [values[key].value for key in KEYS if key in values]
     numbers = [each for each in triplet if isinstance(each, int) and not isinstance(each, bool)]
     if size is None or len(numbers) < len(KEYS):

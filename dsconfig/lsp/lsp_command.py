@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from dsconfig.cli.arguments import set_exit_codes
-from dsconfig.cli.errors import CLEAN, FAILED, PROBLEMS, fail
+from dsconfig.cli.errors import CLEAN, FAILED, PROBLEMS, fail_with_usage_error
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -25,8 +25,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(_: argparse.Namespace) -> int:
     """Serve until the editor shuts the server down."""
     try:
-        from dsconfig.lsp.stdio_server import serve
+        from dsconfig.lsp.stdio_server import serve_stdio
     except ModuleNotFoundError as error:
         name = str(error.name).partition(".")[0]
-        fail(f"`{name}` is not installed: pip install 'deepspeed-config[lsp]'")
-    return serve()
+        fail_with_usage_error(f"`{name}` is not installed: pip install 'deepspeed-config[lsp]'")
+    return serve_stdio()

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from dsconfig.core.file_access import unsaved
 from dsconfig.document import Document, Format, read_text
-from dsconfig.document.config_file_names import is_yaml
-from dsconfig.lsp.protocol import Encoding, Lines, name_of, path_of, real
+from dsconfig.document.config_file_names import is_yaml_name
+from dsconfig.lsp.protocol import Encoding, PositionConverter, canonical_path, document_name, path_from_uri
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject
 
 
-class OpenText:
+class OpenDocument:
     """One version of an open document, parsed on first use."""
 
     __slots__ = ("_document", "language", "lines", "name", "uri", "version", "yaml")
 
-    def __init__(self, uri: str, version: int | None, lines: Lines, language: str) -> None:
+    def __init__(self, uri: str, version: int | None, lines: PositionConverter, language: str) -> None:
         self.uri, self.version, self.lines, self.language = uri, version, lines, language
-        self.yaml = "yaml" in language or is_yaml(uri)
-        self.name = name_of(uri)
+        self.yaml = "yaml" in language or is_yaml_name(uri)
+        self.name = document_name(uri)
         self._document: Document | None = None
 
     @property
@@ -43,37 +43,37 @@ class OpenText:
             self._document = read_text(self.text, self.name, self.format)
         return self._document
 
-    def as_config(self, document: Document) -> OpenText:
+    def as_config(self, document: Document) -> OpenDocument:
         """The same version of the document as one of the configs in it."""
-        view = OpenText(self.uri, self.version, self.lines, self.language)
+        view = OpenDocument(self.uri, self.version, self.lines, self.language)
         view.name, view._document = document.name, document
         return view
 
-    def changed(self, version: int | None, changes: Sequence[JsonObject]) -> OpenText:
+    def apply_changes(self, version: int | None, changes: Sequence[JsonObject]) -> OpenDocument:
         """Document after the changes, each relative to the result of the one before."""
         lines = self.lines
         for change in changes:
             text = str(change["text"])
             if "range" in change:
-                start, end = lines.offsets(change["range"])
+                start, end = lines.offsets_of(change["range"])
                 text = lines.text[:start] + text + lines.text[end:]
-            lines = Lines(text, lines.encoding)
-        return OpenText(self.uri, version, lines, self.language)
+            lines = PositionConverter(text, lines.encoding)
+        return OpenDocument(self.uri, version, lines, self.language)
 
 
-def from_item(item: JsonObject, encoding: Encoding) -> OpenText:
+def open_document_from_item(item: JsonObject, encoding: Encoding) -> OpenDocument:
     """Document that the editor opens."""
-    lines = Lines(str(item["text"]), encoding)
-    return OpenText(str(item["uri"]), item.get("version"), lines, str(item.get("languageId", "")))
+    lines = PositionConverter(str(item["text"]), encoding)
+    return OpenDocument(str(item["uri"]), item.get("version"), lines, str(item.get("languageId", "")))
 
 
-def set_overlay(text: OpenText) -> None:
+def set_overlay(text: OpenDocument) -> None:
     """Make every reader of the file, such as the check of a launch file, use this text."""
-    if (path := path_of(text.uri)) is not None:
-        unsaved[real(path)] = text.text.encode("utf-8", "surrogatepass")
+    if (path := path_from_uri(text.uri)) is not None:
+        unsaved[canonical_path(path)] = text.text.encode("utf-8", "surrogatepass")
 
 
 def remove_overlay(uri: str) -> None:
     """Make readers of the file use its content on disk again."""
-    if (path := path_of(uri)) is not None:
-        unsaved.pop(real(path), None)
+    if (path := path_from_uri(uri)) is not None:
+        unsaved.pop(canonical_path(path), None)

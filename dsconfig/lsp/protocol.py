@@ -20,7 +20,7 @@ ENCODINGS: tuple[Encoding, ...] = ("utf-8", "utf-16", "utf-32")
 """Encodings in order of preference; a client that names none uses UTF-16."""
 
 
-class Lines:
+class PositionConverter:
     """Conversion between offsets in code points and positions of the protocol."""
 
     __slots__ = ("_is_plain", "_starts", "encoding", "text")
@@ -32,21 +32,21 @@ class Lines:
         """Whether every character is one code unit."""
 
     @property
-    def count(self) -> int:
+    def line_count(self) -> int:
         """Number of lines."""
         return len(self._starts)
 
-    def position(self, offset: int) -> JsonObject:
+    def position_of(self, offset: int) -> JsonObject:
         """Position of an offset."""
         line = bisect_right(self._starts, offset) - 1
         before = self.text[self._starts[line] : offset]
-        return {"line": line, "character": len(before) if self._is_plain else self._units(before)}
+        return {"line": line, "character": len(before) if self._is_plain else self._code_units(before)}
 
-    def range(self, start: int, end: int) -> JsonObject:
+    def range_between(self, start: int, end: int) -> JsonObject:
         """Range between two offsets."""
-        return {"start": self.position(start), "end": self.position(end)}
+        return {"start": self.position_of(start), "end": self.position_of(end)}
 
-    def offset(self, position: Json) -> int:
+    def offset_of(self, position: Json) -> int:
         """Offset of a position, at most the end of its line and of the text."""
         line, character = int(position["line"]), max(0, int(position["character"]))
         if line < 0:
@@ -56,23 +56,25 @@ class Lines:
         start = self._starts[line]
         end = self._starts[line + 1] if line + 1 < len(self._starts) else len(self.text)
         text = LINE_END.split(self.text[start:end], maxsplit=1)[0]
-        return start + (min(character, len(text)) if self._is_plain else self._count(text, character))
+        return start + (
+            min(character, len(text)) if self._is_plain else self._characters_in_units(text, character)
+        )
 
-    def offsets(self, range: Json) -> tuple[int, int]:
+    def offsets_of(self, range: Json) -> tuple[int, int]:
         """Start and end of a range."""
-        start, end = self.offset(range["start"]), self.offset(range["end"])
+        start, end = self.offset_of(range["start"]), self.offset_of(range["end"])
         return min(start, end), max(start, end)
 
-    def _units(self, text: str) -> int:
+    def _code_units(self, text: str) -> int:
         if self.encoding == "utf-8":
             return len(text.encode("utf-8", "surrogatepass"))
         return len(text) + sum(char > "\uffff" for char in text)
 
-    def _count(self, text: str, units: int) -> int:
+    def _characters_in_units(self, text: str, units: int) -> int:
         """Number of characters in so many code units; a position within a character counts as before it."""
         total = 0
         for count, char in enumerate(text):
-            total += self._units(char)
+            total += self._code_units(char)
             if total > units:
                 return count
         return len(text)
@@ -81,7 +83,7 @@ class Lines:
 # URIs and paths.
 
 
-def path_of(uri: str) -> str | None:
+def path_from_uri(uri: str) -> str | None:
     """Path of a file URI; None for other schemes, such as unsaved documents."""
     parts = urlsplit(uri)
     if parts.scheme != "file":
@@ -93,7 +95,7 @@ def path_of(uri: str) -> str | None:
     return path or None
 
 
-def uri_of(path: str) -> str:
+def uri_from_path(path: str) -> str:
     """URI of a path."""
     path = os.path.abspath(path)
     if os.name == "nt":
@@ -102,14 +104,14 @@ def uri_of(path: str) -> str:
     return f"file://{quote(path, safe='/')}"
 
 
-def real(name: str) -> str:
+def canonical_path(name: str) -> str:
     """Canonical path of a file; other names stay as they are."""
     return name if name.startswith("<") else os.path.realpath(name)
 
 
-def name_of(uri: str) -> str:
+def document_name(uri: str) -> str:
     """Name of a document: its path, or its URI in angle brackets, which no file name has."""
-    return path_of(uri) or f"<{uri}>"
+    return path_from_uri(uri) or f"<{uri}>"
 
 
 # Error codes of the protocol.

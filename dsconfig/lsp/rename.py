@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.document.apply_operations import editor
+from dsconfig.document.apply_operations import editor_for_document
 from dsconfig.document.text_edit import EditError
-from dsconfig.lsp.cursor import key_of
+from dsconfig.lsp.cursor import key_at_document_path
 from dsconfig.lsp.hover import entry_at
 from dsconfig.lsp.protocol import REFUSED, RequestError
-from dsconfig.lsp.text_edit import workspace_edit
+from dsconfig.lsp.text_edit import to_workspace_edit
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject, KeyPath
-    from dsconfig.lsp.workspace import Snapshot, Workspace
+    from dsconfig.lsp.workspace import DocumentSnapshot, Workspace
 
 
-class Alias(NamedTuple):
+class AliasAtCursor(NamedTuple):
     """Key under an alias or old name."""
 
     path: KeyPath
@@ -26,38 +26,38 @@ class Alias(NamedTuple):
     """Name of the key."""
 
 
-def prepare(workspace: Workspace, params: JsonObject) -> JsonObject | None:
+def answer_prepare_rename(workspace: Workspace, params: JsonObject) -> JsonObject | None:
     """Answer `textDocument/prepareRename`."""
     snapshot = workspace.snapshot(params["textDocument"]["uri"])
-    alias = None if snapshot is None else _alias(snapshot, params)
+    alias = None if snapshot is None else _alias_at_position(snapshot, params)
     if snapshot is None or alias is None:
         return None
-    return {"range": snapshot.text.lines.range(alias.start, alias.end), "placeholder": alias.name}
+    return {"range": snapshot.text.lines.range_between(alias.start, alias.end), "placeholder": alias.name}
 
 
-def answer(workspace: Workspace, params: JsonObject) -> JsonObject:
+def answer_rename(workspace: Workspace, params: JsonObject) -> JsonObject:
     """Answer `textDocument/rename`."""
     snapshot = workspace.snapshot(params["textDocument"]["uri"])
-    alias = None if snapshot is None else _alias(snapshot, params)
+    alias = None if snapshot is None else _alias_at_position(snapshot, params)
     if snapshot is None or alias is None:
         raise RequestError(REFUSED, "the cursor is not on an alias of a key")
     if params["newName"] != alias.name:
         raise RequestError(REFUSED, f"the key can only be renamed to `{alias.name}`")
     try:
-        edits = editor(snapshot.text.document).rename(alias.path, alias.name)
+        edits = editor_for_document(snapshot.text.document).rename_key(alias.path, alias.name)
     except EditError as error:
         raise RequestError(REFUSED, str(error)) from None
-    return workspace_edit(workspace, snapshot.text, edits)
+    return to_workspace_edit(workspace, snapshot.text, edits)
 
 
-def _alias(snapshot: Snapshot, params: JsonObject) -> Alias | None:
+def _alias_at_position(snapshot: DocumentSnapshot, params: JsonObject) -> AliasAtCursor | None:
     """Alias at a position; None if there is none, or the key is also present under its own name."""
     document = snapshot.text.document
-    entry = entry_at(document.root, snapshot.text.lines.offset(params["position"]))
+    entry = entry_at(document.root, snapshot.text.lines.offset_of(params["position"]))
     if entry is None:
         return None
     path = entry[0]
-    key = key_of(snapshot, path)
+    key = key_at_document_path(snapshot, path)
     span = document.span(path, "key")
     if key is None:
         return None
@@ -66,7 +66,7 @@ def _alias(snapshot: Snapshot, params: JsonObject) -> Alias | None:
     # The replacement of a renamed key is in the same section.
     name = info.replaced_by.rpartition(".")[2] if is_renamed and info.replaced_by else info.name
     new_path = (*path[:-1], name)
-    if name == path[-1] or document.has_path(new_path) or key_of(snapshot, new_path) is None:
+    if name == path[-1] or document.has_path(new_path) or key_at_document_path(snapshot, new_path) is None:
         return None
     quoted = document.text[span.start] in "\"'"
-    return Alias(path, span.start + quoted, span.end - quoted, name)
+    return AliasAtCursor(path, span.start + quoted, span.end - quoted, name)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from dsconfig.lsp.workspace import Workspace
 
 
-def answer(workspace: Workspace, params: JsonObject) -> JsonObject | None:
+def answer_status(workspace: Workspace, params: JsonObject) -> JsonObject | None:
     """Answer `dsconfig/status`; None if the document is not a config."""
     snapshot = workspace.snapshot(params["textDocument"]["uri"])
     if snapshot is None:
@@ -21,5 +21,5 @@ def answer(workspace: Workspace, params: JsonObject) -> JsonObject | None:
         "worldSize": snapshot.world_size,
         "reader": report.reader.name,
         "readerWhy": report.reader.why,
-        "model": snapshot.model,
+        "model": snapshot.job_model,
     }

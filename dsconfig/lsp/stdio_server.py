@@ -21,7 +21,7 @@ from pygls.protocol import JsonRPCProtocol
 from pygls.server import JsonRPCServer
 
 from dsconfig.lsp.protocol import CANCELLED
-from dsconfig.lsp.service import Service, error_response, respond
+from dsconfig.lsp.service import LanguageService, error_response, response_to_request
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -42,7 +42,7 @@ class ServiceProtocol(JsonRPCProtocol):
 
     def __init__(self, server: JsonRPCServer, converter: Converter) -> None:
         super().__init__(server, converter)
-        self.service = Service()
+        self.service = LanguageService()
         self.unread = 0
         """Messages received but not handled yet."""
         self.is_over = asyncio.Event()
@@ -62,21 +62,21 @@ class ServiceProtocol(JsonRPCProtocol):
             if message is END_OF_INPUT or not self._requests:
                 self.is_over.set()
         elif method == "initialize" and "id" in message:  # the following messages depend on it
-            self._send_data(respond(self.service, message["id"], method, params))
+            self._send_data(response_to_request(self.service, message["id"], method, params))
         elif method == "$/cancelRequest":
-            self._cancel(params)
+            self._cancel_request(params)
         elif method is not None and "id" in message:
             self._requests[message["id"]] = method, params
         elif method is not None:
             self.service.handle_notification(method, params)
-        self._schedule(_QUIET)
+        self._schedule_next(_QUIET)
 
-    def _cancel(self, params: Json) -> None:
+    def _cancel_request(self, params: Json) -> None:
         number: Json = params.get("id") if isinstance(params, dict) else None
         if self._requests.pop(number, None) is not None:
             self._send_data(error_response(number, CANCELLED, "cancelled"))
 
-    def _schedule(self, seconds: float) -> None:
+    def _schedule_next(self, seconds: float) -> None:
         if self._due is not None:
             self._due.cancel()
         self._due = asyncio.get_running_loop().call_later(seconds, self._run_next)
@@ -85,19 +85,19 @@ class ServiceProtocol(JsonRPCProtocol):
         """Answer one request or send one message, unless more input is waiting."""
         self._due = None
         if self.unread:
-            self._schedule(_QUIET)
+            self._schedule_next(_QUIET)
         elif self._requests:
             number = next(iter(self._requests))
-            self._send_data(respond(self.service, number, *self._requests.pop(number)))
-            self._schedule(0)
+            self._send_data(response_to_request(self.service, number, *self._requests.pop(number)))
+            self._schedule_next(0)
         elif self._is_leaving:
             self.is_over.set()
-        elif (message := next(self.service.pending(), None)) is not None:
+        elif (message := next(self.service.pending_messages(), None)) is not None:
             self._send_data(message)
-            self._schedule(0)
+            self._schedule_next(0)
 
 
-def serve(stdin: BinaryIO | None = None, stdout: BinaryIO | None = None) -> int:
+def serve_stdio(stdin: BinaryIO | None = None, stdout: BinaryIO | None = None) -> int:
     """Serve the editor until it exits or disconnects; return the exit code."""
     output = stdout or os.fdopen(os.dup(1), "wb")
     sys.stdout = sys.stderr  # print must not write between the messages
@@ -106,24 +106,26 @@ def serve(stdin: BinaryIO | None = None, stdout: BinaryIO | None = None) -> int:
     protocol.set_writer(StdoutWriter(output))
     try:
         # Reading `sys.stdin` itself would block the interpreter's shutdown.
-        asyncio.run(_run(protocol, stdin or os.fdopen(os.dup(0), "rb")))
+        asyncio.run(_run_event_loop(protocol, stdin or os.fdopen(os.dup(0), "rb")))
     except (BrokenPipeError, KeyboardInterrupt):
         return 1
     return 0 if protocol.service.is_shut_down else 1
 
 
-async def _run(protocol: ServiceProtocol, stdin: BinaryIO) -> None:
+async def _run_event_loop(protocol: ServiceProtocol, stdin: BinaryIO) -> None:
     loop = asyncio.get_running_loop()
 
     def deliver(body: bytes | None) -> None:
         protocol.unread += 1
-        loop.call_soon_threadsafe(protocol.handle_message, END_OF_INPUT if body is None else _parse(body))
+        loop.call_soon_threadsafe(
+            protocol.handle_message, END_OF_INPUT if body is None else _parse_message(body)
+        )
 
-    threading.Thread(target=_listen, args=(stdin, deliver), daemon=True).start()
+    threading.Thread(target=_read_messages, args=(stdin, deliver), daemon=True).start()
     await protocol.is_over.wait()
 
 
-def _listen(stdin: BinaryIO, deliver: Callable[[bytes | None], None]) -> None:
+def _read_messages(stdin: BinaryIO, deliver: Callable[[bytes | None], None]) -> None:
     """Deliver each message, and None at the end."""
     while header := stdin.readline():
         length = 0
@@ -135,12 +137,12 @@ def _listen(stdin: BinaryIO, deliver: Callable[[bytes | None], None]) -> None:
         if 0 < length <= LARGEST_MESSAGE:
             body = stdin.read(length)
             deliver(body)
-            if b'"exit"' in body and _parse(body).get("method") == "exit":
+            if b'"exit"' in body and _parse_message(body).get("method") == "exit":
                 return
     deliver(None)
 
 
-def _parse(body: bytes) -> JsonObject:
+def _parse_message(body: bytes) -> JsonObject:
     """Parse a message; invalid JSON becomes an empty message."""
     try:
         message = json.loads(body)

@@ -5,24 +5,26 @@ from __future__ import annotations
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
-from dsconfig.document.text_edit import Edit
+from dsconfig.document.text_edit import TextEdit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from dsconfig.core.json_types import JsonObject
-    from dsconfig.lsp.open_documents import OpenText
+    from dsconfig.lsp.open_documents import OpenDocument
     from dsconfig.lsp.workspace import Workspace
 
 
-def text_edits(text: OpenText, edits: Iterable[tuple[int, int, str]]) -> list[JsonObject]:
+def to_text_edits(text: OpenDocument, edits: Iterable[tuple[int, int, str]]) -> list[JsonObject]:
     """Edits of an open document."""
-    return [{"range": text.lines.range(start, end), "newText": new} for start, end, new in edits]
+    return [{"range": text.lines.range_between(start, end), "newText": new} for start, end, new in edits]
 
 
-def workspace_edit(workspace: Workspace, text: OpenText, edits: Iterable[tuple[int, int, str]]) -> JsonObject:
+def to_workspace_edit(
+    workspace: Workspace, text: OpenDocument, edits: Iterable[tuple[int, int, str]]
+) -> JsonObject:
     """Edits of this version of a document, if the editor supports versioned edits."""
-    changes = text_edits(text, edits)
+    changes = to_text_edits(text, edits)
     capability = workspace.client.get("workspace", {}).get("workspaceEdit", {})
     if capability.get("documentChanges"):
         document = {"uri": text.uri, "version": text.version}
@@ -30,7 +32,7 @@ def workspace_edit(workspace: Workspace, text: OpenText, edits: Iterable[tuple[i
     return {"changes": {text.uri: changes}}
 
 
-def line_edits(old: str, new: str) -> list[Edit]:
+def line_by_line_edits(old: str, new: str) -> list[TextEdit]:
     """Line edits from one text to another; unchanged lines keep cursors and folds."""
     before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
     starts = [0]
@@ -38,7 +40,7 @@ def line_edits(old: str, new: str) -> list[Edit]:
         starts.append(starts[-1] + len(line))
     opcodes = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
     return [
-        Edit(starts[first], starts[last], "".join(after[start:end]))
+        TextEdit(starts[first], starts[last], "".join(after[start:end]))
         for tag, first, last, start, end in opcodes
         if tag != "equal"
     ]

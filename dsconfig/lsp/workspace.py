@@ -11,16 +11,21 @@ import tempfile
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, NoReturn
 
-from dsconfig.check.check import check_with_options, recheck
-from dsconfig.check.effective_settings import Options, Overrides, SettingsFinder, working_directory_options
+from dsconfig.check.check import check_with_options, recheck_text
+from dsconfig.check.effective_settings import (
+    CommandLineOverrides,
+    EffectiveOptions,
+    SettingsFinder,
+    working_directory_options,
+)
 from dsconfig.fix.verify_fixes import verify_fixes
 from dsconfig.job.consumers.consumer_versions import is_consumer_spec
-from dsconfig.job.settings_file import Settings
+from dsconfig.job.settings_file import SettingsFile
 from dsconfig.launch import repository
-from dsconfig.lsp.configs_in_python import documents_of, is_program
-from dsconfig.lsp.document_filter import is_draft, is_relevant
-from dsconfig.lsp.open_documents import OpenText, from_item, remove_overlay, set_overlay
-from dsconfig.lsp.protocol import real, uri_of
+from dsconfig.lsp.configs_in_python import configs_in_document, is_python_document
+from dsconfig.lsp.document_filter import is_document_relevant, is_draft_config
+from dsconfig.lsp.open_documents import OpenDocument, open_document_from_item, remove_overlay, set_overlay
+from dsconfig.lsp.protocol import canonical_path, uri_from_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -48,8 +53,8 @@ class Workspace:
         """Capabilities of the editor."""
         self.options: JsonObject = {}
         """Initialization options of the editor."""
-        self.configuration = Configuration({})
-        self.texts: dict[str, OpenText] = {}
+        self.configuration = WorkspaceOptions({})
+        self.texts: dict[str, OpenDocument] = {}
         self.stale: dict[str, None] = {}
         """URIs of documents whose diagnostics the editor does not have yet."""
         self.outbox: list[JsonObject] = []
@@ -58,27 +63,27 @@ class Workspace:
         """URIs of closed documents whose diagnostics have to be cleared."""
         self.needs_refresh = False
         """Whether diagnostics of a document changed although its text did not."""
-        self._snapshots: dict[str, Snapshot] = {}
-        self._programs: dict[str, list[Snapshot]] = {}
+        self._snapshots: dict[str, DocumentSnapshot] = {}
+        self._programs: dict[str, list[DocumentSnapshot]] = {}
         """Snapshots of the configs in Python sources."""
         self._request_count = 0
         self._relevant: set[str] = set()
         """URIs of documents that were configs once, and stay so while they are edited."""
 
-    def open(self, item: JsonObject) -> None:
+    def open_document(self, item: JsonObject) -> None:
         """Add an opened document."""
-        self._put(from_item(item, self.encoding))
+        self._store_document(open_document_from_item(item, self.encoding))
 
-    def change(self, uri: str, version: int | None, changes: list[JsonObject]) -> None:
+    def change_document(self, uri: str, version: int | None, changes: list[JsonObject]) -> None:
         """Apply changes to a document; unknown documents are ignored."""
         if (text := self.texts.get(uri)) is not None:
-            self._put(text.changed(version, changes))
+            self._store_document(text.apply_changes(version, changes))
 
-    def close(self, uri: str) -> None:
+    def close_document(self, uri: str) -> None:
         """Remove a document; its content on disk applies again."""
         if (text := self.texts.get(uri)) is None:
             return
-        self._touch(text)
+        self._drop_snapshots(text)
         remove_overlay(uri)
         self._relevant.discard(uri)
         del self.texts[uri]
@@ -86,100 +91,104 @@ class Workspace:
         self.stale.pop(uri, None)
         self.closed.append(uri)
 
-    def clear(self) -> None:
+    def close_all_documents(self) -> None:
         """Close all documents."""
         for uri in list(self.texts):
-            self.close(uri)
+            self.close_document(uri)
         self.closed.clear()
-        repository.stop_watching()
+        repository.stop_watching_files()
 
-    def reload(self) -> None:
+    def recheck_all_documents(self) -> None:
         """Check again after a change of settings, launch files, or configs on disk."""
-        repository.invalidate()
-        self.configuration.reload()
+        repository.invalidate_cache()
+        self.configuration.reload_settings()
         self._snapshots.clear()
         self._programs.clear()
         self.stale.update(dict.fromkeys(self.texts))
         self.needs_refresh = True
 
-    def configure(self, settings: JsonObject) -> None:
+    def apply_settings(self, settings: JsonObject) -> None:
         """Apply the editor's settings."""
-        self.configuration = Configuration(settings)
-        self.reload()
+        self.configuration = WorkspaceOptions(settings)
+        self.recheck_all_documents()
 
-    def snapshot(self, uri: str) -> Snapshot | None:
+    def snapshot(self, uri: str) -> DocumentSnapshot | None:
         """Snapshot of an open document; None if it is not open or not a config."""
         text = self.texts.get(uri)
-        if text is None or is_program(text):
+        if text is None or is_python_document(text):
             return None
-        return self._take_snapshot(text) if self._is_relevant(text) else None
+        return self._check_document(text) if self._is_relevant(text) else None
 
-    def snapshots(self, uri: str) -> list[Snapshot]:
+    def snapshots(self, uri: str) -> list[DocumentSnapshot]:
         """Snapshots of all configs in an open document; a Python source may have several."""
         text = self.texts.get(uri)
-        if text is not None and is_program(text):
+        if text is not None and is_python_document(text):
             return self._program_snapshots(text)
         snapshot = self.snapshot(uri)
         return [] if snapshot is None else [snapshot]
 
-    def snapshot_at(self, uri: str, position: JsonObject) -> Snapshot | None:
+    def snapshot_at(self, uri: str, position: JsonObject) -> DocumentSnapshot | None:
         """Snapshot of the config around a position."""
         snapshots = self.snapshots(uri)
         text = self.texts.get(uri)
-        if text is None or not is_program(text):
+        if text is None or not is_python_document(text):
             return snapshots[0] if snapshots else None
-        offset = text.lines.offset(position)
+        offset = text.lines.offset_of(position)
         roots = ((each, each.text.document.root) for each in snapshots)
         return next((each for each, root in roots if root and root.span[0] <= offset <= root.span[1]), None)
 
-    def _program_snapshots(self, text: OpenText) -> list[Snapshot]:
+    def _program_snapshots(self, text: OpenDocument) -> list[DocumentSnapshot]:
         if text.uri not in self._programs:
-            options = self.configuration.of(text.name)
-            documents = [] if options.excludes(text.name) else documents_of(text, self.texts.values())
+            options = self.configuration.options_for_file(text.name)
+            documents = (
+                [] if options.is_path_excluded(text.name) else configs_in_document(text, self.texts.values())
+            )
             self._programs[text.uri] = [self.program_snapshot(text, each) for each in documents]
         return self._programs[text.uri]
 
-    def program_snapshot(self, text: OpenText, document: Document) -> Snapshot:
+    def program_snapshot(self, text: OpenDocument, document: Document) -> DocumentSnapshot:
         """Snapshot of one config in a program."""
-        report = check_with_options(document, self.configuration.of(text.name))
-        return Snapshot(text.as_config(document), report)
+        report = check_with_options(document, self.configuration.options_for_file(text.name))
+        return DocumentSnapshot(text.as_config(document), report)
 
-    def draft_snapshot(self, uri: str) -> Snapshot | None:
+    def draft_snapshot(self, uri: str) -> DocumentSnapshot | None:
         """Snapshot of an open document, also if it is a new config with at most one key."""
         text = self.texts.get(uri)
         return (
-            self._take_snapshot(text)
-            if text is not None and (self._is_relevant(text) or is_draft(text))
+            self._check_document(text)
+            if text is not None and (self._is_relevant(text) or is_draft_config(text))
             else None
         )
 
-    def _take_snapshot(self, text: OpenText) -> Snapshot | None:
+    def _check_document(self, text: OpenDocument) -> DocumentSnapshot | None:
         uri = text.uri
         if uri not in self._snapshots:
-            options = self.configuration.of(text.name)
-            if options.excludes(text.name):
+            options = self.configuration.options_for_file(text.name)
+            if options.is_path_excluded(text.name):
                 return None
-            self._snapshots[uri] = Snapshot(text, check_with_options(text.document, options))
+            self._snapshots[uri] = DocumentSnapshot(text, check_with_options(text.document, options))
         return self._snapshots[uri]
 
-    def text_of(self, path: str) -> OpenText | None:
+    def open_document_at(self, path: str) -> OpenDocument | None:
         """Open document of the file at a path."""
-        return next((text for text in self.texts.values() if real(text.name) == real(path)), None)
+        return next(
+            (text for text in self.texts.values() if canonical_path(text.name) == canonical_path(path)), None
+        )
 
-    def show(self, title: str, text: str, language: str) -> None:
+    def show_text(self, title: str, text: str, language: str) -> None:
         """Show a text in the editor: as a document if possible, otherwise as a message."""
         if not self.client.get("window", {}).get("showDocument", {}).get("support"):
-            self.say(f"{title}\n\n{text}", INFO)
+            self.show_message(f"{title}\n\n{text}", INFO)
             return
-        uri = uri_of(write_scratch_file(title, text, language))
-        self.ask("window/showDocument", {"uri": uri, "takeFocus": True})
+        uri = uri_from_path(write_scratch_file(title, text, language))
+        self.send_request("window/showDocument", {"uri": uri, "takeFocus": True})
 
-    def say(self, text: str, kind: int) -> None:
+    def show_message(self, text: str, kind: int) -> None:
         """Show a message in the editor, without links: VS Code makes one of `[text](command:...)`."""
         params = {"type": kind, "message": text.replace("](", "] (")}
         self.outbox.append({"jsonrpc": "2.0", "method": "window/showMessage", "params": params})
 
-    def ask(self, method: str, params: JsonObject) -> None:
+    def send_request(self, method: str, params: JsonObject) -> None:
         """Send a request to the editor; its response is ignored."""
         self._request_count += 1
         message = {
@@ -190,12 +199,12 @@ class Workspace:
         }
         self.outbox.append(message)
 
-    def _put(self, text: OpenText) -> None:
+    def _store_document(self, text: OpenDocument) -> None:
         self.texts[text.uri] = text
         set_overlay(text)
-        self._touch(text)
+        self._drop_snapshots(text)
 
-    def _touch(self, text: OpenText) -> None:
+    def _drop_snapshots(self, text: OpenDocument) -> None:
         """Drop the snapshots of a document and of those that depend on it."""
         # A program may change the configs of any other.
         self.stale.update(dict.fromkeys(self._programs))
@@ -205,13 +214,13 @@ class Workspace:
         self.stale[text.uri] = None
         may_affect_others = previous is None or _may_affect_others(previous.report)
         for uri, other in list(self._snapshots.items()):
-            if may_affect_others or real(text.name) in _named_paths(other.report.children):
+            if may_affect_others or canonical_path(text.name) in _linked_paths(other.report.children):
                 del self._snapshots[uri]
                 self.stale[uri] = None
                 self.needs_refresh = True
 
-    def _is_relevant(self, text: OpenText) -> bool:
-        if text.uri not in self._relevant and is_relevant(text):
+    def _is_relevant(self, text: OpenDocument) -> bool:
+        if text.uri not in self._relevant and is_document_relevant(text):
             self._relevant.add(text.uri)
         return text.uri in self._relevant
 
@@ -221,9 +230,9 @@ def _may_affect_others(report: Report) -> bool:
     return report.is_embedded or bool(report.children) or report.why_not_config is not None
 
 
-def _named_paths(children: Iterable[Report]) -> set[str]:
+def _linked_paths(children: Iterable[Report]) -> set[str]:
     """Canonical paths of the files that a launch file names, directly or indirectly."""
-    return {path for each in children for path in (real(each.name), *_named_paths(each.children))}
+    return {path for each in children for path in (canonical_path(each.name), *_linked_paths(each.children))}
 
 
 # Snapshots.
@@ -231,10 +240,10 @@ def _named_paths(children: Iterable[Report]) -> set[str]:
 _GPUS_PER_NODE = 8
 
 
-class Snapshot:
+class DocumentSnapshot:
     """One version of a document with its report. Fixes are verified on request, since that is slow."""
 
-    def __init__(self, text: OpenText, report: Report) -> None:
+    def __init__(self, text: OpenDocument, report: Report) -> None:
         self.text, self.report = text, report
         self.values: Mapping[str, EffectiveValue] | None = None
         """Effective values, once they were requested."""
@@ -256,7 +265,7 @@ class Snapshot:
         return max((size for size in sizes if size <= _GPUS_PER_NODE), default=sizes[0])
 
     @cached_property
-    def model(self) -> str | None:
+    def job_model(self) -> str | None:
         """Path or name of the job's model; None if it is unknown."""
         fact = self.report.reader.facts.model
         if fact is not None and isinstance(fact.named, str):
@@ -269,24 +278,26 @@ class Snapshot:
             return None
 
     @cached_property
-    def spans(self) -> list[tuple[int, int]]:
+    def diagnostic_spans(self) -> list[tuple[int, int]]:
         """Start and end of each diagnostic in code points."""
         return [
             (0, min(1, len(self.text.text))) if diagnostic.location is None else diagnostic.location[:2]
             for diagnostic in self.report
         ]
 
-    def between(self, start: int, end: int) -> list[int]:
+    def diagnostics_between(self, start: int, end: int) -> list[int]:
         """Indices of the diagnostics that touch a range of the text."""
-        return [number for number, span in enumerate(self.spans) if span[0] <= end and start <= span[1]]
+        return [
+            number for number, span in enumerate(self.diagnostic_spans) if span[0] <= end and start <= span[1]
+        ]
 
-    def verified(self, numbers: Sequence[int]) -> list[Diagnostic]:
+    def verified_diagnostics(self, numbers: Sequence[int]) -> list[Diagnostic]:
         """Diagnostics with these indices, without fixes that fail verification."""
         missing = [number for number in numbers if number not in self._verified]
         if missing:
             diagnostics = [self.report[number] for number in missing]
             verified_diagnostics = verify_fixes(
-                self.report, partial(recheck, self.report, is_located=False), diagnostics
+                self.report, partial(recheck_text, self.report, is_located=False), diagnostics
             )
             self._verified.update(zip(missing, verified_diagnostics, strict=True))
         return [self._verified[number] for number in numbers]
@@ -299,31 +310,33 @@ class InvalidSettingsError(ValueError):
     """Invalid settings; the message is one line."""
 
 
-class Configuration:
+class WorkspaceOptions:
     """Options of every file, until a settings file changes."""
 
     def __init__(self, settings: JsonObject) -> None:
         self.problems: list[str] = []
         """Errors in settings, each reported once."""
-        self._requested = _requested_options(settings)._replace(model=self._model(settings.get("model")))
-        self._options: Options | None = None
+        self._requested = _options_from_editor(settings)._replace(
+            model=self._readable_model(settings.get("model"))
+        )
+        self._options: EffectiveOptions | None = None
         self.fix_on_save = settings.get("fixOnSave") is True
         self._reported: set[str] = set()
 
-    def of(self, name: str) -> Options:
+    def options_for_file(self, name: str) -> EffectiveOptions:
         """Options for a file; if its settings are invalid, options without any settings."""
         try:
             if self._options is None:
                 self._options = working_directory_options(self._requested, SettingsFinder(self._requested))
-            return self._options.of(name)
+            return self._options.options_of_file(name)
         except InvalidSettingsError as error:
             if str(error) not in self._reported:
                 self._reported.add(str(error))
                 self.problems.append(str(error))
-            defaults = Overrides(_raise_invalid, _ignore_note)
-            return working_directory_options(defaults, SettingsFinder(defaults, Settings()))
+            defaults = CommandLineOverrides(_raise_invalid, _ignore_note)
+            return working_directory_options(defaults, SettingsFinder(defaults, SettingsFile()))
 
-    def _model(self, model: Json) -> str | None:
+    def _readable_model(self, model: Json) -> str | None:
         """Model of the editor's settings, if it can be read."""
         if not isinstance(model, str) or not model:
             return None
@@ -337,7 +350,7 @@ class Configuration:
             return None
         return model
 
-    def reload(self) -> None:
+    def reload_settings(self) -> None:
         """Read the settings files again when they are needed."""
         self._options = None
         self._reported.clear()
@@ -351,21 +364,21 @@ def _ignore_note(_: str) -> None:
     """Ignore a note: an editor has no place for it."""
 
 
-def _requested_options(settings: JsonObject) -> Overrides:
+def _options_from_editor(settings: JsonObject) -> CommandLineOverrides:
     """Options from the editor's settings; invalid values count as not set."""
     target, size, consumer = settings.get("target"), settings.get("worldSize"), settings.get("consumer")
-    return Overrides(
+    return CommandLineOverrides(
         _raise_invalid,
         _ignore_note,
         target=target if isinstance(target, str) and target else None,
         world_size=size if type(size) is int and size > 0 else None,
         consumer=consumer if is_consumer_spec(consumer) else None,
-        select=_names(settings.get("select")) or None,
-        ignore=_names(settings.get("ignore")),
+        select=_parse_rule_names(settings.get("select")) or None,
+        ignore=_parse_rule_names(settings.get("ignore")),
     )
 
 
-def _names(value: object) -> tuple[str, ...]:
+def _parse_rule_names(value: object) -> tuple[str, ...]:
     return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
 
 
@@ -377,14 +390,14 @@ _ENDS = {"jsonc": ".jsonc", "json": ".json", "yaml": ".yaml"}
 def write_scratch_file(title: str, text: str, language: str) -> str:
     """Write a text and return its path; a text with the same title is replaced."""
     name = re.sub(r"[^\w.-]+", "-", title).strip("-") + _ENDS.get(language, ".txt")
-    path = os.path.join(_folder(), name)
+    path = os.path.join(_scratch_folder(), name)
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
     return path
 
 
 @cache
-def _folder() -> str:
+def _scratch_folder() -> str:
     folder = tempfile.mkdtemp(prefix="dsconfig-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

@@ -17,7 +17,7 @@ _OTHER_NAMES = {
 """Public names that are neither a section class nor a TypedDict, each with its module."""
 
 
-def _modules() -> dict[str, str]:
+def _modules_by_public_name() -> dict[str, str]:
     """The module of each public name, relative to this package."""
     from importlib import import_module
 
@@ -32,7 +32,7 @@ def __getattr__(name: str) -> object:
     if name == "__all__":
         return __dir__()
     # The import system asks for each submodule first; their names are lower case, unlike all public names.
-    modules = _modules() if name[:1].isupper() else {}
+    modules = _modules_by_public_name() if name[:1].isupper() else {}
     if name not in modules:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
@@ -43,4 +43,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted(_modules())
+    return sorted(_modules_by_public_name())

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from dsconfig.model.key import Key, Takes
+from dsconfig.model.key import Key, NonObjectValues
 from dsconfig.model.section import RootKeys, Section
 
 
@@ -47,7 +47,7 @@ class AioKeys(RootKeys):
         Key(
             since="0.3.15",
             source="runtime/swap_tensor/aio_config.py:get_aio_config",
-            takes=(Takes(("null",), since="0.3.15"),),
+            takes=(NonObjectValues(("null",), since="0.3.15"),),
         ),
     ] = Field(default_factory=Aio)
     """Asynchronous NVMe I/O."""

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dsconfig.model.key import SCRIPT, Key, Takes, Was
+from dsconfig.model.key import SCRIPT, EarlierType, Key, NonObjectValues
 from dsconfig.model.section import RootKeys, Section
 
 _Directory = Annotated[str, Field(min_length=1)]
@@ -39,11 +39,13 @@ class Autotuning(Section):
     fast: Annotated[bool, Key(since="0.5.7")] = True
     """Tune stage and micro-batch size only; false also tries other ZeRO settings, which takes far longer."""
     results_dir: Annotated[
-        _Directory, Key(since="0.5.7", was=(Was("0.7.4", str | None),), defaults=(("0.7.4", None),))
+        _Directory,
+        Key(since="0.5.7", was=(EarlierType("0.7.4", str | None),), defaults=(("0.7.4", None),)),
     ] = "autotuning_results"
     """Directory for results. Must not be empty, even while autotuning is off."""
     exps_dir: Annotated[
-        _Directory, Key(since="0.5.7", was=(Was("0.7.4", str | None),), defaults=(("0.7.4", None),))
+        _Directory,
+        Key(since="0.5.7", was=(EarlierType("0.7.4", str | None),), defaults=(("0.7.4", None),)),
     ] = "autotuning_exps"
     """Directory for the configurations of the experiments. Must not be empty, even while autotuning is off.
     """
@@ -93,7 +95,8 @@ class Autotuning(Section):
     arg_mappings: Annotated[
         dict[str, str] | None,
         Key(
-            since="0.5.7", takes=(Takes(("null", "true", "false", "[]", "list", "string", "number", "auto")),)
+            since="0.5.7",
+            takes=(NonObjectValues(("null", "true", "false", "[]", "list", "string", "number", "auto")),),
         ),
     ] = None
     """Flags of the training script by config key, so that the tuner can replace what the script is given.
@@ -102,7 +105,11 @@ class Autotuning(Section):
     """
     model_info: Annotated[
         ModelInfo | None,
-        Key(since="0.5.7", source="autotuning/config.py:get_model_info_config", takes=(Takes(("null",)),)),
+        Key(
+            since="0.5.7",
+            source="autotuning/config.py:get_model_info_config",
+            takes=(NonObjectValues(("null",)),),
+        ),
     ] = None
     """Size of the model, which makes the profiling run unnecessary."""
     model_info_path: Annotated[str | None, Key(since="0.5.7")] = None

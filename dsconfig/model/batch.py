@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from dsconfig.model.field_annotations import DERIVED, Auto, PositiveInt
-from dsconfig.model.key import Key, Was
+from dsconfig.model.key import EarlierType, Key
 from dsconfig.model.section import RootKeys
 
 
@@ -68,7 +68,7 @@ class BatchKeys(RootKeys):
             since="0.15.0",
             source="runtime/config.py:DeepSpeedConfig.__init__",
             unit="ranks",
-            was=(Was("0.19.2", object),),
+            was=(EarlierType("0.19.2", object),),
         ),
     ] = DERIVED
     """Ranks that share one sequence (Ulysses). Divides the world size in the batch arithmetic. Together with

@@ -10,11 +10,17 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from dsconfig import model
-from dsconfig.core.diagnostic import dotted, truncate_middle
+from dsconfig.core.diagnostic import dotted_path, truncate_middle
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple, Spec
-from dsconfig.core.wording import closest, expected, kind, one_of, quoted
-from dsconfig.model.key_table import KeyInfo, is_secret, keys_of, type_named
-from dsconfig.model.to_json_value import JSON_VALUE, NotJsonError, accepts_any, as_json, in_json
+from dsconfig.core.wording import closest_words, describe_type, join_alternatives, json_kind, quote_value
+from dsconfig.model.key_table import KeyInfo, find_type, keys_of_section_or_base, may_be_secret
+from dsconfig.model.to_json_value import (
+    JSON_VALUE,
+    NotJsonError,
+    accepts_any_value,
+    to_json_if_accepted,
+    to_json_value,
+)
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -27,7 +33,7 @@ KIND = "config"
 _FEW_KEYS = 4
 
 
-class Problem(NamedTuple):
+class FieldProblem(NamedTuple):
     """One field with a value that the section does not accept."""
 
     path: str
@@ -45,32 +51,32 @@ class Problem(NamedTuple):
 class BuildError(ValueError):
     """A section cannot be built from some values; `problems` lists the fields and the values that they accept."""
 
-    def __init__(self, section: str, problems: Iterable[Problem]) -> None:
+    def __init__(self, section: str, problems: Iterable[FieldProblem]) -> None:
         self.section, self.problems = section, tuple(problems)
         lines = [
-            f"`{_printable(each.path)}` {each.message}" if each.path else each.message
+            f"`{_printable_path(each.path)}` {each.message}" if each.path else each.message
             for each in self.problems
         ]
         text = f" {lines[0]}" if len(lines) == 1 else "".join(f"\n  {line}" for line in lines)
         super().__init__(f"{section}:{text}")
 
-    def __reduce__(self) -> tuple[type[BuildError], tuple[str, tuple[Problem, ...]]]:
+    def __reduce__(self) -> tuple[type[BuildError], tuple[str, tuple[FieldProblem, ...]]]:
         return type(self), (self.section, self.problems)
 
 
 def build_error(section: str, error: ValidationError) -> BuildError:
-    """The error for users, from a pydantic error that `in_words` has translated."""
-    return BuildError(section, (_from_details(each) for each in error.errors(include_url=False)))
+    """The error for users, from a pydantic error that `translate_pydantic_error` has translated."""
+    return BuildError(section, (_problem_from_details(each) for each in error.errors(include_url=False)))
 
 
-def _from_details(details: ErrorDetails) -> Problem:
+def _problem_from_details(details: ErrorDetails) -> FieldProblem:
     context = details.get("ctx", {})
     value = None if context.get("missing") else details["input"]
-    path = dotted(tuple(part if part != "" else '""' for part in details["loc"]))
-    return Problem(path, details["msg"], context.get("accepted"), value, context.get("meant", ()))
+    path = dotted_path(tuple(part if part != "" else '""' for part in details["loc"]))
+    return FieldProblem(path, details["msg"], context.get("accepted"), value, context.get("meant", ()))
 
 
-def in_words(
+def translate_pydantic_error(
     section: str, keys: Mapping[str, KeyInfo], data: Mapping[str, object], error: ValidationError
 ) -> ValidationError:
     """Translate a pydantic error: one entry per field, in terms of the config.
@@ -84,43 +90,49 @@ def in_words(
     by_field: dict[object, list[ErrorDetails]] = {}
     for details in error.errors(include_url=False):
         by_field.setdefault(details["loc"][0] if details["loc"] else None, []).append(details)
-    lines = [line for field, errors in by_field.items() for line in _entries(field, errors, keys, data)]
+    lines = [
+        line
+        for field, errors in by_field.items()
+        for line in _error_entries_of_field(field, errors, keys, data)
+    ]
     return ValidationError.from_exception_data(section, lines)
 
 
-def _entries(
+def _error_entries_of_field(
     field: object,
     errors: list[ErrorDetails],
     keys: Mapping[str, KeyInfo],
     data: Mapping[str, object],
 ) -> Iterator[InitErrorDetails]:
-    inner_entries = {_path_of(details, data): details for details in errors if details["type"] == KIND}
+    inner_entries = {_path_of_entry(details, data): details for details in errors if details["type"] == KIND}
     if inner_entries:
         for path, details in inner_entries.items():
-            yield _entry(path, details["msg"], details["input"], details.get("ctx", {}))
+            yield _error_entry(path, details["msg"], details["input"], details.get("ctx", {}))
         return
     name = str(field)
     details = errors[0]
     if field is None:
-        yield _entry((), f"must be an object, not {_display(details['input'])}", details["input"], {})
+        yield _error_entry(
+            (), f"must be an object, not {_display_value(details['input'])}", details["input"], {}
+        )
     elif details["type"] in ("extra_forbidden", "no_such_attribute"):
-        yield unknown(name, keys, details["input"])
+        yield unknown_field_error(name, keys, details["input"])
     elif details["type"] == "missing" and name in keys:
-        accepted = accepted_values(keys[name])
+        accepted = describe_accepted_values(keys[name])
         message = f"is missing: it must be {accepted}"
-        yield _entry((name,), message, None, {"accepted": accepted, "missing": True})
+        yield _error_entry((name,), message, None, {"accepted": accepted, "missing": True})
     elif name not in keys:  # a field that a subclass adds
-        yield _entry((name,), details["msg"], details["input"], {})
+        yield _error_entry((name,), details["msg"], details["input"], {})
     else:
-        yield wrong(
+        yield wrong_value_error(
             name,
             keys[name],
             data.get(name, details["input"]),
-            _with_length(errors, accepted_values(keys[name])),
+            _add_required_length(errors, describe_accepted_values(keys[name])),
         )
 
 
-def _with_length(errors: list[ErrorDetails], accepted: str) -> str:
+def _add_required_length(errors: list[ErrorDetails], accepted: str) -> str:
     """The accepted values, with the required length of a list."""
     for details in errors:
         if details["type"] in ("too_short", "too_long"):  # each list of the model has one length
@@ -130,51 +142,58 @@ def _with_length(errors: list[ErrorDetails], accepted: str) -> str:
     return accepted
 
 
-def unknown(name: str, keys: Mapping[str, KeyInfo], value: object) -> InitErrorDetails:
+def unknown_field_error(name: str, keys: Mapping[str, KeyInfo], value: object) -> InitErrorDetails:
     """The entry for an unknown field."""
-    message, similar = not_a_key(name, keys)
-    return _entry((_printable(name),), message, value, {"meant": similar})
+    message, similar = unknown_key_message(name, keys)
+    return _error_entry((_printable_path(name),), message, value, {"meant": similar})
 
 
-def not_a_key(name: str, keys: Mapping[str, KeyInfo]) -> tuple[str, tuple[str, ...]]:
+def unknown_key_message(name: str, keys: Mapping[str, KeyInfo]) -> tuple[str, tuple[str, ...]]:
     """The message about an unknown key, and the similar keys of the section."""
-    similar = tuple(closest(name, keys))
+    similar = tuple(closest_words(name, keys))
     if similar:
         return f"is not a known key: did you mean `{similar[0]}`?", similar
     if len(keys) <= _FEW_KEYS:
-        return f"is not a known key: the section has {one_of([f'`{key}`' for key in keys], 'and')}", similar
+        return (
+            f"is not a known key: the section has {join_alternatives([f'`{key}`' for key in keys], 'and')}",
+            similar,
+        )
     return "is not a known key", similar
 
 
-def wrong(name: str, info: KeyInfo, value: object, accepts: str | None = None) -> InitErrorDetails:
+def wrong_value_error(
+    name: str, info: KeyInfo, value: object, accepts: str | None = None
+) -> InitErrorDetails:
     """The entry for a value that the field does not accept."""
-    accepted = accepts or accepted_values(info)
-    display = "a value that is hidden" if is_secret(name) else _display(value)
-    return _entry((name,), f"must be {accepted}, not {display}", value, {"accepted": accepted})
+    accepted = accepts or describe_accepted_values(info)
+    display = "a value that is hidden" if may_be_secret(name) else _display_value(value)
+    return _error_entry((name,), f"must be {accepted}, not {display}", value, {"accepted": accepted})
 
 
-def not_a_string(key: object, data: object) -> InitErrorDetails:
+def non_string_key_error(key: object, data: object) -> InitErrorDetails:
     """The entry for an object with a key that is not a string."""
-    return _entry((), f"must have strings as keys, not `{key!r}`", data, {})
+    return _error_entry((), f"must have strings as keys, not `{key!r}`", data, {})
 
 
-def not_json(name: str, error: NotJsonError, value: object) -> InitErrorDetails:
+def non_json_value_error(name: str, error: NotJsonError, value: object) -> InitErrorDetails:
     """The entry for a value without a JSON representation."""
-    return _entry((name, *error.path), error.message, value, {"accepted": JSON_VALUE})
+    return _error_entry((name, *error.path), error.message, value, {"accepted": JSON_VALUE})
 
 
-def entries(error: ValidationError, parent: KeyPath = ()) -> list[InitErrorDetails]:
+def entries_of_error(error: ValidationError, parent: KeyPath = ()) -> list[InitErrorDetails]:
     """The entries of a translated error, for the error of an outer section."""
     details = error.errors(include_url=False)
-    return [_entry((*parent, *each["loc"]), each["msg"], each["input"], each["ctx"]) for each in details]
+    return [
+        _error_entry((*parent, *each["loc"]), each["msg"], each["input"], each["ctx"]) for each in details
+    ]
 
 
-def _entry(path: KeyPath, message: str, value: object, context: dict[str, Json]) -> InitErrorDetails:
+def _error_entry(path: KeyPath, message: str, value: object, context: dict[str, Json]) -> InitErrorDetails:
     fields = {**context, "message": message, "length": len(path)}
     return InitErrorDetails(type=PydanticCustomError(KIND, "{message}", fields), loc=tuple(path), input=value)
 
 
-def _path_of(details: ErrorDetails, data: Json) -> KeyPath:
+def _path_of_entry(details: ErrorDetails, data: Json) -> KeyPath:
     """The path of an entry of an inner section, without the names of validators that pydantic inserts."""
     location = details["loc"]
     steps_inside = location[len(location) - details["ctx"]["length"] :]
@@ -188,42 +207,42 @@ def _path_of(details: ErrorDetails, data: Json) -> KeyPath:
     return (*steps, *steps_inside)
 
 
-def accepted_values(info: KeyInfo) -> str:
+def describe_accepted_values(info: KeyInfo) -> str:
     """The values that a field accepts, in words, including "auto" if a consumer resolves it."""
     arms = list(info.type[1:] if info.type[0] == "union" else (info.type,))
-    values = [word for arm in arms for word in _closed_set(arm)]
+    values = [word for arm in arms for word in _values_of_closed_set(arm)]
     if info.fills and "auto" not in values:
         values.append("auto")
-    descriptions = [expected(arm) for arm in arms if not _closed_set(arm)]
+    descriptions = [describe_type(arm) for arm in arms if not _values_of_closed_set(arm)]
     if not descriptions and len(values) > 2:
-        return f"one of {one_of(values)}"
-    return _or([*dict.fromkeys(descriptions), *map(quoted, values)])
+        return f"one of {join_alternatives(values)}"
+    return _join_with_or([*dict.fromkeys(descriptions), *map(quote_value, values)])
 
 
-def _or(texts: list[str]) -> str:
+def _join_with_or(texts: list[str]) -> str:
     return " or ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
 
 
-def _closed_set(arm: Spec) -> list[Json]:
+def _values_of_closed_set(arm: Spec) -> list[Json]:
     """The values of an arm with a closed set."""
     few: dict[str, list[Json]] = {"bool": [True, False], "null": [None]}
     return few.get(arm[0], list(arm[1:]) if arm[0] == "enum" else [])
 
 
-def _display(value: object) -> str:
+def _display_value(value: object) -> str:
     """A value in a message, shortened if it is long; its type if it has no JSON representation."""
     try:
-        converted = in_json(value)
+        converted = to_json_value(value)
     except NotJsonError as error:
-        return f"{kind(value)} that holds {error.what}" if error.path else error.what
+        return f"{json_kind(value)} that holds {error.what}" if error.path else error.what
     return (
         f"a value of type `{type(converted).__name__}`"
         if isinstance(converted, BaseModel)
-        else quoted(converted)
+        else quote_value(converted)
     )
 
 
-def _printable(path: str) -> str:
+def _printable_path(path: str) -> str:
     """A printable path, shortened if it is long."""
     return truncate_middle("".join(char if char.isprintable() else repr(char)[1:-1] for char in path), 120)
 
@@ -247,83 +266,91 @@ class SectionInput:
         """An error with one entry per wrong field, in terms of the config."""
         if error is not None:
             reported = {line["loc"][:1] for line in self.wrong}
-            new = entries(in_words(section.__name__, keys_of(section), self.values, error))
+            new = entries_of_error(
+                translate_pydantic_error(
+                    section.__name__, keys_of_section_or_base(section), self.values, error
+                )
+            )
             self.wrong += [line for line in new if line["loc"][:1] not in reported]
         return ValidationError.from_exception_data(section.__name__, self.wrong)
 
-    def field(self, info: KeyInfo, value: object) -> None:
+    def add_field(self, info: KeyInfo, value: object) -> None:
         """Add the value of a field, converted to JSON if possible."""
-        value = as_json(value, info.type)
-        if accepts_any(info.type) or isinstance(value, int):
-            value = self.of_json(info.name, value)
+        value = to_json_if_accepted(value, info.type)
+        if accepts_any_value(info.type) or isinstance(value, int):
+            value = self.convert_to_json(info.name, value)
         self.values[info.name] = value
 
-    def of_json(self, word: str, value: object) -> Json:
+    def convert_to_json(self, word: str, value: object) -> Json:
         """The value converted to JSON; None, and a problem, if it cannot be converted."""
         try:
-            return in_json(value)
+            return to_json_value(value)
         except NotJsonError as error:
-            self.wrong.append(not_json(word, error, value))
+            self.wrong.append(non_json_value_error(word, error, value))
             return None
 
 
-def convert_input(
+def convert_section_input(
     section: type[BaseModel], editor_keys: tuple[str, ...], data: Mapping[Any, Any]
 ) -> SectionInput:
     """Convert the values of a section: `2e8`, paths, enums and tuples become their JSON representation.
 
     `editor_keys`, and remarks beside them, are kept although DeepSpeed does not know them.
     """
-    keys, section_input = keys_of(section), SectionInput()
+    keys, section_input = keys_of_section_or_base(section), SectionInput()
     key_by_alias = {alias: info.name for info in keys.values() for alias, _ in info.aliases}
     open_ended = section.model_config.get("extra") == "allow"
     for name, value in data.items():
         key = key_by_alias.get(name, name)
         if not isinstance(name, str):
-            section_input.wrong.append(not_a_string(name, data))
+            section_input.wrong.append(non_string_key_error(name, data))
         elif name in editor_keys or (editor_keys and name.startswith("//")):
-            section_input.unknown[name] = section_input.of_json(name, value)
+            section_input.unknown[name] = section_input.convert_to_json(name, value)
         elif name != key and key not in data:
             section_input.spelled[key] = name
-            section_input.field(keys[key], value)
+            section_input.add_field(keys[key], value)
         elif name in keys:
-            section_input.field(keys[name], value)
+            section_input.add_field(keys[name], value)
         elif not name.isprintable():  # pydantic may not be able to name it in an error
-            section_input.wrong.append(unknown(name, keys, value))
+            section_input.wrong.append(unknown_field_error(name, keys, value))
         else:
-            section_input.values[name] = section_input.of_json(name, value) if open_ended else value
+            section_input.values[name] = section_input.convert_to_json(name, value) if open_ended else value
     if "params" in section_input.values:
-        _take_params(section, section_input)
+        _convert_params(section, section_input)
     return section_input
 
 
-def _take_params(section: type[BaseModel], section_input: SectionInput) -> None:
+def _convert_params(section: type[BaseModel], section_input: SectionInput) -> None:
     try:
-        section_input.values["params"] = typed_params(
+        section_input.values["params"] = params_as_class(
             section, section_input.values.get("type"), section_input.values["params"]
         )
     except ValidationError as error:
         del section_input.values["params"]
-        section_input.wrong += entries(error)
+        section_input.wrong += entries_of_error(error)
 
 
-def typed_params(section: type[BaseModel], type_: object, params: object) -> object:
+def params_as_class(section: type[BaseModel], type_: object, params: object) -> object:
     """Params as an object of the params class of `type_`; unchanged if it is no type of DeepSpeed.
 
     Raises:
         ValidationError: the params do not fit the type.
     """
-    kind = type_named(section.__name__, type_)
+    kind = find_type(section.__name__, type_)
     if kind is None or kind.params is None:
         return params
     params_class: type[BaseModel] = getattr(model, kind.params)
     if isinstance(params, BaseModel) and not isinstance(params, params_class):
         accepted = f'`{params_class.__name__}` for type `"{kind.name}"`'
-        entry = wrong("params", keys_of(section)["params"], f"{type(params).__name__}(…)", accepted)
+        entry = wrong_value_error(
+            "params", keys_of_section_or_base(section)["params"], f"{type(params).__name__}(…)", accepted
+        )
         raise ValidationError.from_exception_data(section.__name__, [entry])
     if not isinstance(params, dict):
         return params
     try:
         return params_class.model_validate(params)
     except ValidationError as error:
-        raise ValidationError.from_exception_data(section.__name__, entries(error, ("params",))) from None
+        raise ValidationError.from_exception_data(
+            section.__name__, entries_of_error(error, ("params",))
+        ) from None

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from dsconfig.model.field_annotations import ABSENT
-from dsconfig.model.key import ANYTHING, Key, Reads, Takes
+from dsconfig.model.key import ANYTHING, Key, NonObjectValues, SectionReading
 from dsconfig.model.section import RootKeys, Section
 
 
@@ -107,7 +107,7 @@ class Checkpoint(Section):
         Key(
             since="0.17.1",
             source="runtime/model_checkpointing/config.py:get_checkpoint_writer_config",
-            takes=(Takes(("null",), since="0.17.1"),),
+            takes=(NonObjectValues(("null",), since="0.17.1"),),
         ),
     ] = None
     """Fast or decoupled checkpoint writer; null uses `torch.save`."""
@@ -144,7 +144,7 @@ class DatastatesCkpt(Section):
     """
 
     SOURCE = "datastates/config.py:DeepSpeedDataStatesConfig.__init__"
-    READS = (Reads("hand", unknown="kept"),)
+    READS = (SectionReading("hand", unknown="kept"),)
     model_config = ConfigDict(extra="allow")
 
     host_cache_size: Annotated[float, Key(since="0.18.1", source="the DataStates package", unit="GB")] = (

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, TypeAlias
 
-from dsconfig.model.key import Key, Switch, Was
+from dsconfig.model.key import BooleanReplacement, EarlierType, Key
 from dsconfig.model.section import RootKeys
 
 _FORMATS = (
@@ -27,7 +27,7 @@ class CommunicationKeys(RootKeys):
             since="0.5.8",
             source="runtime/config.py:get_communication_data_type",
             fold_case=True,
-            was=(Was("0.14.0", EarlyWireType | None),),
+            was=(EarlierType("0.14.0", EarlyWireType | None),),
             wrong_type="rejected",
             means=_FORMATS,
         ),
@@ -41,7 +41,7 @@ class CommunicationKeys(RootKeys):
             until="0.5.7",
             source="runtime/config.py:get_allreduce_always_fp32",
             replaced_by="communication_data_type",
-            rewrite=Switch("fp32"),
+            rewrite=BooleanReplacement("fp32"),
         ),
     ] = False
     """Reduce gradients in fp32, whatever the training precision."""
@@ -65,7 +65,7 @@ class CommunicationKeys(RootKeys):
             replaced_by="seq_parallel_communication_data_type",
             rewrite="rename",
             fold_case=True,
-            was=(Was("0.14.0", EarlyWireType | None),),
+            was=(EarlierType("0.14.0", EarlyWireType | None),),
             wrong_type="rejected",
             means=_FORMATS,
         ),

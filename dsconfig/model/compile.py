@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from dsconfig.model.field_annotations import FreeForm
-from dsconfig.model.key import Key, Reads, Was
+from dsconfig.model.key import EarlierType, Key, SectionReading
 from dsconfig.model.section import RootKeys, Section
 
 
@@ -14,8 +14,8 @@ class Compile(Section):
 
     SOURCE = "compile/config.py:CompileConfig"
     READS = (
-        Reads("pydantic", since="0.13.2", until="0.14.3", unknown="rejected", drops_auto=True),
-        Reads("pydantic", since="0.16.6", unknown="rejected", drops_auto=True),
+        SectionReading("pydantic", since="0.13.2", until="0.14.3", unknown="rejected", drops_auto=True),
+        SectionReading("pydantic", since="0.16.6", unknown="rejected", drops_auto=True),
     )
 
     deepcompile: Annotated[bool, Key(since="0.16.6")] = False
@@ -58,7 +58,7 @@ class Compile(Section):
         list[Literal["z1", "z3", "autosp", "autotp"]] | None,
         Key(
             since="0.18.9",
-            was=(Was("0.19.5", list[Literal["z1", "z3", "autosp"]] | None),),
+            was=(EarlierType("0.19.5", list[Literal["z1", "z3", "autosp"]] | None),),
             means=(
                 ("z1", "ZeRO stage 1"),
                 ("z3", "ZeRO stage 3"),

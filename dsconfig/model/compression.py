@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from dsconfig.model.field_annotations import ABSENT, Fraction
-from dsconfig.model.key import SCRIPT, Key, Reads, Was
+from dsconfig.model.key import SCRIPT, EarlierType, Key, SectionReading
 from dsconfig.model.section import RootKeys, Section
 
 # Keys that the groups of every compression technique share.
@@ -211,7 +211,7 @@ _Method: TypeAlias = Annotated[
 ]
 
 
-class _Parameters(Section):
+class _PruningParameters(Section):
     """Settings that all pruning techniques share."""
 
     enabled: Annotated[bool, Key(since="0.7.0", until="0.19.6")] = False
@@ -220,14 +220,14 @@ class _Parameters(Section):
     """Steps before pruning starts; training without it first loses less accuracy."""
 
 
-class _PrunedGroup(Group):
+class _PruningGroup(Group):
     """Modules that are pruned alike."""
 
     params: Annotated[DenseRatio, Key(since="0.7.0", until="0.19.6")]
     """Fraction that is kept."""
 
 
-class SparseParameters(_Parameters):
+class SparseParameters(_PruningParameters):
     """Settings for all groups of individual weights."""
 
     SOURCE = "compression/config.py:get_sparse_pruning_shared_parameters"
@@ -237,7 +237,7 @@ class SparseParameters(_Parameters):
         Key(
             since="0.7.0",
             until="0.19.6",
-            was=(Was("0.9.2", Literal["l1", "topk"]),),
+            was=(EarlierType("0.9.2", Literal["l1", "topk"]),),
             wrong_type="rejected",
             means=(
                 ("l1", "by magnitude"),
@@ -259,7 +259,7 @@ class SparseParameters(_Parameters):
     """Steps between two prunings. For snip_momentum."""
 
 
-class SparseGroup(_PrunedGroup):
+class SparseGroup(_PruningGroup):
     """Modules whose individual weights are pruned with the same settings."""
 
     SOURCE = "compression/config.py:get_sparse_pruning_different_groups"
@@ -283,7 +283,7 @@ class SparsePruning(Section):
     """Groups of modules, under names of your choice. Required if the technique is present."""
 
 
-class RowParameters(_Parameters):
+class RowParameters(_PruningParameters):
     """Settings for all groups of rows."""
 
     SOURCE = "compression/config.py:get_row_pruning_shared_parameters"
@@ -292,7 +292,7 @@ class RowParameters(_Parameters):
     """Rank rows by magnitude, or by a learned score."""
 
 
-class RowGroup(_PrunedGroup):
+class RowGroup(_PruningGroup):
     """Modules whose rows are pruned with the same settings."""
 
     SOURCE = "compression/config.py:get_row_pruning_different_groups"
@@ -314,7 +314,7 @@ class RowPruning(Section):
     """Groups of modules, under names of your choice. Required if the technique is present."""
 
 
-class HeadParameters(_Parameters):
+class HeadParameters(_PruningParameters):
     """Settings for all groups of attention heads."""
 
     SOURCE = "compression/config.py:get_head_pruning_shared_parameters"
@@ -325,7 +325,7 @@ class HeadParameters(_Parameters):
     """Number of attention heads of a layer. Required if the technique is enabled."""
 
 
-class HeadGroup(_PrunedGroup):
+class HeadGroup(_PruningGroup):
     """Modules whose attention heads are pruned with the same settings."""
 
     SOURCE = "compression/config.py:get_head_pruning_different_groups"
@@ -347,7 +347,7 @@ class HeadPruning(Section):
     """Groups of modules, under names of your choice. Required if the technique is present."""
 
 
-class ChannelParameters(_Parameters):
+class ChannelParameters(_PruningParameters):
     """Settings for all groups of channels."""
 
     SOURCE = "compression/config.py:get_channel_pruning_shared_parameters"
@@ -356,7 +356,7 @@ class ChannelParameters(_Parameters):
     """Rank channels by magnitude, or by a learned score."""
 
 
-class ChannelGroup(_PrunedGroup):
+class ChannelGroup(_PruningGroup):
     """Modules whose channels are pruned with the same settings."""
 
     SOURCE = "compression/config.py:get_channel_pruning_different_groups"
@@ -389,10 +389,11 @@ class LayerReduction(Section):
     """Used if `init_compression` gets a teacher model; all keys are then required."""
 
     SOURCE = "compression/compress.py:student_initialization"
-    READS = (Reads("hand", since="0.7.0", unknown="kept"),)
+    READS = (SectionReading("hand", since="0.7.0", unknown="kept"),)
 
     enabled: Annotated[
-        bool, Key(since="0.7.0", until="0.19.6", source="compression/config.py:get_layer_reduction_enabled")
+        bool,
+        Key(since="0.7.0", until="0.19.6", source="compression/config.py:get_layer_reduction_enabled"),
     ] = False
     """Copy layers of the teacher into the student."""
     keep_number_layer: Annotated[

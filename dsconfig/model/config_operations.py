@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Literal
 
-from dsconfig.core.diagnostic import dotted
+from dsconfig.core.diagnostic import dotted_path
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple
-from dsconfig.model.build_section import BuildError, Problem, not_a_key
-from dsconfig.model.key_table import keys_of, type_named
-from dsconfig.model.section import Section, plain
-from dsconfig.model.to_json_value import JSON_VALUE, NotJsonError, in_json
+from dsconfig.model.build_section import BuildError, FieldProblem, unknown_key_message
+from dsconfig.model.key_table import find_type, keys_of_section_or_base
+from dsconfig.model.section import Section, to_plain_value
+from dsconfig.model.to_json_value import JSON_VALUE, NotJsonError, to_json_value
 
 
 class Difference(NamedTuple):
@@ -25,25 +25,25 @@ class Difference(NamedTuple):
     @property
     def dotted(self) -> str:
         """The path as a string, such as `zero_optimization.stage`."""
-        return dotted(self.path)
+        return dotted_path(self.path)
 
 
-def differences(before: JsonObject, after: JsonObject, parent: KeyPath = ()) -> Iterator[Difference]:
+def list_differences(before: JsonObject, after: JsonObject, parent: KeyPath = ()) -> Iterator[Difference]:
     """The changes that turn one config into the other, key by key; a list is one value."""
     for key, old in before.items():
         path = (*parent, key)
         if key not in after:
             yield Difference(path, "removed", old, None)
         elif isinstance(old, dict) and isinstance(after[key], dict):
-            yield from differences(old, after[key], path)
-        elif _comparable(old) != _comparable(after[key]):
+            yield from list_differences(old, after[key], path)
+        elif _comparable_value(old) != _comparable_value(after[key]):
             yield Difference(path, "changed", old, after[key])
     for key, new in after.items():
         if key not in before:
             yield Difference((*parent, key), "added", None, new)
 
 
-def json_object(config: object) -> JsonObject:
+def config_as_json_object(config: object) -> JsonObject:
     """The JSON object of a config or a mapping.
 
     Raises:
@@ -54,51 +54,51 @@ def json_object(config: object) -> JsonObject:
         return config.to_dict()
     if not isinstance(config, Mapping):
         raise TypeError(f"expected a Config or a mapping, not {type(config).__name__}")
-    converted = [_convert(key, value) for key, value in config.items()]
-    if problems := [each for each in converted if isinstance(each, Problem)]:
+    converted = [_convert_value(key, value) for key, value in config.items()]
+    if problems := [each for each in converted if isinstance(each, FieldProblem)]:
         raise BuildError("Config", problems)
     return {key: value for each in converted if isinstance(each, dict) for key, value in each.items()}
 
 
-def _convert(key: object, value: object) -> JsonObject | Problem:
+def _convert_value(key: object, value: object) -> JsonObject | FieldProblem:
     try:
-        return {str(key): plain(item) for key, item in in_json({key: value}).items()}
+        return {str(key): to_plain_value(item) for key, item in to_json_value({key: value}).items()}
     except NotJsonError as error:
-        return Problem(dotted(error.path), error.message, JSON_VALUE, value)
+        return FieldProblem(dotted_path(error.path), error.message, JSON_VALUE, value)
 
 
-def _comparable(value: Json) -> object:
+def _comparable_value(value: Json) -> object:
     """A form of a JSON value for comparison, in which `true` differs from 1."""
     if isinstance(value, dict):
-        return {key: _comparable(item) for key, item in value.items()}
+        return {key: _comparable_value(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_comparable(item) for item in value]
+        return [_comparable_value(item) for item in value]
     return (isinstance(value, bool), value)
 
 
-def put(section: Section, path: tuple[str, ...], value: object) -> None:
+def set_value_by_path(section: Section, path: tuple[str, ...], value: object) -> None:
     """Set one value by its path; absent sections on the path are created.
 
     Raises:
         BuildError: the key is unknown, or does not accept the value.
     """
     head, *rest = path
-    name = _attribute(section, head)
+    name = _attribute_of_key(section, head)
     inner = getattr(section, name) if name else section.unknown_keys.get(head)
     if rest and isinstance(inner, Section):
         try:
-            put(inner, tuple(rest), value)
+            set_value_by_path(inner, tuple(rest), value)
         except BuildError as error:
-            raise _in_section(section, head, error) from None
+            raise _error_in_outer_section(section, head, error) from None
         return
     for key in reversed(rest):
         value = {key: value}
     if rest and isinstance(inner, dict) and isinstance(value, dict):
-        value = _merged(inner, value)
-    _assign(section, name, head, value)
+        value = _merge_json_objects(inner, value)
+    _assign_attribute(section, name, head, value)
 
 
-def iter_paths(changes: object, separator: str) -> Iterator[tuple[tuple[str, ...], object]]:
+def iter_values_with_paths(changes: object, separator: str) -> Iterator[tuple[tuple[str, ...], object]]:
     """Values with their paths: a path is a tuple of keys, or a string of keys with `separator` between them.
 
     Raises:
@@ -115,7 +115,7 @@ def iter_paths(changes: object, separator: str) -> Iterator[tuple[tuple[str, ...
         yield keys, value
 
 
-def merge_into(section: Section, other: Section | Mapping[str, object]) -> None:
+def merge_into_section(section: Section, other: Section | Mapping[str, object]) -> None:
     """Merge `other` into a section, inner sections key by key; values of `other` take precedence.
 
     Params belong to one type: if the type changes, the old ones are removed. Values of another section are not
@@ -129,68 +129,71 @@ def merge_into(section: Section, other: Section | Mapping[str, object]) -> None:
         raise TypeError(f"expected a Config or a mapping, not {type(other).__name__}")
     set_keys = other.set_keys() if isinstance(other, Section) else None
     values = dict(other) if set_keys is None else {key: value for key, (_, value) in set_keys.items()}
-    if _changes_type(section, values.get("type")) and "params" in section.model_fields_set:
+    if _changes_params_type(section, values.get("type")) and "params" in section.model_fields_set:
         section.unset("params")
     # The type comes first, because it determines how params are read.
     for key in sorted(values, key=lambda key: key != "type"):
-        value, name = values[key], _attribute(section, key)
+        value, name = values[key], _attribute_of_key(section, key)
         inner = section.__dict__.get(name) if name else section.unknown_keys.get(key)
         if isinstance(inner, Section) and isinstance(value, Section | Mapping):
             try:
-                merge_into(inner, value)
+                merge_into_section(inner, value)
             except BuildError as error:
-                raise _in_section(section, key, error) from None
+                raise _error_in_outer_section(section, key, error) from None
             section.model_fields_set.add(name or key)
         elif isinstance(inner, dict) and isinstance(value, Mapping) and (set_keys is None or not name):
-            _assign(section, name, key, _merged(inner, value))
+            _assign_attribute(section, name, key, _merge_json_objects(inner, value))
         elif set_keys is not None and name:
             if isinstance(inner, dict) and isinstance(value, Mapping):
-                value = _merged(inner, value)
+                value = _merge_json_objects(inner, value)
             section.set_unvalidated(name, deepcopy(value), key)
         elif set_keys is not None:
             section.unknown_keys[key] = deepcopy(value)
         else:
-            _assign(section, name, key, value)
+            _assign_attribute(section, name, key, value)
 
 
-def _changes_type(section: Section, new: object) -> bool:
+def _changes_params_type(section: Section, new: object) -> bool:
     old = getattr(section, "type", None)
-    old_kind, new_kind = (type_named(type(section).__name__, each) for each in (old, new))
+    old_kind, new_kind = (find_type(type(section).__name__, each) for each in (old, new))
     return isinstance(new, str) and (old_kind != new_kind if old_kind or new_kind else new != old)
 
 
-def _merged(below: Mapping[str, Json], above: Mapping[str, Json]) -> JsonObject:
+def _merge_json_objects(below: Mapping[str, Json], above: Mapping[str, Json]) -> JsonObject:
     """Merge two JSON objects; values of `above` take precedence."""
     merged = dict(below)
     for key, value in above.items():
         old = merged.get(key)
-        merged[key] = _merged(old, value) if isinstance(old, dict) and isinstance(value, Mapping) else value
+        merged[key] = (
+            _merge_json_objects(old, value) if isinstance(old, dict) and isinstance(value, Mapping) else value
+        )
     return merged
 
 
-def _attribute(section: Section, key: str) -> str | None:
+def _attribute_of_key(section: Section, key: str) -> str | None:
     """The attribute of a key, given its name or an alias."""
     if not isinstance(key, str):
         raise BuildError(
-            type(section).__name__, (Problem("", f"must have strings as keys, not `{key!r}`", None, key),)
+            type(section).__name__,
+            (FieldProblem("", f"must have strings as keys, not `{key!r}`", None, key),),
         )
     if key in type(section).model_fields:
         return key
-    keys = keys_of(type(section)).values()
+    keys = keys_of_section_or_base(type(section)).values()
     return next((info.name for info in keys if any(key == alias for alias, _ in info.aliases)), None)
 
 
-def _assign(section: Section, name: str | None, key: str, value: object) -> None:
+def _assign_attribute(section: Section, name: str | None, key: str, value: object) -> None:
     if name is not None:
         setattr(section, name, value)
     elif section.allows(key):
-        section.unknown_keys.update(json_object({key: value}))
+        section.unknown_keys.update(config_as_json_object({key: value}))
     else:
-        message, similar = not_a_key(key, keys_of(type(section)))
-        raise BuildError(type(section).__name__, (Problem(key or '""', message, None, value, similar),))
+        message, similar = unknown_key_message(key, keys_of_section_or_base(type(section)))
+        raise BuildError(type(section).__name__, (FieldProblem(key or '""', message, None, value, similar),))
 
 
-def _in_section(section: Section, key: str, error: BuildError) -> BuildError:
+def _error_in_outer_section(section: Section, key: str, error: BuildError) -> BuildError:
     """The error of the outer section, with the whole path."""
     problems = (each._replace(path=f"{key}.{each.path}") for each in error.problems)
     return BuildError(type(section).__name__, problems)

@@ -4,8 +4,8 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from dsconfig.model.field_annotations import ABSENT, Checked
-from dsconfig.model.key import ANYTHING, SCRIPT, Key, Reads, Takes
+from dsconfig.model.field_annotations import ABSENT, TypeCheckedByDeepSpeed
+from dsconfig.model.key import ANYTHING, SCRIPT, Key, NonObjectValues, SectionReading
 from dsconfig.model.section import RootKeys, Section
 
 # The curriculum of 0.5.0, by sequence length; still read up to 0.19.7.
@@ -19,7 +19,7 @@ PACINGS = (
     ("fixed_discrete", "increases in steps that the config lists"),
     ("custom", "set from Python"),
 )
-_KEPT = (Reads("hand", since="0.5.0", unknown="kept"),)
+_KEPT = (SectionReading("hand", since="0.5.0", unknown="kept"),)
 
 
 class LengthSchedule(Section):
@@ -151,10 +151,12 @@ class CurriculumLearning(Section):
 
 # Data sampling: curricula by custom metrics, and batches limited by tokens.
 
-_ANY_SHAPE = (Takes(("null", "true", "false", "[]", "list", "string", "number", "auto")),)
+_ANY_SHAPE = (NonObjectValues(("null", "true", "false", "[]", "list", "string", "number", "auto")),)
 _Converted: TypeAlias = Annotated[
     int,
-    Checked(("union", ("int", None, None, None, None), ("str",))),  # a rule reports values that int() rejects
+    TypeCheckedByDeepSpeed(
+        ("union", ("int", None, None, None, None), ("str",))
+    ),  # a rule reports values that int() rejects
 ]
 """A number that DeepSpeed converts with int(), which also accepts a string of digits."""
 _SAMPLER = "runtime/data_pipeline/data_sampling/data_sampler.py:DeepSpeedDataSampler.__init__"
@@ -164,7 +166,7 @@ class MetricSchedule(Section):
     """Parameters of the pacing function; `schedule_type` determines which are required."""
 
     SOURCE = "runtime/data_pipeline/curriculum_scheduler.py:CurriculumScheduler.__init__"
-    READS = (Reads("hand", since="0.8.0", unknown="kept"),)
+    READS = (SectionReading("hand", since="0.8.0", unknown="kept"),)
 
     total_curriculum_step: Annotated[int, Key(since="0.8.0", unit="steps")] = ABSENT
     """Steps from the lowest to the highest difficulty. For fixed_linear and fixed_root."""
@@ -185,7 +187,7 @@ class CurriculumMetric(Section):
     """
 
     SOURCE = _SAMPLER
-    READS = (Reads("hand", since="0.8.0", unknown="kept"),)
+    READS = (SectionReading("hand", since="0.8.0", unknown="kept"),)
 
     index_to_sample_path: Annotated[str, Key(since="0.8.0")] = ABSENT
     """File of the data analyzer with the samples of each metric value; not for single_cluster."""
@@ -255,10 +257,11 @@ class MetricCurriculum(Section):
     """Curriculum learning: easy samples first, by one metric or several."""
 
     SOURCE = "runtime/data_pipeline/config.py:get_curriculum_learning"
-    READS = (Reads("hand", since="0.8.0", unknown="kept"),)
+    READS = (SectionReading("hand", since="0.8.0", unknown="kept"),)
 
     enabled: Annotated[
-        bool, Key(since="0.8.0", source="runtime/data_pipeline/config.py:get_curriculum_learning_enabled")
+        bool,
+        Key(since="0.8.0", source="runtime/data_pipeline/config.py:get_curriculum_learning_enabled"),
     ] = False
     """Sample by the difficulty that the schedule allows at each step."""
     data_cluster_path: Annotated[str, Key(since="0.8.0", source=_SAMPLER)] = ABSENT
@@ -274,7 +277,7 @@ class DynamicBatching(Section):
     """
 
     SOURCE = "runtime/data_pipeline/config.py:get_dynamic_batching"
-    READS = (Reads("hand", since="0.16.5", unknown="kept"),)
+    READS = (SectionReading("hand", since="0.16.5", unknown="kept"),)
 
     enabled: Annotated[bool, Key(since="0.16.5")] = False
     """Fill batches up to a number of tokens instead of a number of samples."""
@@ -322,8 +325,8 @@ class DataSampling(Section):
 
     SOURCE = "runtime/data_pipeline/config.py:get_data_sampling"
     READS = (
-        Reads("hand", since="0.8.0", until="0.16.4"),
-        Reads("hand", since="0.16.5", unknown="kept"),
+        SectionReading("hand", since="0.8.0", until="0.16.4"),
+        SectionReading("hand", since="0.16.5", unknown="kept"),
     )
 
     enabled: Annotated[
@@ -340,11 +343,13 @@ class DataSampling(Section):
     ] = 1000
     """Maximum number of epochs; the sampler prepares its indices for that many."""
     num_workers: Annotated[
-        int, Key(since="0.8.0", source="runtime/data_pipeline/config.py:get_data_sampling_num_workers")
+        int,
+        Key(since="0.8.0", source="runtime/data_pipeline/config.py:get_data_sampling_num_workers"),
     ] = 0
     """Worker processes of the dataloader."""
     pin_memory: Annotated[
-        bool, Key(since="0.16.5", source="runtime/data_pipeline/config.py:get_data_sampling_pin_memory")
+        bool,
+        Key(since="0.16.5", source="runtime/data_pipeline/config.py:get_data_sampling_pin_memory"),
     ] = False
     """Pin the dataloader's memory, for faster copies to the device."""
     curriculum_learning: Annotated[
@@ -353,14 +358,15 @@ class DataSampling(Section):
     ] = Field(default_factory=MetricCurriculum)
     """Curriculum learning: easy samples first."""
     dynamic_batching: Annotated[
-        DynamicBatching, Key(since="0.16.5", source="runtime/data_pipeline/config.py:get_dynamic_batching")
+        DynamicBatching,
+        Key(since="0.16.5", source="runtime/data_pipeline/config.py:get_dynamic_batching"),
     ] = Field(default_factory=DynamicBatching)
     """Dynamic batching: batches by number of tokens."""
 
 
 # Data routing: random layerwise token dropping (random-LTD).
 
-_ROUTING_KEPT = (Reads("hand", since="0.8.0", unknown="kept"),)
+_ROUTING_KEPT = (SectionReading("hand", since="0.8.0", unknown="kept"),)
 
 
 class TokenScheduleConfig(Section):
@@ -461,7 +467,8 @@ class RandomLtd(Section):
     ] = ABSENT
     """Number of layers that drop tokens; must equal the length of `random_ltd_layer_id`."""
     random_ltd_layer_id: Annotated[
-        list[int], Key(since="0.8.0", source="runtime/engine.py:DeepSpeedEngine.random_ltd_initialize")
+        list[int],
+        Key(since="0.8.0", source="runtime/engine.py:DeepSpeedEngine.random_ltd_initialize"),
     ] = ABSENT
     """Indices of the layers that drop tokens; exclude the first and the last layer to preserve quality."""
     model_mask_name: Annotated[str | None, Key(since="0.8.0")] = ABSENT

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from dsconfig.model.field_annotations import ABSENT, Auto, NonNegativeInt, PositiveInt
-from dsconfig.model.key import SCRIPT, Key, Reads, Takes, Was
+from dsconfig.model.key import SCRIPT, EarlierType, Key, NonObjectValues, SectionReading
 from dsconfig.model.section import RootKeys, Section
 
 
@@ -16,7 +16,7 @@ class ExpertParallel(Section):
     """
 
     SOURCE = "module_inject/auto_ep_config.py:parse_autoep_config"
-    READS = (Reads("hand", since="0.19.2"),)
+    READS = (SectionReading("hand", since="0.19.2"),)
 
     enabled: Annotated[bool, Key(since="0.19.2")] = False
     """Replace the MoE layers of the model with expert-parallel ones."""
@@ -34,7 +34,7 @@ class ExpertParallel(Section):
         Key(
             since="0.19.2",
             was=(
-                Was(
+                EarlierType(
                     "0.19.7",
                     Literal["mixtral", "qwen3_moe", "qwen3_5_moe", "deepseek_v2", "deepseek_v3"] | None,
                 ),
@@ -83,7 +83,7 @@ class ExpertParallel(Section):
         Key(
             since="0.19.2",
             auto_is_value=True,
-            was=(Was("0.19.6", Literal["auto", "weighted_sum", "legacy_bmm"]),),
+            was=(EarlierType("0.19.6", Literal["auto", "weighted_sum", "legacy_bmm"]),),
             means=(
                 ("auto", "DeepSpeed chooses"),
                 ("weighted_sum", "a weighted sum"),
@@ -145,7 +145,8 @@ class ExpertParallel(Section):
     ] = "auto"
     """Function that turns the router's output into scores; auto follows the preset."""
     top_k: Annotated[
-        int | Auto, Key(since="0.19.2", auto_is_value=True, means=(("auto", "read from the model's config"),))
+        int | Auto,
+        Key(since="0.19.2", auto_is_value=True, means=(("auto", "read from the model's config"),)),
     ] = "auto"
     """Number of experts per token; auto reads it from the model's config."""
     route_norm: Annotated[bool | None, Key(since="0.19.2")] = None
@@ -204,7 +205,7 @@ class ExpertParallelKeys(RootKeys):
         Key(
             since="0.19.2",
             source="runtime/config.py:get_expert_parallel_config",
-            takes=(Takes(("falsy",), since="0.19.2"),),
+            takes=(NonObjectValues(("falsy",), since="0.19.2"),),
             opened_by=SCRIPT,  # separate rules check what the engine validates
         ),
     ] = Field(default_factory=ExpertParallel)

@@ -10,18 +10,18 @@ from pydantic import BeforeValidator, Field
 from dsconfig.core.json_types import Json, Spec
 
 
-def _exact_int(value: object) -> object:
+def _reject_bool_as_int(value: object) -> object:
     if type(value) is not int:
         raise ValueError("Input should be an integer, not a float, a boolean or a string")
     return value
 
 
-EXACT_INT = BeforeValidator(_exact_int)
+EXACT_INT = BeforeValidator(_reject_bool_as_int)
 """Validator for a `Literal` of integers, for which pydantic would also accept `True` and `3.0`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class TypeCheckedByDeepSpeed:
     """The type that DeepSpeed checks, as a spec of `iter_fields`, if it differs from the Python type."""
 
     spec: Spec
@@ -33,11 +33,11 @@ NonNegativeInt: TypeAlias = Annotated[int, Field(ge=0)]
 NonNegativeFloat: TypeAlias = Annotated[float, Field(ge=0)]
 Fraction: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 Pair: TypeAlias = Annotated[list[float], Field(min_length=2, max_length=2)]
-PathText: TypeAlias = Annotated[str, Checked(("path",))]
+PathText: TypeAlias = Annotated[str, TypeCheckedByDeepSpeed(("path",))]
 """A string that DeepSpeed converts to a `pathlib.Path`."""
-Names: TypeAlias = Annotated[list[str], Checked(("list", ("any",)))]
+Names: TypeAlias = Annotated[list[str], TypeCheckedByDeepSpeed(("list", ("any",)))]
 """A list of names; DeepSpeed checks that it is a list, but not its items."""
-PythonObject: TypeAlias = Annotated[object, Checked(("never",))]
+PythonObject: TypeAlias = Annotated[object, TypeCheckedByDeepSpeed(("never",))]
 """A Python object: the release accepts no JSON value."""
 FreeForm: TypeAlias = dict[str, Any]  # and not `Json`, because pydantic evaluates the type
 """A section with the keys of another program (a model, a script, a plugin); each use names it."""

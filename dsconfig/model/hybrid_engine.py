@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from dsconfig.model.field_annotations import PositiveInt
-from dsconfig.model.key import Key, Reads, Was
+from dsconfig.model.key import EarlierType, Key, SectionReading
 from dsconfig.model.section import RootKeys, Section
 
 
@@ -13,11 +13,13 @@ class HybridEngine(Section):
     """Switches a model between training and inference kernels."""
 
     SOURCE = "runtime/config.py:HybridEngineConfig"
-    READS = (Reads("pydantic", since="0.9.0", unknown="rejected", drops_auto=True),)
+    READS = (SectionReading("pydantic", since="0.9.0", unknown="rejected", drops_auto=True),)
 
     enabled: Annotated[bool, Key(since="0.9.0")] = False
     """Use the hybrid engine instead of the default engine."""
-    max_out_tokens: Annotated[PositiveInt, Key(since="0.9.0", unit="tokens", was=(Was("0.19.6", int),))] = 512
+    max_out_tokens: Annotated[
+        PositiveInt, Key(since="0.9.0", unit="tokens", was=(EarlierType("0.19.6", int),))
+    ] = 512
     """Maximum sequence length, including the prompt, for which inference buffers are allocated; larger values
     need more memory."""
     inference_tp_size: Annotated[int, Key(since="0.9.0")] = 1

@@ -18,13 +18,13 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from dsconfig.core.json_types import Json, JsonObject, Spec
-from dsconfig.model.field_annotations import Checked
+from dsconfig.model.field_annotations import TypeCheckedByDeepSpeed
 from dsconfig.model.key import Key
 from dsconfig.model.section import Section, is_section
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class ModelField:
     """One field of a section class. `name` is the JSON key, `default` JSON (None for a section)."""
 
     owner: type[Section]
@@ -38,11 +38,11 @@ class Field:
     @property
     def spec(self) -> Spec:
         """The spec of the type that DeepSpeed accepts, without an "auto" that only consumers resolve."""
-        whole = of(self.annotation)
-        return without_auto(whole) if self.key.fills and not self.key.auto_is_value else whole
+        whole = spec_of_annotation(self.annotation)
+        return spec_without_auto(whole) if self.key.fills and not self.key.auto_is_value else whole
 
 
-def fields(section: type[Section]) -> Iterator[Field]:
+def iter_fields_of_section(section: type[Section]) -> Iterator[ModelField]:
     """The fields of a section in the order of the source.
 
     Raises:
@@ -54,37 +54,39 @@ def fields(section: type[Section]) -> Iterator[Field]:
         keys = [item for item in info.metadata if isinstance(item, Key)]
         if len(keys) != 1:
             raise TypeError(f"{section.__name__}.{attribute} must carry exactly one Key")
-        yield Field(
+        yield ModelField(
             owner=section,
             name=info.alias or attribute,
             attribute=attribute,
-            annotation=_without_key(annotation),
+            annotation=_annotation_without_key(annotation),
             key=keys[0],
-            default=_default(info.get_default(call_default_factory=True)),
+            default=_default_as_json(info.get_default(call_default_factory=True)),
             required=info.is_required(),
         )
 
 
-def paths(root: type[Section], parent: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Field]]:
+def iter_field_paths(
+    root: type[Section], parent: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], ModelField]]:
     """Every field with its path, parents first, without the fields inside lists and free-form objects."""
-    for field in fields(root):
+    for field in iter_fields_of_section(root):
         path = (*parent, field.name)
         yield path, field
-        for section in filter(is_section, arms(field.annotation)):
-            for cls in (section, *variants(section)):
-                yield from paths(cls, path)
+        for section in filter(is_section, union_arms(field.annotation)):
+            for cls in (section, *iter_section_variants(section)):
+                yield from iter_field_paths(cls, path)
 
 
-def arms(annotation: object) -> Iterator[object]:
+def union_arms(annotation: object) -> Iterator[object]:
     """The types of a union, without `Annotated` wrappers."""
     if get_origin(annotation) in (list, dict) or not get_args(annotation):
         yield annotation
     else:
         for inner in get_args(annotation):
-            yield from arms(inner)
+            yield from union_arms(inner)
 
 
-def sections(root: type[Section]) -> Iterator[type[Section]]:
+def iter_sections(root: type[Section]) -> Iterator[type[Section]]:
     """`root` and every section class reachable from it, each once, depth first."""
     names: set[str] = set()
     stack = [root]
@@ -94,32 +96,34 @@ def sections(root: type[Section]) -> Iterator[type[Section]]:
             continue
         names.add(section.__name__)
         yield section
-        children = [cls for field in fields(section) for cls in _classes(field)]
+        children = [
+            cls for field in iter_fields_of_section(section) for cls in _section_classes_of_field(field)
+        ]
         stack.extend(reversed(children))
 
 
-def _classes(field: Field) -> Iterator[type[Section]]:
+def _section_classes_of_field(field: ModelField) -> Iterator[type[Section]]:
     """The section classes that a field's types name, earlier types included."""
     for annotation in (field.annotation, *(was.type for was in field.key.was)):
-        yield from _named(annotation)
+        yield from _section_classes_in_annotation(annotation)
 
 
-def _named(annotation: object) -> Iterator[type[Section]]:
+def _section_classes_in_annotation(annotation: object) -> Iterator[type[Section]]:
     if is_section(annotation):
         yield annotation
-        yield from variants(annotation)
+        yield from iter_section_variants(annotation)
     for argument in get_args(annotation):
-        yield from _named(argument)
+        yield from _section_classes_in_annotation(argument)
 
 
-def variants(section: type[Section]) -> Iterator[type[Section]]:
+def iter_section_variants(section: type[Section]) -> Iterator[type[Section]]:
     """Subclasses, which may be used in place of the section, such as the params of one optimizer."""
     for child in section.__subclasses__():
         yield child
-        yield from variants(child)
+        yield from iter_section_variants(child)
 
 
-def _without_key(annotation: object) -> object:
+def _annotation_without_key(annotation: object) -> object:
     if get_origin(annotation) is not Annotated:
         return annotation
     inner, *metadata = get_args(annotation)
@@ -129,7 +133,7 @@ def _without_key(annotation: object) -> object:
     return inner
 
 
-def _default(value: object) -> Json:
+def _default_as_json(value: object) -> Json:
     if value is PydanticUndefined or isinstance(value, Section):
         return None
     return value
@@ -148,7 +152,7 @@ _BOUNDS = ("ge", "gt", "le", "lt")
 _PLAIN: dict[object, str] = {bool: "bool", str: "str", type(None): "null", Any: "any", object: "any"}
 
 
-def of(annotation: object) -> Spec:
+def spec_of_annotation(annotation: object) -> Spec:
     """The spec of an annotation.
 
     Raises:
@@ -156,18 +160,18 @@ def of(annotation: object) -> Spec:
     """
     if get_origin(annotation) is Annotated:
         inner, *metadata = get_args(annotation)
-        overrides = [item.spec for item in metadata if isinstance(item, Checked)]
-        return overrides[0] if overrides else _bounded(of(inner), metadata)
+        overrides = [item.spec for item in metadata if isinstance(item, TypeCheckedByDeepSpeed)]
+        return overrides[0] if overrides else _add_bounds_to_spec(spec_of_annotation(inner), metadata)
     if annotation is int or annotation is float:
         return (annotation.__name__, None, None, None, None)
     if is_section(annotation):
         return ("section", annotation.__name__)
     if annotation in _PLAIN:
         return (_PLAIN[annotation],)
-    return _generic(annotation)
+    return _spec_of_generic(annotation)
 
 
-def without_auto(spec: Spec) -> Spec:
+def spec_without_auto(spec: Spec) -> Spec:
     """The spec without its arm for "auto"."""
     if spec[0] != "union":
         return spec
@@ -175,7 +179,7 @@ def without_auto(spec: Spec) -> Spec:
     return arms[0] if len(arms) == 1 else ("union", *arms)
 
 
-def _generic(annotation: object) -> Spec:
+def _spec_of_generic(annotation: object) -> Spec:
     origin = get_origin(annotation)
     build = _GENERIC.get(origin)
     if build is None:
@@ -183,24 +187,24 @@ def _generic(annotation: object) -> Spec:
     return build(get_args(annotation))
 
 
-def _union(arms: tuple[object, ...]) -> Spec:
+def _spec_of_union(arms: tuple[object, ...]) -> Spec:
     flat: list[Spec] = []
-    for arm in map(of, arms):
+    for arm in map(spec_of_annotation, arms):
         flat.extend(arm[1:] if arm[0] == "union" else [arm])
     return ("union", *flat)
 
 
 _GENERIC: dict[object, Callable[[tuple[object, ...]], Spec]] = {
     Literal: lambda args: ("enum", *args),
-    list: lambda args: ("list", of(args[0])),
-    tuple: lambda args: ("list", of(args[0])),
-    dict: lambda args: ("map", of(args[1])),
-    Union: _union,
-    types.UnionType: _union,
+    list: lambda args: ("list", spec_of_annotation(args[0])),
+    tuple: lambda args: ("list", spec_of_annotation(args[0])),
+    dict: lambda args: ("map", spec_of_annotation(args[1])),
+    Union: _spec_of_union,
+    types.UnionType: _spec_of_union,
 }
 
 
-def _bounded(spec: Spec, metadata: list[object]) -> Spec:
+def _add_bounds_to_spec(spec: Spec, metadata: list[object]) -> Spec:
     """`spec` with the bounds in `metadata`, which are objects of pydantic or annotated_types."""
     bounds: JsonObject = {}
     for item in metadata:
@@ -215,20 +219,20 @@ def _bounded(spec: Spec, metadata: list[object]) -> Spec:
 
 
 @cache
-def prose(section: type[Section]) -> dict[str, str]:
+def field_docstrings(section: type[Section]) -> dict[str, str]:
     """The docstring of each field, by JSON key, parsed from the source; importing the model does not collect them."""
     by_attribute: dict[str, str] = {}
     for cls in reversed(section.__mro__):
         if issubclass(cls, Section) and cls is not Section:
-            by_attribute.update(_docstrings(cls))
+            by_attribute.update(_parse_docstrings(cls))
     return {
         field.name: by_attribute[field.attribute]
-        for field in fields(section)
+        for field in iter_fields_of_section(section)
         if field.attribute in by_attribute
     }
 
 
-def _docstrings(cls: type[Section]) -> Iterator[tuple[str, str]]:
+def _parse_docstrings(cls: type[Section]) -> Iterator[tuple[str, str]]:
     if not inspect.get_annotations(cls):  # `Config`, which declares no field itself
         return
     tree = ast.parse(inspect.getsource(cls))

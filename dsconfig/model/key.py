@@ -1,4 +1,4 @@
-"""`Key`, the metadata of one config key, and `Reads`, how releases read a section."""
+"""`Key`, the metadata of one config key, and `SectionReading`, how releases read a section."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Build: TypeAlias = Literal["gpu", "cpu", "torch"]
 
 
 @dataclass(frozen=True, slots=True)
-class Alias:
+class KeyAlias:
     """An alias under which releases read the key."""
 
     name: str
@@ -34,7 +34,7 @@ class Alias:
 
 
 @dataclass(frozen=True, slots=True)
-class Was:
+class EarlierType:
     """The type of a key in releases up to and including `until`."""
 
     until: str
@@ -42,7 +42,7 @@ class Was:
 
 
 @dataclass(frozen=True, slots=True)
-class Takes:
+class NonObjectValues:
     """JSON values that releases accept in place of a section.
 
     Only sections that DeepSpeed reads by hand need it; for a pydantic section, the type of the field suffices.
@@ -54,7 +54,7 @@ class Takes:
 
 
 @dataclass(frozen=True, slots=True)
-class Only:
+class AcceptingClasses:
     """The classes behind an optimizer's type that accept a param, up to and including `until`."""
 
     builds: tuple[Build, ...]
@@ -62,7 +62,7 @@ class Only:
 
 
 @dataclass(frozen=True, slots=True)
-class Switch:
+class BooleanReplacement:
     """Rewrite of a boolean key: if true, its replacement gets `value`; if false, it is removed."""
 
     value: Json
@@ -72,7 +72,7 @@ class Switch:
 
 
 ANY_SHAPE: tuple[Shape, ...] = ("null", "true", "false", "[]", "list", "string", "number", "auto")
-ANYTHING = Takes(ANY_SHAPE)
+ANYTHING = NonObjectValues(ANY_SHAPE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,9 +94,9 @@ class Key:
     """First release that warns about the key or names a successor."""
     replaced_by: str | None = None
     """Dotted path of the key to use instead, or a short phrase where that is not a key."""
-    rewrite: Literal["rename", "negate"] | Switch | None = None
+    rewrite: Literal["rename", "negate"] | BooleanReplacement | None = None
     """How to rewrite the key as the one in `replaced_by`, which is in the same section: rename it, negate its
-    boolean, or see `Switch`. None: it cannot be rewritten mechanically."""
+    boolean, or see `BooleanReplacement`. None: it cannot be rewritten mechanically."""
     advice: str | None = None
     """Advice for a removed key without a replacement in DeepSpeed."""
     miswritten: tuple[str, ...] = ()
@@ -107,14 +107,14 @@ class Key:
     opened_by: str | None = None
     """Condition under which an engine reads the key or section: the dotted path of a key that must be enabled,
     or a constant of `dsconfig.model.key`. None: every engine reads it."""
-    aliases: tuple[Alias, ...] = ()
+    aliases: tuple[KeyAlias, ...] = ()
     unit: str | None = None
-    was: tuple[Was, ...] = ()
+    was: tuple[EarlierType, ...] = ()
     """Earlier types, oldest first; the annotation is the newest."""
     defaults: tuple[tuple[str, Json], ...] = ()
     """Earlier defaults as (last release that used it, value), oldest first; the field's default is the
     newest."""
-    takes: tuple[Takes, ...] = ()
+    takes: tuple[NonObjectValues, ...] = ()
     fills: tuple[Filler, ...] = ()
     """Consumers that resolve "auto". The annotation then has an `Auto` arm, so that such a config can be built;
     the key table omits it, because DeepSpeed does not accept it."""
@@ -139,7 +139,7 @@ class Key:
     absent."""
     spelled_out: bool = False
     """Presets write the value even for consumers that could resolve "auto"."""
-    only: tuple[Only, ...] = ()
+    only: tuple[AcceptingClasses, ...] = ()
     """Which classes behind an optimizer's type accept the param, oldest first; empty: all of them."""
     wrong_type: Literal["rejected", "crashes", "altered", "ignored"] | None = None
     """Usual effect of a wrong type where loading does not check it; None: it depends on the type."""
@@ -150,7 +150,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Reads:
+class SectionReading:
     """How releases from `since` to `until` read a section.
 
     `by` is "hand" (dictionary look-ups, no conversion) or "pydantic" (1 up to 0.14.5, 2 from 0.15.0 on).
@@ -165,7 +165,7 @@ class Reads:
     drops_auto: bool = False
 
 
-HAND = (Reads("hand"),)
+HAND = (SectionReading("hand"),)
 
 
 # Conditions for `Key.opened_by` that the config does not show.

@@ -12,7 +12,7 @@ from functools import cache
 from itertools import starmap
 
 from dsconfig.core.json_types import Json, KeyPath, NamedTuple, Spec
-from dsconfig.core.releases import NEVER, NUMBERS, PYDANTIC_2, Interval
+from dsconfig.core.releases import NEVER, NUMBERS, PYDANTIC_2, ReleaseInterval
 from dsconfig.model._generated import MISWRITTEN, SECTIONS, TYPES, VARIANTS
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
@@ -30,12 +30,12 @@ class KeyInfo(NamedTuple):
     type: Spec
     default: Json
     required: bool
-    spans: tuple[Interval, ...]
+    spans: tuple[ReleaseInterval, ...]
     """The releases that read the key; a key may have been removed and added again."""
     was: tuple[tuple[int, Spec], ...]
     defaults: tuple[tuple[int, Json], ...]
-    aliases: tuple[tuple[str, Interval], ...]
-    takes: tuple[tuple[frozenset[str], Interval], ...]
+    aliases: tuple[tuple[str, ReleaseInterval], ...]
+    takes: tuple[tuple[frozenset[str], ReleaseInterval], ...]
     refused_from: int
     deprecated: int
     replaced_by: str | None
@@ -52,7 +52,7 @@ class KeyInfo(NamedTuple):
     only: tuple[tuple[tuple[str, ...], int], ...]
     wrong_type: Literal["rejected", "crashes", "altered", "ignored"] | None
 
-    def read_in(self, release: int) -> bool:
+    def is_read_in(self, release: int) -> bool:
         """Whether the release reads the key."""
         for first, last in self.spans:  # noqa: SIM110  a generator would cost a call per span
             if first <= release <= last:
@@ -73,14 +73,14 @@ class KeyInfo(NamedTuple):
                 return earlier
         return self.default
 
-    def takes_in(self, release: int) -> frozenset[str]:
+    def non_object_values_in(self, release: int) -> frozenset[str]:
         """JSON values other than an object that the release accepts for this section."""
         for shapes, releases in self.takes:
             if release in releases:
                 return shapes
         return _NONE
 
-    def accepted_by(self, build: str, release: int) -> bool:
+    def is_accepted_by_class(self, build: str, release: int) -> bool:
         """Whether the optimizer class of that build accepts this param."""
         return all(build in builds or release > last for builds, last in self.only)
 
@@ -94,30 +94,30 @@ class TypeInfo(NamedTuple):
     name: str
     params: str | None
     """The section class of its params; None: they are the arguments of a class outside DeepSpeed."""
-    releases: Interval
+    releases: ReleaseInterval
     gpu: str
     cpu: str
     """Names of the classes that DeepSpeed builds without and with offload."""
 
 
 @cache
-def types_of(section: str) -> dict[str, TypeInfo]:
+def types_of_section(section: str) -> dict[str, TypeInfo]:
     """The types that the section's `type` may name, by the word that DeepSpeed compares; empty for other sections."""
     return {
-        word: TypeInfo(name, params, Interval(first, last), *classes)
+        word: TypeInfo(name, params, ReleaseInterval(first, last), *classes)
         for word, (name, params, first, last, *classes) in TYPES.get(section, {}).items()
     }
 
 
-def type_named(section: str, word: object) -> TypeInfo | None:
+def find_type(section: str, word: object) -> TypeInfo | None:
     """The type of that name in any release; DeepSpeed compares the types of optimizers in lower case."""
     if not isinstance(word, str):
         return None
-    return types_of(section).get(word.lower() if section == "Optimizer" else word)
+    return types_of_section(section).get(word.lower() if section == "Optimizer" else word)
 
 
 @cache
-def section_keys(name: str) -> dict[str, KeyInfo]:
+def keys_of_section_class(name: str) -> dict[str, KeyInfo]:
     """Every key of the section class over all releases, by name."""
     keys = {}
     # Inlined, because a call for each of the 900 keys would be slow.
@@ -129,13 +129,13 @@ def section_keys(name: str) -> dict[str, KeyInfo]:
             type=type_,
             default=default,
             required=get("required", False),
-            spans=tuple(starmap(Interval, spans)),
+            spans=tuple(starmap(ReleaseInterval, spans)),
             was=get("was", ()),
             defaults=get("defaults", ()),
-            aliases=tuple([(alias, Interval(*span)) for alias, *span in get("aliases")])
+            aliases=tuple([(alias, ReleaseInterval(*span)) for alias, *span in get("aliases")])
             if "aliases" in extra
             else (),
-            takes=tuple([(frozenset(of), Interval(*span)) for of, *span in get("takes")])
+            takes=tuple([(frozenset(of), ReleaseInterval(*span)) for of, *span in get("takes")])
             if "takes" in extra
             else (),
             refused_from=get("refused_from", NEVER),
@@ -158,26 +158,31 @@ def section_keys(name: str) -> dict[str, KeyInfo]:
 @cache
 def all_keys() -> frozenset[str]:
     """The keys of every section class over all releases, and their aliases."""
-    infos = [info for section in SECTIONS for info in section_keys(section).values()]
+    infos = [info for section in SECTIONS for info in keys_of_section_class(section).values()]
     return frozenset(word for info in infos for word in (info.name, *(alias for alias, _ in info.aliases)))
 
 
-def keys_of(section: type) -> dict[str, KeyInfo]:
+def keys_of_section_or_base(section: type) -> dict[str, KeyInfo]:
     """Every key of a section class, or of its base class in the table; empty for any other class."""
-    return next((section_keys(cls.__name__) for cls in section.__mro__ if cls.__name__ in SECTIONS), {})
-
-
-@cache
-def secrets() -> frozenset[str]:
-    """Names of keys whose values dsconfig never shows."""
-    return frozenset(
-        name for section in SECTIONS for name, info in section_keys(section).items() if "secret" in info.flags
+    return next(
+        (keys_of_section_class(cls.__name__) for cls in section.__mro__ if cls.__name__ in SECTIONS), {}
     )
 
 
-def is_secret(word: str, text: str = "") -> bool:
+@cache
+def secret_key_names() -> frozenset[str]:
+    """Names of keys whose values dsconfig never shows."""
+    return frozenset(
+        name
+        for section in SECTIONS
+        for name, info in keys_of_section_class(section).items()
+        if "secret" in info.flags
+    )
+
+
+def may_be_secret(word: str, text: str = "") -> bool:
     """Whether the value of a key may be a secret; `text` is the JSON of the value, which may hold more keys."""
-    return word in secrets() or re.search(_SECRET, word + text, re.IGNORECASE) is not None
+    return word in secret_key_names() or re.search(_SECRET, word + text, re.IGNORECASE) is not None
 
 
 _SECRET = "key|token|secret|passw|credential"
@@ -216,22 +221,24 @@ class SectionView(NamedTuple):
     """A section as all of the `releases` read it; `keys` contains aliases too."""
 
     name: str
-    releases: Interval
+    releases: ReleaseInterval
     dialect: Dialect
     unknown: Literal["ignored", "kept", "rejected"]
     drops_auto: bool
     keys: dict[str, KeyView]
 
 
-def view(name: str, release: int) -> SectionView:
+def section_view_of_release(name: str, release: int) -> SectionView:
     """The section class as a release reads it (a number, see `dsconfig.core.releases`)."""
     borders = SECTIONS[name][2]
     index = bisect_right(borders, release)
-    return _view(name, Interval(borders[index - 1], borders[index] - 1 if index < len(borders) else NEVER))
+    return _section_view(
+        name, ReleaseInterval(borders[index - 1], borders[index] - 1 if index < len(borders) else NEVER)
+    )
 
 
 @cache
-def _view(name: str, releases: Interval) -> SectionView:
+def _section_view(name: str, releases: ReleaseInterval) -> SectionView:
     low = releases.first
     by, drops_auto = "hand", False
     unknown: Literal["ignored", "kept", "rejected"] = "ignored"
@@ -240,7 +247,7 @@ def _view(name: str, releases: Interval) -> SectionView:
             by, unknown, drops_auto = reading
     dialect: Dialect = "hand" if by == "hand" else "pydantic2" if low >= PYDANTIC_2 else "pydantic1"
     keys: dict[str, KeyView] = {}
-    for info in section_keys(name).values():
+    for info in keys_of_section_class(name).values():
         for first, last in info.spans:  # inlines `info.read_in(low)`: a call per key would be slow
             if first <= low <= last:
                 break
@@ -250,7 +257,7 @@ def _view(name: str, releases: Interval) -> SectionView:
             info,
             info.type_in(low) if info.was else info.type,
             info.default_in(low) if info.defaults else info.default,
-            info.takes_in(low) if info.takes else _TAKES_NOTHING,
+            info.non_object_values_in(low) if info.takes else _TAKES_NOTHING,
         )
         keys[info.name] = view_of_key
         for alias, (first, last) in info.aliases:
@@ -259,9 +266,9 @@ def _view(name: str, releases: Interval) -> SectionView:
     return SectionView(name, releases, dialect, unknown, drops_auto, keys)
 
 
-def may_read(path: KeyPath, release: int) -> bool:
+def may_release_read_path(path: KeyPath, release: int) -> bool:
     """Whether the release, or code that DeepSpeed passes the section to, may read the value at a path."""
-    section = view(ROOT, release)
+    section = section_view_of_release(ROOT, release)
     for part in path:
         key = section.keys.get(str(part))
         if key is None:
@@ -269,37 +276,37 @@ def may_read(path: KeyPath, release: int) -> bool:
         inner = child_section(key.type)
         if inner is None:
             return True
-        section = view(inner, release)
+        section = section_view_of_release(inner, release)
     return True
 
 
 @cache
-def find(path: str, release: int) -> tuple[KeyView | None, Interval]:
+def find_key(path: str, release: int) -> tuple[KeyView | None, ReleaseInterval]:
     """The key at a dotted path as the release reads it, and the releases that read the path in the same way.
 
     None instead of the key: the release does not read it.
     """
     *sections, last = path.split(".")
-    section = view(ROOT, release)
+    section = section_view_of_release(ROOT, release)
     releases = section.releases
     for part in sections:
         key = section.keys.get(part)
         inner = child_section(key.type) if key else None
         if inner is None:
             return None, releases
-        section = view(inner, release)
-        releases = releases.meet(section.releases)
+        section = section_view_of_release(inner, release)
+        releases = releases.intersect(section.releases)
     return section.keys.get(last), releases
 
 
 # Keys by path: all keys, the keys along one path, and the right path for a wrong one.
 
 
-def along(path: KeyPath) -> Iterator[KeyInfo]:
+def keys_along_path(path: KeyPath) -> Iterator[KeyInfo]:
     """The keys along a path, up to the first that the model does not have."""
     section: str | None = ROOT
     for word in path:
-        info = section_keys(section).get(str(word)) if section else None
+        info = keys_of_section_class(section).get(str(word)) if section else None
         if info is None:
             return
         yield info
@@ -307,20 +314,20 @@ def along(path: KeyPath) -> Iterator[KeyInfo]:
 
 
 @cache
-def _miswritten() -> dict[tuple[str, str], tuple[str, KeyPath]]:
+def _intended_keys_by_wrong_name() -> dict[tuple[str, str], tuple[str, KeyPath]]:
     """Section and path of the right key, by section class and wrong name; a class may occur at several paths."""
     right_keys: dict[tuple[str, str], tuple[str, KeyPath]] = {}
     for path, right_path in MISWRITTEN.items():
         parent, _, word = path.rpartition(".")
         steps = tuple(right_path.split(".")) if right_path else ()
-        right_keys[_section_at(parent), word] = _section_at(right_path.rpartition(".")[0]), steps
+        right_keys[_section_at_path(parent), word] = _section_at_path(right_path.rpartition(".")[0]), steps
     return right_keys
 
 
 @cache
-def _section_at(path: str) -> str:
+def _section_at_path(path: str) -> str:
     section = ROOT
-    for info in along(tuple(path.split("."))) if path else ():
+    for info in keys_along_path(tuple(path.split("."))) if path else ():
         section = child_section(info.type) or section
     return section
 
@@ -330,40 +337,42 @@ def intended_key(section: str, word: str) -> tuple[str, KeyPath] | None:
 
     The path is empty if there is no right key. None: the model does not list the name.
     """
-    return _miswritten().get((section, word))
+    return _intended_keys_by_wrong_name().get((section, word))
 
 
-def keys(release: str | None = None) -> Iterator[tuple[tuple[str, ...], KeyInfo]]:
+def iter_keys(release: str | None = None) -> Iterator[tuple[tuple[str, ...], KeyInfo]]:
     """Every key with its path, parents first; `*` stands for a free-form name or a list element.
 
     With a release: only the keys that it reads. A path occurs once per section class that has it: the params of
     all optimizers share their paths.
     """
-    yield from _walk(ROOT, (), NUMBERS[release] if release else None)
+    yield from _walk_section_keys(ROOT, (), NUMBERS[release] if release else None)
 
 
-def _walk(name: str, path: tuple[str, ...], release: int | None) -> Iterator[tuple[tuple[str, ...], KeyInfo]]:
-    for info in section_keys(name).values():
-        if release is not None and not info.read_in(release):
+def _walk_section_keys(
+    name: str, path: tuple[str, ...], release: int | None
+) -> Iterator[tuple[tuple[str, ...], KeyInfo]]:
+    for info in keys_of_section_class(name).values():
+        if release is not None and not info.is_read_in(release):
             continue
         key_path = (*path, info.name)
         yield key_path, info
         spec = info.type if release is None else info.type_in(release)
-        for inner, steps in _inner(spec):
+        for inner, steps in _section_classes_in_type(spec):
             for cls in (inner, *VARIANTS.get(inner, ())):
-                yield from _walk(cls, (*key_path, *steps), release)
+                yield from _walk_section_keys(cls, (*key_path, *steps), release)
 
 
-def _inner(spec: Spec) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _section_classes_in_type(spec: Spec) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Section classes inside a type, each with the `*` steps of its path."""
     if spec[0] == "section":
         yield spec[1], ()
     elif spec[0] in ("list", "map"):
-        for name, steps in _inner(spec[1]):
+        for name, steps in _section_classes_in_type(spec[1]):
             yield name, ("*", *steps)
     elif spec[0] == "union":
         for arm in spec[1:]:
-            yield from _inner(arm)
+            yield from _section_classes_in_type(arm)
 
 
 # Which ZeRO stages read a key of `zero_optimization`.

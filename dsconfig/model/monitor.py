@@ -4,21 +4,24 @@ from typing import Annotated
 
 from pydantic import Field
 
-from dsconfig.model.key import Key, Reads, Takes
+from dsconfig.model.key import Key, NonObjectValues, SectionReading
 from dsconfig.model.section import RootKeys, Section
 
 _STRICT = (
-    Reads("pydantic", since="0.6.6", until="0.8.0", unknown="rejected"),
-    Reads("pydantic", since="0.8.1", unknown="rejected", drops_auto=True),
+    SectionReading("pydantic", since="0.6.6", until="0.8.0", unknown="rejected"),
+    SectionReading("pydantic", since="0.8.1", unknown="rejected", drops_auto=True),
 )
-_TAKES = (Takes(("mapping", "auto"), since="0.8.1", until="0.14.5"), Takes(("auto",), since="0.15.0"))
+_TAKES = (
+    NonObjectValues(("mapping", "auto"), since="0.8.1", until="0.14.5"),
+    NonObjectValues(("auto",), since="0.15.0"),
+)
 
 
 class Tensorboard(Section):
     """Event files for TensorBoard; requires the `tensorboard` package."""
 
     SOURCE = "monitor/config.py:TensorBoardConfig"
-    READS = (Reads("hand", until="0.6.5"), *_STRICT)
+    READS = (SectionReading("hand", until="0.6.5"), *_STRICT)
 
     enabled: Annotated[bool, Key(since="0.1.0")] = False
     """Write event files, on rank 0 only."""
@@ -63,7 +66,7 @@ class Comet(Section):
     """Comet; requires the `comet_ml` package. Absent keys come from Comet's own settings."""
 
     SOURCE = "monitor/config.py:CometConfig"
-    READS = (Reads("pydantic", since="0.14.3", unknown="rejected", drops_auto=True),)
+    READS = (SectionReading("pydantic", since="0.14.3", unknown="rejected", drops_auto=True),)
 
     enabled: Annotated[bool, Key(since="0.14.3")] = False
     """Send metrics to Comet, from rank 0 only."""

@@ -5,8 +5,15 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, SerializeAsAny
 
-from dsconfig.model.field_annotations import DERIVED, Auto, Checked, FreeForm, NonNegativeFloat, Pair
-from dsconfig.model.key import ANYTHING, Key, Only, Reads
+from dsconfig.model.field_annotations import (
+    DERIVED,
+    Auto,
+    FreeForm,
+    NonNegativeFloat,
+    Pair,
+    TypeCheckedByDeepSpeed,
+)
+from dsconfig.model.key import ANYTHING, AcceptingClasses, Key, SectionReading
 from dsconfig.model.section import RootKeys, Section
 
 # Params that all types of optimizers share.
@@ -14,7 +21,7 @@ from dsconfig.model.section import RootKeys, Section
 Rate: TypeAlias = Annotated[float | Auto, Key(since="0.1.0", fills=("transformers", "accelerate"))]
 Decay: TypeAlias = Annotated[
     # Only PyTorch's own classes reject a negative value.
-    Annotated[NonNegativeFloat, Checked(("float", None, None, None, None))] | Auto,
+    Annotated[NonNegativeFloat, TypeCheckedByDeepSpeed(("float", None, None, None, None))] | Auto,
     Key(since="0.1.0", fills=("transformers", "accelerate")),
 ]
 Betas: TypeAlias = Annotated[Pair | Auto, Key(since="0.1.0", fills=("transformers",), miswritten=("betas",))]
@@ -25,7 +32,7 @@ class OptimizerParams(Section):
     """Keyword arguments that all optimizer types share."""
 
     SOURCE = "runtime/config.py:get_optimizer_params"
-    READS = (Reads("hand", unknown="kept"),)
+    READS = (SectionReading("hand", unknown="kept"),)
 
     lr: Rate = DERIVED
     """Learning rate of all parameters; if absent, the optimizer's default."""
@@ -62,17 +69,19 @@ class AdamParams(Moments, OptimizerParams):
 
     SOURCE = "ops/adam/fused_adam.py:FusedAdam"
 
-    bias_correction: Annotated[bool, Key(since="0.1.0", only=(Only(("gpu", "cpu")),))] = True
+    bias_correction: Annotated[bool, Key(since="0.1.0", only=(AcceptingClasses(("gpu", "cpu")),))] = True
     """Correct the bias of running averages that start at zero."""
     amsgrad: Annotated[bool, Key(since="0.1.0")] = False
     """Use the AMSGrad variant; only PyTorch's implementation supports it."""
     adam_w_mode: Annotated[
-        bool, Key(since="0.3.1", source="runtime/engine.py:DeepSpeedEngine._configure_basic_optimizer")
+        bool,
+        Key(since="0.3.1", source="runtime/engine.py:DeepSpeedEngine._configure_basic_optimizer"),
     ] = True
     """Decouple weight decay from the gradient (AdamW), even for type Adam; false is L2 regularization. Type
     AdamW ignores false."""
     torch_adam: Annotated[
-        bool, Key(since="0.3.1", source="runtime/engine.py:DeepSpeedEngine.get_optimizer_configuration")
+        bool,
+        Key(since="0.3.1", source="runtime/engine.py:DeepSpeedEngine.get_optimizer_configuration"),
     ] = False
     """Use `torch.optim` instead of DeepSpeed's kernels: slower, but all of PyTorch's options work."""
     foreach: Annotated[
@@ -80,11 +89,11 @@ class AdamParams(Moments, OptimizerParams):
         Key(
             since="0.19.6",
             source="runtime/engine.py:DeepSpeedEngine.get_optimizer_configuration",
-            only=(Only(("torch",)),),
+            only=(AcceptingClasses(("torch",)),),
         ),
     ] = None
     """With `torch_adam`: force or forbid PyTorch's multi-tensor implementation; null lets PyTorch choose."""
-    set_grad_none: Annotated[bool, Key(since="0.3.1", only=(Only(("gpu",)),))] = True
+    set_grad_none: Annotated[bool, Key(since="0.3.1", only=(AcceptingClasses(("gpu",)),))] = True
     """Set gradients to None in `zero_grad` instead of zeroing them; the CPU kernel does not have this
     argument."""
     fp32_optimizer_states: Annotated[
@@ -93,7 +102,7 @@ class AdamParams(Moments, OptimizerParams):
         Key(
             since="0.5.0",
             source="ops/adam/cpu_adam.py:DeepSpeedCPUAdam",
-            only=(Only(("cpu",), until="0.19.5"),),
+            only=(AcceptingClasses(("cpu",), until="0.19.5"),),
         ),
     ] = True
     """Keep the moments of the CPU kernel in fp32; with half-precision parameters, false halves their memory.
@@ -117,14 +126,16 @@ class AdagradParams(OptimizerParams):
     weight_decay: Decay = 0.0
     eps: Epsilon = 1e-10
     """Term added to the denominator to avoid division by zero."""
-    amsgrad: Annotated[bool, Key(since="0.5.5", only=(Only(("cpu",)),))] = False
+    amsgrad: Annotated[bool, Key(since="0.5.5", only=(AcceptingClasses(("cpu",)),))] = False
     """Only with offload, where it has no effect."""
-    fp32_optimizer_states: Annotated[bool, Key(since="0.5.5", only=(Only(("cpu",)),))] = True
+    fp32_optimizer_states: Annotated[bool, Key(since="0.5.5", only=(AcceptingClasses(("cpu",)),))] = True
     """Only with offload: keep the sum of squares in fp32."""
-    lr_decay: Annotated[float, Key(since="0.5.5", source="torch.optim.Adagrad", only=(Only(("gpu",)),))] = 0.0
+    lr_decay: Annotated[
+        float, Key(since="0.5.5", source="torch.optim.Adagrad", only=(AcceptingClasses(("gpu",)),))
+    ] = 0.0
     """Only without offload: decay of the learning rate."""
     initial_accumulator_value: Annotated[
-        float, Key(since="0.5.5", source="torch.optim.Adagrad", only=(Only(("gpu",)),))
+        float, Key(since="0.5.5", source="torch.optim.Adagrad", only=(AcceptingClasses(("gpu",)),))
     ] = 0.0
     """Only without offload: initial value of the sum of squares."""
 
@@ -161,12 +172,14 @@ class LionParams(OptimizerParams):
     weight_decay: Decay = 0.0
     betas: Betas = Field(default=[0.9, 0.999])
     """Weight of the momentum in an update, and decay rate of the momentum."""
-    set_grad_none: Annotated[bool, Key(since="0.11.0", only=(Only(("gpu",)),))] = True
+    set_grad_none: Annotated[bool, Key(since="0.11.0", only=(AcceptingClasses(("gpu",)),))] = True
     """Set gradients to None in `zero_grad` instead of zeroing them; the CPU kernel does not have this
     argument."""
     fp32_optimizer_states: Annotated[
         bool,
-        Key(since="0.11.0", source="ops/lion/cpu_lion.py:DeepSpeedCPULion", only=(Only(("cpu",)),)),
+        Key(
+            since="0.11.0", source="ops/lion/cpu_lion.py:DeepSpeedCPULion", only=(AcceptingClasses(("cpu",)),)
+        ),
     ] = True
     """Only with offload: keep the momentum in fp32."""
 
@@ -214,15 +227,18 @@ class MuonParams(OptimizerParams):
     eps: Epsilon = 1e-10
     """For Adam: term added to the denominator."""
     adam_w_mode: Annotated[
-        bool, Key(since="0.19.6", source="runtime/engine.py:DeepSpeedEngine._configure_basic_optimizer")
+        bool,
+        Key(since="0.19.6", source="runtime/engine.py:DeepSpeedEngine._configure_basic_optimizer"),
     ] = True
     """For Adam: decouple weight decay from the gradient."""
     torch_adam: Annotated[
-        bool, Key(since="0.19.6", source="runtime/engine.py:DeepSpeedEngine.get_optimizer_configuration")
+        bool,
+        Key(since="0.19.6", source="runtime/engine.py:DeepSpeedEngine.get_optimizer_configuration"),
     ] = False
     """For Adam: use `torch.optim` instead of DeepSpeed's kernels."""
     fp32_optimizer_states: Annotated[
-        bool, Key(since="0.19.6", source="runtime/engine.py:DeepSpeedEngine.get_optimizer_configuration")
+        bool,
+        Key(since="0.19.6", source="runtime/engine.py:DeepSpeedEngine.get_optimizer_configuration"),
     ] = True
     """For Adam on the CPU: keep the moments in fp32."""
 

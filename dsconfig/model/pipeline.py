@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from dsconfig.model.field_annotations import Auto
-from dsconfig.model.key import SCRIPT, Key, Reads
+from dsconfig.model.key import SCRIPT, Key, SectionReading
 from dsconfig.model.section import RootKeys, Section
 
 
@@ -13,10 +13,11 @@ class Pipeline(Section):
     """Pipeline parallelism. Keys that DeepSpeed does not read here are arguments of `PipelineModule`."""
 
     SOURCE = "runtime/config.py:get_pipeline_config"
-    READS = (Reads("hand", unknown="kept"),)
+    READS = (SectionReading("hand", unknown="kept"),)
 
     stages: Annotated[
-        int | Auto, Key(since="0.3.0", unread=True, auto_is_value=True, means=(("auto", "the default"),))
+        int | Auto,
+        Key(since="0.3.0", unread=True, auto_is_value=True, means=(("auto", "the default"),)),
     ] = "auto"
     """Accepted without effect: `PipelineModule` sets the number of stages."""
     partition: Annotated[str, Key(since="0.3.0", unread=True)] = "best"

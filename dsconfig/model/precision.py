@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import ConfigDict, Field
 
 from dsconfig.model.field_annotations import DERIVED, Auto
-from dsconfig.model.key import HALF, Key, Reads, Takes, Was
+from dsconfig.model.key import HALF, EarlierType, Key, NonObjectValues, SectionReading
 from dsconfig.model.section import RootKeys, Section
 
 _HALF, _BRAIN = "IEEE half precision", "bfloat16: the range of fp32 with less precision"
@@ -34,8 +34,8 @@ DtypeWord: TypeAlias = Literal[
 """Names that DeepSpeed's `DtypeEnum` accepts; it rejects upper case."""
 
 PRECISION_READS = (
-    Reads("hand", until="0.17.0"),
-    Reads("pydantic", since="0.17.1", unknown="rejected", drops_auto=True),
+    SectionReading("hand", until="0.17.0"),
+    SectionReading("pydantic", since="0.17.1", unknown="rejected", drops_auto=True),
 )
 
 
@@ -57,7 +57,8 @@ class Fp16(Section):
     auto_cast: Annotated[bool, Key(since="0.7.0")] = False
     """Cast the floating-point inputs of `forward` to fp16."""
     loss_scale: Annotated[
-        Annotated[float, Field(ge=0, allow_inf_nan=False)], Key(since="0.1.0", was=(Was("0.18.7", float),))
+        Annotated[float, Field(ge=0, allow_inf_nan=False)],
+        Key(since="0.1.0", was=(EarlierType("0.18.7", float),)),
     ] = 0.0
     """Static loss scale, which keeps small gradients from underflow; 0 selects dynamic loss scaling. From
     0.18.8 on DeepSpeed rejects booleans."""
@@ -132,7 +133,7 @@ class Amp(Section):
     """Mixed precision with NVIDIA Apex; other keys go to `apex.amp.initialize`."""
 
     SOURCE = "runtime/config.py:get_amp_params"
-    READS = (Reads("hand", unknown="kept"),)
+    READS = (SectionReading("hand", unknown="kept"),)
     model_config = ConfigDict(extra="allow")
 
     enabled: Annotated[
@@ -198,7 +199,8 @@ class DataTypes(Section):
     SOURCE = "runtime/config.py:DeepSpeedConfig._initialize_params"
 
     grad_accum_dtype: Annotated[
-        DtypeWord | None, Key(since="0.7.6", means=_MEANS, miswritten=("gradient_accumulation_dtype",))
+        DtypeWord | None,
+        Key(since="0.7.6", means=_MEANS, miswritten=("gradient_accumulation_dtype",)),
     ] = None
     """Data type in which gradients are accumulated over micro-batches; null follows the model. fp32 loses no
     precision and takes twice the memory."""
@@ -231,7 +233,7 @@ class PrecisionKeys(RootKeys):
         Key(
             since="0.6.0",
             source="runtime/precision_config.py:get_bfloat16_config",
-            takes=(Takes(("null",), since="0.17.1"),),
+            takes=(NonObjectValues(("null",), since="0.17.1"),),
         ),
     ] = Field(default_factory=Bf16)
     """Mixed precision in bfloat16, which needs no loss scaling."""

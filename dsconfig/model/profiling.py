@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from dsconfig.model.field_annotations import Names
-from dsconfig.model.key import Key, Reads, Takes
+from dsconfig.model.key import Key, NonObjectValues, SectionReading
 from dsconfig.model.section import RootKeys, Section
 
 
@@ -44,8 +44,8 @@ class CommsLogger(Section):
 
     SOURCE = "comm/config.py:CommsLoggerConfig"
     READS = (
-        Reads("pydantic", since="0.7.0", until="0.14.5", unknown="rejected"),
-        Reads("pydantic", since="0.15.0", unknown="rejected", drops_auto=True),
+        SectionReading("pydantic", since="0.7.0", until="0.14.5", unknown="rejected"),
+        SectionReading("pydantic", since="0.15.0", unknown="rejected", drops_auto=True),
     )
 
     enabled: Annotated[bool, Key(since="0.7.0")] = False
@@ -64,7 +64,7 @@ class ThroughputTimer(Section):
     """Timer behind the samples per second that the engine prints."""
 
     SOURCE = "utils/config.py:DeepSpeedThroughputTimerConfig"
-    READS = (Reads("pydantic", since="0.14.3", unknown="rejected", drops_auto=True),)
+    READS = (SectionReading("pydantic", since="0.14.3", unknown="rejected", drops_auto=True),)
 
     enabled: Annotated[bool, Key(since="0.14.3")] = True
     """Measure throughput."""
@@ -107,7 +107,7 @@ class ProfilingKeys(RootKeys):
         Key(
             since="0.14.3",
             source="utils/config.py:get_timers_config",
-            takes=(Takes(("[]", "list", "string", "auto"), since="0.14.3"),),
+            takes=(NonObjectValues(("[]", "list", "string", "auto"), since="0.14.3"),),
         ),
     ] = Field(default_factory=Timers)
     """Timers of the engine: how throughput is measured."""

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from dsconfig.model.key import Key, Reads
+from dsconfig.model.key import Key, SectionReading
 from dsconfig.model.section import RootKeys, Section
 
 
@@ -12,10 +12,11 @@ class ProgressiveLayerDrop(Section):
     """Progressive layer drop. Both numbers are required if it is enabled; the defaults are never used."""
 
     SOURCE = "runtime/progressive_layer_drop.py:ProgressiveLayerDrop.__init__"
-    READS = (Reads("hand", unknown="kept"),)
+    READS = (SectionReading("hand", unknown="kept"),)
 
     enabled: Annotated[
-        bool, Key(since="0.3.1", until="0.19.7", source="runtime/config.py:get_pld_enabled, get_pld_params")
+        bool,
+        Key(since="0.3.1", until="0.19.7", source="runtime/config.py:get_pld_enabled, get_pld_params"),
     ]
     """Enable layer dropping. DeepSpeed rejects the section without this key."""
     theta: Annotated[float, Key(since="0.3.1", until="0.19.7")] = 0.5

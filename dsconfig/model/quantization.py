@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dsconfig.model.field_annotations import ABSENT, Checked, FreeForm
-from dsconfig.model.key import ANY_SHAPE, ANYTHING, Key, Reads, Takes
+from dsconfig.model.field_annotations import ABSENT, FreeForm, TypeCheckedByDeepSpeed
+from dsconfig.model.key import ANY_SHAPE, ANYTHING, Key, NonObjectValues, SectionReading
 from dsconfig.model.section import RootKeys, Section
 
 _MOQ = (("0.4.0", "0.6.7"), ("0.19.3", "0.19.6"))
@@ -158,7 +158,8 @@ class QuantizeTraining(Section):
     )
     """When the number of bits decreases."""
     quantize_algo: Annotated[
-        QuantizeAlgo, Key(since="0.4.0", until="0.6.7", miswritten=("quantize_training.quantize-algo",))
+        QuantizeAlgo,
+        Key(since="0.4.0", until="0.6.7", miswritten=("quantize_training.quantize-algo",)),
     ] = Field(default_factory=QuantizeAlgo)
     """How values are quantized and rounded."""
     fp16_mixed_quantize: Annotated[Fp16MixedQuantize, Key(since="0.4.0", until="0.6.7")] = Field(
@@ -183,7 +184,7 @@ class GroupQuantization(Section):
     """Asymmetric quantization of a weight in groups. All four keys are required if weights are quantized."""
 
     SOURCE = "inference/quantization/utils.py:Quantizer"
-    READS = (Reads("hand", since="0.10.3", unknown="kept"),)
+    READS = (SectionReading("hand", since="0.10.3", unknown="kept"),)
 
     num_bits: Annotated[
         Literal[4, 8],
@@ -211,7 +212,7 @@ class WeightQuantization(Section):
     """Weight-only quantization of a model for ZeRO-Inference."""
 
     SOURCE = "inference/config.py:WeightQuantConfig"
-    READS = (Reads("pydantic", since="0.10.3", unknown="rejected", drops_auto=True),)
+    READS = (SectionReading("pydantic", since="0.10.3", unknown="rejected", drops_auto=True),)
 
     enabled: Annotated[bool, Key(since="0.10.3", unread=True)] = True
     """Inherited from a shared class, without effect here: quantization is enabled by
@@ -243,7 +244,7 @@ class WeightQuantization(Section):
     """
     post_init_quant: Annotated[
         dict[str, GroupQuantization],
-        Checked(("map", ("union", ("section", "GroupQuantization"), ("any",)))),
+        TypeCheckedByDeepSpeed(("map", ("union", ("section", "GroupQuantization"), ("any",)))),
         Key(since="0.10.3"),
     ] = Field(default={})
     """Quantize an existing model; keys are parts of module names."""
@@ -262,13 +263,13 @@ class QuantizationKeys(RootKeys):
             source="runtime/config.py:get_eigenvalue_config",
             replaced_by="compression_training.weight_quantization",
             complete=True,
-            takes=(Takes(ANY_SHAPE, since="0.19.3", until="0.19.6"),),
+            takes=(NonObjectValues(ANY_SHAPE, since="0.19.3", until="0.19.6"),),
         ),
     ] = Field(default_factory=QuantizeTraining.absent)
     """Quantization during training (MoQ, Mixture of Quantization)."""
     eigenvalue: Annotated[
         FreeForm | None,
-        Checked(("any",)),
+        TypeCheckedByDeepSpeed(("any",)),
         Key(
             since="0.3.1",
             until="0.19.7",

@@ -5,16 +5,23 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, SerializeAsAny
 
-from dsconfig.model.field_annotations import ABSENT, Auto, Checked, FreeForm, NonNegativeInt, PositiveInt
-from dsconfig.model.key import ANY_SHAPE, Key, Reads, Takes, Was
+from dsconfig.model.field_annotations import (
+    ABSENT,
+    Auto,
+    FreeForm,
+    NonNegativeInt,
+    PositiveInt,
+    TypeCheckedByDeepSpeed,
+)
+from dsconfig.model.key import ANY_SHAPE, EarlierType, Key, NonObjectValues, SectionReading
 from dsconfig.model.section import RootKeys, Section
 
 Rates: TypeAlias = float | list[float]
 """One learning rate, or one per parameter group."""
-Whole: TypeAlias = Annotated[int, Checked(("float", None, None, None, None))]
+Whole: TypeAlias = Annotated[int, TypeCheckedByDeepSpeed(("float", None, None, None, None))]
 """Number of steps; DeepSpeed also accepts fractions."""
-Length: TypeAlias = Annotated[int | float, Checked(("float", None, None, None, None))]
-Curve: TypeAlias = Annotated[Literal["log", "linear"], Checked(("any",))]
+Length: TypeAlias = Annotated[int | float, TypeCheckedByDeepSpeed(("float", None, None, None, None))]
+Curve: TypeAlias = Annotated[Literal["log", "linear"], TypeCheckedByDeepSpeed(("any",))]
 """DeepSpeed replaces any other value with "log" and warns."""
 _CURVES = (("log", "logarithmic: steep at first"), ("linear", "at a constant rate"))
 
@@ -23,7 +30,7 @@ class SchedulerParams(Section):
     """Keyword arguments that all of DeepSpeed's own schedulers share."""
 
     SOURCE = "runtime/config.py:get_scheduler_params"
-    READS = (Reads("hand", unknown="kept"),)
+    READS = (SectionReading("hand", unknown="kept"),)
 
     last_batch_iteration: Annotated[Whole, Key(since="0.1.0", source="runtime/lr_schedules.py")] = -1
     """Step from which the schedule resumes; -1 starts a new one."""
@@ -37,7 +44,7 @@ class LRRangeTestParams(SchedulerParams):
     lr_range_test_min_lr: Annotated[Rates, Key(since="0.1.0")] = 1e-3
     """Initial learning rate."""
     lr_range_test_step_size: Annotated[
-        PositiveInt, Key(since="0.1.0", unit="steps", was=(Was("0.19.3", float),))
+        PositiveInt, Key(since="0.1.0", unit="steps", was=(EarlierType("0.19.3", float),))
     ] = 2000
     """Steps between two increases."""
     lr_range_test_step_rate: Annotated[float, Key(since="0.1.0")] = 1.0
@@ -57,11 +64,12 @@ class OneCycleParams(SchedulerParams):
     cycle_max_lr: Annotated[Rates, Key(since="0.1.0")]
     """Maximum learning rate of the cycle."""
     cycle_first_step_size: Annotated[
-        Annotated[PositiveInt, Checked(("any",))], Key(since="0.1.0", unit="steps")
+        Annotated[PositiveInt, TypeCheckedByDeepSpeed(("any",))], Key(since="0.1.0", unit="steps")
     ] = 2000
     """Steps from the minimum to the maximum of the cycle."""
     cycle_second_step_size: Annotated[
-        Annotated[NonNegativeInt | None, Checked(("any",))], Key(since="0.1.0", unit="steps")
+        Annotated[NonNegativeInt | None, TypeCheckedByDeepSpeed(("any",))],
+        Key(since="0.1.0", unit="steps"),
     ] = None
     """Steps from the maximum back to the minimum; null uses `cycle_first_step_size`."""
     cycle_first_stair_count: Annotated[Whole, Key(since="0.1.0")] = 0
@@ -95,7 +103,7 @@ class WarmupLRParams(SchedulerParams):
             since="0.1.0",
             fills=("transformers", "accelerate"),
             defaults=(("0.17.1", 0.001),),
-            was=(Was("0.17.1", Rates),),
+            was=(EarlierType("0.17.1", Rates),),
         ),
     ] = None
     """Learning rate after the warm-up; null uses the optimizer's."""
@@ -105,7 +113,7 @@ class WarmupLRParams(SchedulerParams):
             since="0.1.0",
             unit="steps",
             fills=("transformers", "accelerate"),
-            was=(Was("0.19.2", float),),
+            was=(EarlierType("0.19.2", float),),
         ),
     ] = 1000
     """Warm-up steps; 1 has the effect of 2."""
@@ -131,7 +139,7 @@ class WarmupDecayLRParams(WarmupLRParams):
     """Steps of the whole schedule, including the warm-up."""
     warmup_max_lr: Annotated[
         Rates | Auto | None,
-        Key(since="0.3.1", fills=("transformers", "accelerate"), was=(Was("0.17.1", Rates),)),
+        Key(since="0.3.1", fills=("transformers", "accelerate"), was=(EarlierType("0.17.1", Rates),)),
     ] = 0.001
     """Learning rate after the warm-up; null uses the optimizer's."""
 
@@ -153,7 +161,7 @@ class WarmupCosineLRParams(SchedulerParams):
             since="0.12.3",
             unit="steps",
             fills=("transformers", "accelerate"),
-            was=(Was("0.19.2", float),),
+            was=(EarlierType("0.19.2", float),),
         ),
     ] = 1000
     """Warm-up steps; 1 has the effect of 2."""
@@ -208,7 +216,7 @@ class Scheduler(Section):
         Key(
             since="0.1.0",
             source="runtime/config.py:get_scheduler_params",
-            takes=(Takes(ANY_SHAPE, since="0.1.0"),),
+            takes=(NonObjectValues(ANY_SHAPE, since="0.1.0"),),
             opened_by="scheduler.type",
         ),
     ] = ABSENT

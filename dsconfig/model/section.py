@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from dsconfig.core.json_types import Json, JsonObject
-from dsconfig.model.key import HAND, Reads
+from dsconfig.model.key import HAND, SectionReading
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -35,7 +35,7 @@ class Section(BaseModel):
     the same values.
     """
 
-    READS: ClassVar[tuple[Reads, ...]] = HAND
+    READS: ClassVar[tuple[SectionReading, ...]] = HAND
     SOURCE: ClassVar[str] = ""
     """DeepSpeed file and symbol that read the section; keys without a source of their own inherit it."""
     NOT_KEYS: ClassVar[tuple[str, ...]] = ()
@@ -49,7 +49,7 @@ class Section(BaseModel):
         validate_assignment=True,
         protected_namespaces=(),
         populate_by_name=True,
-        use_attribute_docstrings=False,  # costs 45 ms at import; `iter_fields.prose` parses them when needed
+        use_attribute_docstrings=False,  # costs 45 ms at import; `iter_fields.field_docstrings` parses them when needed
         defer_build=True,  # `Config` builds its sections; few others are ever built alone
     )
 
@@ -66,7 +66,7 @@ class Section(BaseModel):
             try:
                 super().__init__(**values)
             except ValidationError as error:
-                raise _for_users(type(self), values, error) from None
+                raise _translate_build_error(type(self), values, error) from None
 
         # Otherwise pydantic calls `__init__` for inner sections too, and loses the outer part of error paths.
         __init__.__pydantic_base_init__ = True
@@ -75,29 +75,29 @@ class Section(BaseModel):
             if name.startswith("_"):
                 super().__setattr__(name, value)
                 return
-            from dsconfig.model.build_section import convert_input, typed_params
+            from dsconfig.model.build_section import convert_section_input, params_as_class
 
             values = {"type": getattr(self, "type", None), name: value} if name == "params" else {name: value}
-            section_input = convert_input(type(self), self.EDITOR_KEYS, values)
+            section_input = convert_section_input(type(self), self.EDITOR_KEYS, values)
             try:
                 if section_input.wrong:
                     raise section_input.to_error(type(self), None)
                 super().__setattr__(name, section_input.values.get(name, value))
                 if name == "type" and isinstance(params := self.__dict__.get("params"), Section):
                     with suppress(ValidationError):  # params of the new type may be set later
-                        self.__dict__["params"] = typed_params(type(self), self.type, params.to_dict())
+                        self.__dict__["params"] = params_as_class(type(self), self.type, params.to_dict())
             except ValidationError as error:
-                raise _for_users(type(self), {name: value}, error) from None
+                raise _translate_build_error(type(self), {name: value}, error) from None
 
     @model_validator(mode="wrap")
     @classmethod
-    def _build(cls, data: Any, build: "ModelWrapValidatorHandler[Self]") -> "Self":
+    def _build_from_values(cls, data: Any, build: "ModelWrapValidatorHandler[Self]") -> "Self":
         """Convert Python values, build the section, and keep spelling and order of its keys."""
         if not isinstance(data, dict) or not data:
             return build(data)
-        from dsconfig.model.build_section import convert_input
+        from dsconfig.model.build_section import convert_section_input
 
-        section_input = convert_input(cls, cls.EDITOR_KEYS, data)
+        section_input = convert_section_input(cls, cls.EDITOR_KEYS, data)
         try:
             section = build(section_input.values)
         except ValidationError as error:
@@ -108,7 +108,7 @@ class Section(BaseModel):
         return section
 
     @model_serializer
-    def _dump(self) -> dict[str, Any]:
+    def _dump_set_keys(self) -> dict[str, Any]:
         """The keys that were set; `model_dump` uses it too, also that of a model with a section as a field."""
         return self.to_dict()
 
@@ -119,7 +119,7 @@ class Section(BaseModel):
 
     def to_dict(self) -> JsonObject:
         """The keys that were set, as in the JSON: its names, order and types."""
-        values = {key: plain(value) for key, (_, value) in self.set_keys().items()}
+        values = {key: to_plain_value(value) for key, (_, value) in self.set_keys().items()}
         return {key: values[key] for key in self._order if key in values} | values
 
     def to_json(self, indent: int | None = 2) -> str:
@@ -162,7 +162,7 @@ class Section(BaseModel):
         by_key: dict[str, tuple[str | None, object]] = {}
         values, spelled = self.__dict__, self._spelled
         for name, field in type(self).model_fields.items():
-            if name in values and _is_set(
+            if name in values and _is_key_set(
                 self, name, field
             ):  # an absent section has no values for its required keys
                 by_key[spelled.get(name) or field.alias or name] = (name, values[name])
@@ -173,26 +173,26 @@ class Section(BaseModel):
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other) or not isinstance(other, Section):
             return NotImplemented
-        return _frozen(self.to_dict()) == _frozen(other.to_dict())
+        return _hashable_value(self.to_dict()) == _hashable_value(other.to_dict())
 
     def __hash__(self) -> int:
-        return hash((type(self).__name__, _frozen(self.to_dict())))
+        return hash((type(self).__name__, _hashable_value(self.to_dict())))
 
     def __repr_args__(self) -> Iterator[tuple[str | None, object]]:
-        from dsconfig.model.key_table import is_secret
+        from dsconfig.model.key_table import may_be_secret
 
         by_key = self.set_keys()
         order = dict.fromkeys((*(key for key in self._order if key in by_key), *by_key))
         unknown = {}
         for key in order:
             name, value = by_key[key]
-            display = "***" if value is not None and is_secret(key) and isinstance(value, str) else value
+            display = "***" if value is not None and may_be_secret(key) and isinstance(value, str) else value
             if name is None:
                 unknown[key] = display
             else:
                 yield name, display
         if unknown:
-            yield None, _Rest(unknown)
+            yield None, _UnknownKeys(unknown)
 
     def __str__(self) -> str:
         return repr(self)
@@ -205,7 +205,7 @@ class RootKeys(Section):
     EDITOR_KEYS = ("$schema", "$dsconfig")
 
 
-class _Rest(dict[str, object]):
+class _UnknownKeys(dict[str, object]):
     """Unknown keys, shown as `**{...}` in the repr of a section."""
 
     def __repr__(self) -> str:
@@ -217,42 +217,44 @@ def is_section(annotation: object) -> TypeGuard[type[Section]]:
     return get_origin(annotation) is None and isinstance(annotation, type) and issubclass(annotation, Section)
 
 
-def _for_users(section: type[Section], values: Mapping[str, object], error: ValidationError) -> Exception:
+def _translate_build_error(
+    section: type[Section], values: Mapping[str, object], error: ValidationError
+) -> Exception:
     """The error in terms of the config instead of pydantic's."""
-    from dsconfig.model.build_section import KIND, build_error, in_words
-    from dsconfig.model.key_table import keys_of
+    from dsconfig.model.build_section import KIND, build_error, translate_pydantic_error
+    from dsconfig.model.key_table import keys_of_section_or_base
 
     if any(each["type"] != KIND for each in error.errors(include_url=False)):
-        error = in_words(section.__name__, keys_of(section), values, error)
+        error = translate_pydantic_error(section.__name__, keys_of_section_or_base(section), values, error)
     return build_error(section.__name__, error)
 
 
-def _is_set(section: Section, name: str, field: "FieldInfo") -> bool:
+def _is_key_set(section: Section, name: str, field: "FieldInfo") -> bool:
     """Whether a key was set, or a key inside its default value."""
     if name in section.model_fields_set:
         return True
     value = section.__dict__.get(name)
     if isinstance(value, Section):
         fields = type(value).model_fields
-        return bool(value.unknown_keys) or any(_is_set(value, inner, fields[inner]) for inner in fields)
+        return bool(value.unknown_keys) or any(_is_key_set(value, inner, fields[inner]) for inner in fields)
     return isinstance(value, list | dict) and value != field.get_default(call_default_factory=True)
 
 
-def plain(value: object) -> Json:
+def to_plain_value(value: object) -> Json:
     """A copy of a value in which sections are dicts, and tuples lists."""
     if isinstance(value, Section):
         return value.to_dict()
     if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
+        return {key: to_plain_value(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+        return [to_plain_value(item) for item in value]
     return value
 
 
-def _frozen(value: Json) -> object:
+def _hashable_value(value: Json) -> object:
     """A hashable form of a JSON value, in which `true` differs from 1."""
     if isinstance(value, dict):
-        return frozenset((key, _frozen(item)) for key, item in value.items())
+        return frozenset((key, _hashable_value(item)) for key, item in value.items())
     if isinstance(value, list):
-        return tuple(_frozen(item) for item in value)
+        return tuple(_hashable_value(item) for item in value)
     return ("bool", value) if isinstance(value, bool) else value

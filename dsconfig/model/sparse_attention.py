@@ -83,7 +83,8 @@ class SparseAttention(Section):
     ] = Field(default=[4])
     """Sizes of the local windows in order; the last one repeats. Mode variable."""
     global_block_indices: Annotated[
-        list[int], Key(since="0.3.0", until="0.19.6", source="runtime/config.py:get_sparse_variable_config")
+        list[int],
+        Key(since="0.3.0", until="0.19.6", source="runtime/config.py:get_sparse_variable_config"),
     ] = Field(default=[0])
     """Global blocks, or the first block of each global range. Modes variable and bslongformer."""
     global_block_end_indices: Annotated[

@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from dsconfig.model.field_annotations import ABSENT, Names, PythonObject
-from dsconfig.model.key import SCRIPT, Alias, Key, Reads
+from dsconfig.model.key import SCRIPT, Key, KeyAlias, SectionReading
 from dsconfig.model.section import RootKeys, Section
 
-_STRICT = (Reads("pydantic", since="0.16.4", unknown="rejected", drops_auto=True),)
+_STRICT = (SectionReading("pydantic", since="0.16.4", unknown="rejected", drops_auto=True),)
 
 
 class TensorParallelGroup(Section):
@@ -66,7 +66,7 @@ class PartitionConfig(Section):
     """Custom partition rules. Not validated until the engine starts."""
 
     SOURCE = "module_inject/autotp_config.py:AutoTPConfig.from_dict"
-    READS = (Reads("hand", since="0.18.6", unknown="kept"),)
+    READS = (SectionReading("hand", since="0.18.6", unknown="kept"),)
 
     tp_size: Annotated[int, Key(since="0.18.6")] = 1
     """Tensor-parallel degree of the rule set; `autotp_size` overrides it."""
@@ -136,7 +136,7 @@ class TensorParallel(Section):
         bool,
         Key(
             since="0.16.4",
-            aliases=(Alias("replace_with_kernel_inject", since="0.16.4"),),
+            aliases=(KeyAlias("replace_with_kernel_inject", since="0.16.4"),),
             source="runtime/tensor_parallel/config.py:TPTrainingConfig.replace_with_kernel_inject",
         ),
     ] = False
@@ -145,7 +145,7 @@ class TensorParallel(Section):
         TensorParallelGroup,
         Key(
             since="0.16.4",
-            aliases=(Alias("tensor_parallel", since="0.16.4"),),
+            aliases=(KeyAlias("tensor_parallel", since="0.16.4"),),
             source="runtime/tensor_parallel/config.py:TPTrainingConfig.tensor_parallel",
         ),
     ] = Field(default_factory=TensorParallelGroup)

@@ -33,62 +33,66 @@ class NotJsonError(ValueError):
         super().__init__(self.message)
 
 
-def as_json(value: object, spec: Spec) -> Json:
+def to_json_if_accepted(value: object, spec: Spec) -> Json:
     """The JSON representation of a value if the key accepts it, else the value itself.
 
     A number without a fraction becomes an integer if the key accepts one, as in DeepSpeed's own models.
     """
     arms = spec[1:] if spec[0] == "union" else (spec,)
-    value = _built_in(value)
+    value = _to_builtin_value(value)
     if isinstance(value, os.PathLike) and not any(arm[0] in ("str", "path", "any") for arm in arms):
         return value
     if type(value).__module__ == "torch" and type(value).__name__ == "dtype":
-        return _dtype(value, arms)
+        return _dtype_as_json(value, arms)
     if not isinstance(value, bool) and isinstance(value, Real):
-        return _number(value, arms)
+        return _number_as_builtin(value, arms)
     if isinstance(value, list | tuple):
-        return _list(value, arms)
+        return _list_as_json(value, arms)
     if isinstance(value, Mapping):
         inner = next((arm[1] for arm in arms if arm[0] == "map"), None)
-        return dict(value) if inner is None else {key: as_json(item, inner) for key, item in value.items()}
+        return (
+            dict(value)
+            if inner is None
+            else {key: to_json_if_accepted(item, inner) for key, item in value.items()}
+        )
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
-def in_json(value: object, path: KeyPath = ()) -> Json:
+def to_json_value(value: object, path: KeyPath = ()) -> Json:
     """The JSON representation of a value and everything in it; section objects are kept.
 
     Raises:
         NotJsonError: the value, or something in it, has no JSON representation.
     """
-    value = _built_in(value)
+    value = _to_builtin_value(value)
     match value:
         case None | bool():
             return value
         case str():
-            return _unicode(value, path)
+            return _check_unicode(value, path)
         case int() if value.bit_length() > _MAX_BITS:
             raise NotJsonError(path, "an integer of more than 4,300 digits")
         case Real():
-            return _number(value, ())
+            return _number_as_builtin(value, ())
         case os.PathLike() if isinstance(text := os.fspath(value), str):
-            return _unicode(text, path)
+            return _check_unicode(text, path)
         case Mapping() | list() | tuple() if len(path) >= _MAX_DEPTH:
             raise NotJsonError(path[:1], f"a value that is nested more than {_MAX_DEPTH} levels deep")
         case Mapping():
-            return {_key(key, path): in_json(item, (*path, key)) for key, item in value.items()}
+            return {_key_as_text(key, path): to_json_value(item, (*path, key)) for key, item in value.items()}
         case list() | tuple():
-            return [in_json(item, (*path, index)) for index, item in enumerate(value)]
+            return [to_json_value(item, (*path, index)) for index, item in enumerate(value)]
         case BaseModel() if hasattr(value, "unknown_keys"):  # a section
             return value
     raise NotJsonError(path, f"a value of type `{type(value).__name__}`")
 
 
-def accepts_any(spec: Spec) -> bool:
+def accepts_any_value(spec: Spec) -> bool:
     """Whether the type, or a type inside it, accepts any value."""
-    return spec[0] == "any" or any(isinstance(part, tuple) and accepts_any(part) for part in spec[1:])
+    return spec[0] == "any" or any(isinstance(part, tuple) and accepts_any_value(part) for part in spec[1:])
 
 
-def _built_in(value: object) -> object:
+def _to_builtin_value(value: object) -> object:
     """The value of an enum member, and the built-in value of a subclass such as `numpy.bool`."""
     if isinstance(value, Enum):
         value = value.value
@@ -99,24 +103,24 @@ def _built_in(value: object) -> object:
     return value
 
 
-def _unicode(text: str, path: KeyPath) -> str:
+def _check_unicode(text: str, path: KeyPath) -> str:
     if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
         raise NotJsonError(path, "a string with an unpaired UTF-16 surrogate")
     return text
 
 
-def _key(key: object, path: KeyPath) -> str:
+def _key_as_text(key: object, path: KeyPath) -> str:
     if not isinstance(key, str):
         raise NotJsonError(path, f"an object with the key `{key!r}`, which is not a string")
-    return _unicode(str.__str__(key), path)
+    return _check_unicode(str.__str__(key), path)
 
 
-def _dtype(value: object, arms: tuple[Spec, ...]) -> Json:
+def _dtype_as_json(value: object, arms: tuple[Spec, ...]) -> Json:
     accepted = {word for arm in arms if arm[0] == "enum" for word in arm[1:]}
     return next((word for word in _DTYPES.get(str(value), ()) if word in accepted), value)
 
 
-def _number(value: Real, arms: tuple[Spec, ...]) -> Json:
+def _number_as_builtin(value: Real, arms: tuple[Spec, ...]) -> Json:
     """The number as a built-in int or float, also one of numpy or a `Fraction`."""
     number = int(value) if isinstance(value, Integral) else float(value)
     if isinstance(number, float) and number.is_integer() and not any(arm[0] == "float" for arm in arms):
@@ -126,8 +130,8 @@ def _number(value: Real, arms: tuple[Spec, ...]) -> Json:
     return number
 
 
-def _list(value: list[object] | tuple[object, ...], arms: tuple[Spec, ...]) -> Json:
+def _list_as_json(value: list[object] | tuple[object, ...], arms: tuple[Spec, ...]) -> Json:
     item = next((arm[1] for arm in arms if arm[0] == "list"), None)
     if item is None:
         return value
-    return [as_json(each, item) for each in value]
+    return [to_json_if_accepted(each, item) for each in value]

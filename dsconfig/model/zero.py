@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import ConfigDict, Field
 
 from dsconfig.model.field_annotations import EXACT_INT, Auto, Fraction, NonNegativeInt, PathText, PositiveInt
-from dsconfig.model.key import Alias, Key, Reads, Switch, Takes, Was
+from dsconfig.model.key import BooleanReplacement, EarlierType, Key, KeyAlias, NonObjectValues, SectionReading
 from dsconfig.model.section import RootKeys, Section
 
 # Offload of parameters and optimizer state to host memory or NVMe.
@@ -14,7 +14,7 @@ Device: TypeAlias = Annotated[
     Literal["none", "cpu", "nvme"] | Auto,
     Key(
         since="0.3.15",
-        was=(Was("0.5.6", object),),
+        was=(EarlierType("0.5.6", object),),
         defaults=(("0.5.6", "cpu"), ("0.6.7", None)),
         fills=("transformers", "accelerate"),
         wrong_type="rejected",
@@ -27,8 +27,8 @@ Device: TypeAlias = Annotated[
 ]
 
 OFFLOAD_READS = (
-    Reads("hand", until="0.6.7"),
-    Reads("pydantic", since="0.7.0", unknown="rejected", drops_auto=True),
+    SectionReading("hand", until="0.6.7"),
+    SectionReading("pydantic", since="0.7.0", unknown="rejected", drops_auto=True),
 )
 
 
@@ -43,15 +43,15 @@ class OffloadParam(Section):
     memory and costs transfer time. Releases 0.5.7 to 0.6.7 reject the section without this key."""
     nvme_path: Annotated[PathText | None, Key(since="0.3.15", fills=("transformers", "accelerate"))] = None
     """Directory on the drive; required with device "nvme"."""
-    buffer_count: Annotated[NonNegativeInt, Key(since="0.3.15", was=(Was("0.6.7", int),))] = 5
+    buffer_count: Annotated[NonNegativeInt, Key(since="0.3.15", was=(EarlierType("0.6.7", int),))] = 5
     """Number of host buffers for transfers of parameters to and from the drive."""
-    buffer_size: Annotated[NonNegativeInt, Key(since="0.3.15", unit="elements", was=(Was("0.6.7", int),))] = (
-        100_000_000
-    )
+    buffer_size: Annotated[
+        NonNegativeInt, Key(since="0.3.15", unit="elements", was=(EarlierType("0.6.7", int),))
+    ] = 100_000_000
     """Size of one of these buffers; the largest parameter must fit."""
-    max_in_cpu: Annotated[NonNegativeInt, Key(since="0.3.15", unit="elements", was=(Was("0.6.7", int),))] = (
-        1_000_000_000
-    )
+    max_in_cpu: Annotated[
+        NonNegativeInt, Key(since="0.3.15", unit="elements", was=(EarlierType("0.6.7", int),))
+    ] = 1_000_000_000
     """Parameter elements that stay in host memory with device "nvme"."""
     pin_memory: Annotated[bool, Key(since="0.3.15", defaults=(("0.19.4", False),))] = True
     """Pin the host buffers: faster transfers, less memory for everything else."""
@@ -68,7 +68,7 @@ class OffloadOptimizer(Section):
     Releases 0.5.7 to 0.6.7 reject the section without this key."""
     nvme_path: Annotated[PathText | None, Key(since="0.3.15", fills=("transformers", "accelerate"))] = None
     """Directory on the drive; required with device "nvme"."""
-    buffer_count: Annotated[NonNegativeInt, Key(since="0.3.15", was=(Was("0.6.7", int),))] = 4
+    buffer_count: Annotated[NonNegativeInt, Key(since="0.3.15", was=(EarlierType("0.6.7", int),))] = 4
     """Number of host buffers for transfers of optimizer state to and from the drive: at least as many as the
     optimizer has tensors per parameter, four with Adam."""
     pin_memory: Annotated[bool, Key(since="0.3.15", defaults=(("0.19.4", False),))] = True
@@ -95,10 +95,11 @@ class ZenFlow(Section):
     """Update the important gradient columns on the GPU at once, and the others later on the CPU."""
 
     SOURCE = "runtime/zenflow/zenflow_config.py:ZenFlowConfig"
-    READS = (Reads("pydantic", since="0.17.5", unknown="rejected", drops_auto=True),)
+    READS = (SectionReading("pydantic", since="0.17.5", unknown="rejected", drops_auto=True),)
 
     topk_ratio: Annotated[
-        Annotated[float, Field(gt=0, lt=1)], Key(since="0.17.5", was=(Was("0.19.5", Fraction),))
+        Annotated[float, Field(gt=0, lt=1)],
+        Key(since="0.17.5", was=(EarlierType("0.19.5", Fraction),)),
     ] = 0.1
     """Fraction of gradient columns that count as important; larger values cost GPU memory and time."""
     select_strategy: Annotated[
@@ -124,7 +125,7 @@ class ZenFlow(Section):
             since="0.17.5",
             unit="steps",
             auto_is_value=True,
-            was=(Was("0.19.5", int | Auto),),
+            was=(EarlierType("0.19.5", int | Auto),),
             means=(("auto", "adapts during training"),),
         ),
     ] = "auto"
@@ -151,7 +152,7 @@ class LeafModule(Section):
     """Leaf modules, which stage 3 fetches as a unit; usually mixture-of-experts blocks."""
 
     SOURCE = "runtime/zero/leaf_module_config.py:DeepSpeedZeroLeafModuleConfig"
-    READS = (Reads("pydantic", since="0.18.0", unknown="rejected", drops_auto=True),)
+    READS = (SectionReading("pydantic", since="0.18.0", unknown="rejected", drops_auto=True),)
 
     classes: Annotated[list[str] | str, Key(since="0.18.0")] = Field(
         default=[
@@ -174,7 +175,7 @@ class ZeroppLocoParam(Section):
     """Error feedback for quantized gradients; not validated when the config is loaded."""
 
     SOURCE = "runtime/comm/coalesced_collectives.py:all_to_all_loco_quant_reduce"
-    READS = (Reads("hand", since="0.16.2", unknown="kept"),)
+    READS = (SectionReading("hand", since="0.16.2", unknown="kept"),)
     model_config = ConfigDict(extra="allow")
 
     err_beta: Annotated[float, Key(since="0.16.2", until="0.19.7")]
@@ -183,7 +184,7 @@ class ZeroppLocoParam(Section):
     """Steps after which the accumulated error is reset; 1024 is a common value."""
 
 
-_OFFLOAD = Switch({"device": "cpu"})
+_OFFLOAD = BooleanReplacement({"device": "cpu"})
 
 
 class ZeroOptimization(Section):
@@ -195,8 +196,8 @@ class ZeroOptimization(Section):
 
     SOURCE = "runtime/zero/config.py:DeepSpeedZeroConfig"
     READS = (
-        Reads("hand", until="0.6.7"),
-        Reads("pydantic", since="0.7.0", unknown="rejected", drops_auto=True),
+        SectionReading("hand", until="0.6.7"),
+        SectionReading("pydantic", since="0.7.0", unknown="rejected", drops_auto=True),
     )
 
     NOT_KEYS = ("grad_hooks",)
@@ -205,7 +206,10 @@ class ZeroOptimization(Section):
         Annotated[Literal[0, 1, 2, 3], EXACT_INT] | Auto,
         Key(
             since="0.2.0",
-            was=(Was("0.3.10", Annotated[float, Field(le=2)]), Was("0.6.7", Annotated[float, Field(le=3)])),
+            was=(
+                EarlierType("0.3.10", Annotated[float, Field(le=2)]),
+                EarlierType("0.6.7", Annotated[float, Field(le=3)]),
+            ),
             fills=("transformers", "accelerate"),
             miswritten=("zero_stage", "stage"),
             spelled_out=True,
@@ -231,7 +235,7 @@ class ZeroOptimization(Section):
             since="0.2.0",
             unit="elements",
             fills=("transformers", "accelerate"),
-            was=(Was("0.6.7", int), Was("0.19.5", NonNegativeInt)),
+            was=(EarlierType("0.6.7", int), EarlierType("0.19.5", NonNegativeInt)),
         ),
     ] = 500_000_000
     """Gradient elements per reduction. Smaller values need less memory, larger ones use the network better.
@@ -241,7 +245,7 @@ class ZeroOptimization(Section):
     allgather_partitions: Annotated[bool, Key(since="0.2.0")] = True
     """Collect updated parameters with an all-gather; false uses a broadcast from every rank."""
     allgather_bucket_size: Annotated[
-        NonNegativeInt, Key(since="0.2.0", unit="elements", was=(Was("0.6.7", int),))
+        NonNegativeInt, Key(since="0.2.0", unit="elements", was=(EarlierType("0.6.7", int),))
     ] = 500_000_000
     """Elements per all-gather. From 0.11.3 on it has no effect if torch can gather into one tensor, which it
     can since 1.13."""
@@ -271,7 +275,7 @@ class ZeroOptimization(Section):
         OffloadParam | None,
         Key(
             since="0.3.15",
-            takes=(Takes(("null",), since="0.3.15"),),
+            takes=(NonObjectValues(("null",), since="0.3.15"),),
             hidden_by="cpu_offload_params",
             spelled_out=True,
         ),
@@ -281,7 +285,7 @@ class ZeroOptimization(Section):
         OffloadOptimizer | None,
         Key(
             since="0.3.15",
-            takes=(Takes(("null",), since="0.3.15"),),
+            takes=(NonObjectValues(("null",), since="0.3.15"),),
             hidden_by="cpu_offload",
             spelled_out=True,
         ),
@@ -339,7 +343,7 @@ class ZeroOptimization(Section):
         Key(
             since="0.3.12",
             unit="elements",
-            was=(Was("0.6.7", int),),
+            was=(EarlierType("0.6.7", int),),
             defaults=(("0.4.0", 1_000_000_000_000),),
         ),
     ] = 1_000_000_000
@@ -350,8 +354,8 @@ class ZeroOptimization(Section):
             since="0.3.12",
             unit="elements",
             fills=("transformers", "accelerate"),
-            aliases=(Alias("prefetch_bucket_size", since="0.7.0"),),
-            was=(Was("0.6.7", int),),
+            aliases=(KeyAlias("prefetch_bucket_size", since="0.7.0"),),
+            was=(EarlierType("0.6.7", int),),
         ),
     ] = 50_000_000
     """Parameter elements prefetched before their use. Larger values hide more communication and need more
@@ -362,8 +366,8 @@ class ZeroOptimization(Section):
             since="0.3.12",
             unit="elements",
             fills=("transformers", "accelerate"),
-            aliases=(Alias("param_persistence_threshold", since="0.7.0"),),
-            was=(Was("0.6.7", int),),
+            aliases=(KeyAlias("param_persistence_threshold", since="0.7.0"),),
+            was=(EarlierType("0.6.7", int),),
         ),
     ] = 100_000
     """Parameters smaller than this are not partitioned, which avoids many small messages."""
@@ -372,7 +376,7 @@ class ZeroOptimization(Section):
         Key(
             since="0.7.0",
             unit="elements",
-            aliases=(Alias("model_persistence_threshold", since="0.7.0"),),
+            aliases=(KeyAlias("model_persistence_threshold", since="0.7.0"),),
         ),
     ] = 9_223_372_036_854_775_807
     """Maximum number of elements that may stay unpartitioned because of `stage3_param_persistence_threshold`.
@@ -382,8 +386,8 @@ class ZeroOptimization(Section):
         Key(
             since="0.3.12",
             unit="elements",
-            aliases=(Alias("max_live_parameters", since="0.7.0"),),
-            was=(Was("0.6.7", int),),
+            aliases=(KeyAlias("max_live_parameters", since="0.7.0"),),
+            was=(EarlierType("0.6.7", int),),
         ),
     ] = 1_000_000_000
     """Maximum number of gathered parameter elements per GPU before any are released. Smaller values save
@@ -393,8 +397,8 @@ class ZeroOptimization(Section):
         Key(
             since="0.3.12",
             unit="elements",
-            aliases=(Alias("max_reuse_distance", since="0.7.0"),),
-            was=(Was("0.6.7", int),),
+            aliases=(KeyAlias("max_reuse_distance", since="0.7.0"),),
+            was=(EarlierType("0.6.7", int),),
         ),
     ] = 1_000_000_000
     """Do not release a gathered parameter that is used again within this many elements."""
@@ -404,7 +408,7 @@ class ZeroOptimization(Section):
             since="0.6.0",
             fills=("transformers", "accelerate"),
             spelled_out=True,
-            aliases=(Alias("gather_16bit_weights_on_model_save", since="0.7.0"),),
+            aliases=(KeyAlias("gather_16bit_weights_on_model_save", since="0.7.0"),),
         ),
     ] = False
     """Gather the partitioned weights so that `save_16bit_model` can write one file; needs memory and time."""
@@ -423,18 +427,18 @@ class ZeroOptimization(Section):
         Key(
             since="0.16.0",
             unit="elements per module",
-            aliases=(Alias("module_granularity_threshold", since="0.16.0"),),
+            aliases=(KeyAlias("module_granularity_threshold", since="0.16.0"),),
         ),
     ] = 0
     """Fetch a module as a unit if each of its submodules has fewer parameters than this; saves hooks in
     models with many small modules. 0 disables it."""
     stage3_use_all_reduce_for_fetch_params: Annotated[
         bool,
-        Key(since="0.14.3", aliases=(Alias("use_all_reduce_for_fetch_params", since="0.14.3"),)),
+        Key(since="0.14.3", aliases=(KeyAlias("use_all_reduce_for_fetch_params", since="0.14.3"),)),
     ] = False
     """Fetch parameters with an all-reduce: more communication, less copying on the host."""
     stage3_allgather_sequential: Annotated[
-        bool, Key(since="0.18.5", aliases=(Alias("allgather_sequential", since="0.18.5"),))
+        bool, Key(since="0.18.5", aliases=(KeyAlias("allgather_sequential", since="0.18.5"),))
     ] = False
     """Gather parameters one at a time without a common buffer: lower peak memory, more messages."""
 
@@ -493,9 +497,9 @@ class ZeroOptimization(Section):
     """Check internal consistency during training; slow, for debugging."""
     save_muon_momentum_buffer_in_memory: Annotated[bool, Key(since="0.18.9")] = False
     """Stage 3 with Muon and NVMe offload: keep the momentum in memory instead of swapping it."""
-    leaf_module: Annotated[LeafModule, Key(since="0.18.0", takes=(Takes(("null",), since="0.18.0"),))] = (
-        Field(default_factory=LeafModule)
-    )
+    leaf_module: Annotated[
+        LeafModule, Key(since="0.18.0", takes=(NonObjectValues(("null",), since="0.18.0"),))
+    ] = Field(default_factory=LeafModule)
     """Stage 3: modules that are fetched as a unit. Null uses the defaults."""
 
 
@@ -507,7 +511,7 @@ class ZeroKeys(RootKeys):
         Key(
             since="0.1.0",
             source="runtime/zero/config.py:get_zero_config",
-            takes=(Takes(("true", "false"), since="0.1.0"),),
+            takes=(NonObjectValues(("true", "false"), since="0.1.0"),),
             miswritten=("zero",),
         ),
     ] = Field(default_factory=ZeroOptimization)

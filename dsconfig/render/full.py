@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from dsconfig.core.diagnostic import SEVERITIES, Diagnostic, Location, dotted
+from dsconfig.core.diagnostic import SEVERITIES, Diagnostic, Location, dotted_path
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.render.concise import place
 from dsconfig.render.summary import count
@@ -85,7 +85,7 @@ def _digits(diagnostic: Diagnostic) -> int:
 def _related_location(location: Location | None, path: tuple[str | int, ...]) -> str:
     if location is not None:
         return f"{location.shown}: "
-    return f"{printable(dotted(path))}: " if path else ""
+    return f"{printable(dotted_path(path))}: " if path else ""
 
 
 def _source(text: str, location: Location | None, pad: str, style: TerminalStyle, tone: str) -> Iterator[str]:

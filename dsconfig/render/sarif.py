@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from textwrap import dedent
 from urllib.parse import quote
 
-from dsconfig.core.diagnostic import Diagnostic, Location, dotted
+from dsconfig.core.diagnostic import Diagnostic, Location, dotted_path
 from dsconfig.core.version import __version__
 from dsconfig.render.fingerprint import Fingerprints, as_json, relative
 from dsconfig.render.json import reader
@@ -118,7 +118,7 @@ def _result(
     if diagnostic.related:
         result["relatedLocations"] = [
             {
-                **_location(report.name, other.location, dotted(other.path)),
+                **_location(report.name, other.location, dotted_path(other.path)),
                 "message": {"text": _unlinked(other.message)},
             }
             for other in diagnostic.related

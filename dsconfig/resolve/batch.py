@@ -13,22 +13,22 @@ from dsconfig.core.batch_triplet import (
     KEYS,
     SEQUENCE,
     SEQUENCE_SINCE,
-    Degree,
-    Impossible,
+    BatchTriplet,
+    ImpossibleTriplet,
+    ParallelDegree,
     Parallelism,
-    Triplet,
-    UnevenError,
+    UnevenRanksError,
     batch_formula,
     data_parallel_size,
-    derive,
+    derive_batch_triplet,
     nearest_multiples,
 )
 from dsconfig.core.diagnostic import Diagnostic, Effect
-from dsconfig.core.releases import Target
+from dsconfig.core.releases import ReleaseTarget
 from dsconfig.document import read_dict
 from dsconfig.job.consumers import ELASTIC
-from dsconfig.job.consumers.autofill import Message
-from dsconfig.job.consumers.consumer import consumer_of
+from dsconfig.job.consumers.autofill import AutofillMessage
+from dsconfig.job.consumers.consumer import consumer_from_spec
 from dsconfig.job.detect_consumer import LaunchArguments
 from dsconfig.resolve.errors import ResolveError, UnknownWorldSizeError
 from dsconfig.resolve.input_config import InputConfig, read_input_config
@@ -51,10 +51,10 @@ if TYPE_CHECKING:
 class DerivedBatch:
     """A batch triplet, its data-parallel size, and the config that the release runs with."""
 
-    triplet: Triplet
+    triplet: BatchTriplet
     size: int | float
     config: JsonObject
-    messages: tuple[Message, ...]
+    messages: tuple[AutofillMessage, ...]
     elastic: bool
 
 
@@ -77,54 +77,57 @@ def derive_batch(raw: RawConfig, runtime: ResolutionTarget) -> DerivedBatch:
         triplet = _ints_for_whole_floats(elastic_triplet)
     else:
         config, size, messages = apply_elastic_plan(config, size, runtime)
-        triplet = Triplet(*(config[key] for key in KEYS))
+        triplet = BatchTriplet(*(config[key] for key in KEYS))
     sequence_messages = _match_sequence_key(config, runtime, from_file=raw.from_file)
     return DerivedBatch(triplet, size, config, (*division.messages, *messages, *sequence_messages), elastic)
 
 
 def _derive_plain_batch(
     config: JsonObject, division: DataParallelRanks, runtime: ResolutionTarget
-) -> tuple[Triplet, list[Message]]:
+) -> tuple[BatchTriplet, list[AutofillMessage]]:
     """Derive the triplet of a config without elasticity, and write it into the config."""
     messages = []
     if "elasticity" in config and runtime.number > LAST_ELASTIC:
         del config["elasticity"]
         text = "the disabled `elasticity` block is removed, because this release rejects it"
-        messages.append(Message("removed", text, "elasticity"))
+        messages.append(AutofillMessage("removed", text, "elasticity"))
     train, micro, steps = (config.get(key) for key in KEYS)
-    derived = derive(train, micro, steps, division.size)
-    if isinstance(derived, Impossible):
+    derived = derive_batch_triplet(train, micro, steps, division.size)
+    if isinstance(derived, ImpossibleTriplet):
         raise rejected_batch(config, division.size, runtime, by_key=division.by_key)
     triplet = _ints_for_whole_floats(derived)
-    if isinstance(derive(*triplet.values(), division.size), Impossible):
+    if isinstance(derive_batch_triplet(*triplet.values_in_key_order(), division.size), ImpossibleTriplet):
         triplet = derived  # DeepSpeed computes in floats, which beyond 2**53 can make the product match
-    config.update(zip(KEYS, triplet.values(), strict=True))
+    config.update(zip(KEYS, triplet.values_in_key_order(), strict=True))
     return triplet, messages
 
 
-def _ints_for_whole_floats(triplet: Triplet) -> Triplet:
+def _ints_for_whole_floats(triplet: BatchTriplet) -> BatchTriplet:
     """Convert whole floats to ints; for DeepSpeed 8 ranks / 2 are 4.0."""
     values = [
-        int(value) if isinstance(value, float) and value.is_integer() else value for value in triplet.values()
+        int(value) if isinstance(value, float) and value.is_integer() else value
+        for value in triplet.values_in_key_order()
     ]
-    return Triplet(*values)
+    return BatchTriplet(*values)
 
 
-def _match_sequence_key(config: JsonObject, runtime: ResolutionTarget, *, from_file: bool) -> list[Message]:
+def _match_sequence_key(
+    config: JsonObject, runtime: ResolutionTarget, *, from_file: bool
+) -> list[AutofillMessage]:
     """Make the resolved config divide the ranks as this module did."""
     sp_size = runtime.requested.sp or 1
     if runtime.number < SEQUENCE_SINCE:
         return []
-    is_only_degree = len(runtime.parallelism.dividing) == 1
+    is_only_degree = len(runtime.parallelism.dividing_degrees) == 1
     if sp_size > 1 and is_only_degree and SEQUENCE not in config:
         config[SEQUENCE] = sp_size
-        return [Message("written", f"`{SEQUENCE}` {sp_size} is added to the config", SEQUENCE)]
+        return [AutofillMessage("written", f"`{SEQUENCE}` {sp_size} is added to the config", SEQUENCE)]
     if from_file and SEQUENCE in config and sp_size == 1:
         text = (
             f"`{SEQUENCE}` {config.pop(SEQUENCE)!r} is removed: DeepSpeedConfig does not read it from a file, "
             "and does not divide the ranks by it; pass `sp` to divide them"
         )
-        return [Message("removed", text, SEQUENCE)]
+        return [AutofillMessage("removed", text, SEQUENCE)]
     return []
 
 
@@ -140,7 +143,7 @@ class DataParallelRanks:
     size: int | float
     by_key: bool
     """Whether DeepSpeed itself divides by `sequence_parallel_size`."""
-    messages: tuple[Message, ...] = ()
+    messages: tuple[AutofillMessage, ...] = ()
 
 
 def divide_ranks(
@@ -156,10 +159,10 @@ def divide_ranks(
     parallelism = runtime.parallelism
     if autotp > 1:  # the requested tensor parallelism is the config's own
         parallelism = Parallelism(tuple(each for each in parallelism.degrees if each.kind != "tensor"))
-    if (unknown := parallelism.unknown) is not None:
+    if (unknown := parallelism.unknown_degree) is not None:
         raise _unknown_degree(unknown)
-    messages += [_counted_note(each, runtime.ranks) for each in parallelism.counted]
-    divides = parallelism.divisor(runtime.ranks) > 1
+    messages += [_counted_note(each, runtime.ranks) for each in parallelism.degrees_unknown_to_deepspeed]
+    divides = parallelism.ranks_per_sample(runtime.ranks) > 1
     if divides:
         _check_sequence_key(config, runtime)
         messages += _launched_note(parallelism, runtime)
@@ -177,17 +180,17 @@ def _size(
     sp_size, ranks = config.get(SEQUENCE, ABSENT), runtime.ranks
     try:
         return data_parallel_size(ranks, parallelism, sp_size, runtime.number, from_file=from_file)
-    except UnevenError as error:
+    except UnevenRanksError as error:
         raise _uneven(error, parallelism) from None
     except (TypeError, ZeroDivisionError):
         raise rejected_batch(config, ranks, runtime, by_key=True) from None
 
 
-def _uneven(error: UnevenError, parallelism: Parallelism) -> ResolveError:
+def _uneven(error: UnevenRanksError, parallelism: Parallelism) -> ResolveError:
     ranks, divisor = error.ranks, error.divisor
     size, remainder = divmod(ranks, divisor)
     nearest_sizes = nearest_multiples(ranks, divisor)
-    sources = [each.source for each in parallelism.dividing if not each.is_asked]
+    sources = [each.source for each in parallelism.dividing_degrees if not each.is_asked]
     return ResolveError(
         f"{ranks} ranks cannot be divided into groups of {divisor} ({parallelism} parallel): "
         f"{ranks} = {size} × {divisor} + {remainder}",
@@ -195,7 +198,7 @@ def _uneven(error: UnevenError, parallelism: Parallelism) -> ResolveError:
     )
 
 
-def _unknown_degree(degree: Degree) -> ResolveError:
+def _unknown_degree(degree: ParallelDegree) -> ResolveError:
     """The error for a degree whose effect on the batch only the program's code shows."""
     flag = {"tensor": "`tp`", "pipeline": "`pp`"}.get(degree.kind, "`sp`")
     flags = "`tp` or `pp`" if degree.kind == "model" else flag
@@ -205,22 +208,22 @@ def _unknown_degree(degree: Degree) -> ResolveError:
     )
 
 
-def _counted_note(degree: Degree, ranks: int) -> Message:
-    return Message(
+def _counted_note(degree: ParallelDegree, ranks: int) -> AutofillMessage:
+    return AutofillMessage(
         "note",
         f"{degree}: DeepSpeed counts all {ranks} ranks in the batch, and each sample "
         f"{degree.size} times; a step takes `train_batch_size` / {degree.size} different samples",
     )
 
 
-def _launched_note(parallelism: Parallelism, runtime: ResolutionTarget) -> list[Message]:
+def _launched_note(parallelism: Parallelism, runtime: ResolutionTarget) -> list[AutofillMessage]:
     """Note which degrees come from a launch file."""
-    from_launch_file = [degrees for degrees in parallelism.dividing if not degrees.is_asked]
+    from_launch_file = [degrees for degrees in parallelism.dividing_degrees if not degrees.is_asked]
     if not from_launch_file:
         return []
     degrees = " and ".join(str(degree) for degree in from_launch_file)
-    divisor = parallelism.divisor(runtime.ranks)
-    return [Message("note", f"{degrees}: DeepSpeed's batch counts {runtime.ranks} ranks / {divisor}")]
+    divisor = parallelism.ranks_per_sample(runtime.ranks)
+    return [AutofillMessage("note", f"{degrees}: DeepSpeed's batch counts {runtime.ranks} ranks / {divisor}")]
 
 
 def _autotp(config: Mapping[str, Json], runtime: ResolutionTarget) -> int:
@@ -239,8 +242,8 @@ def _contradiction(key: str, value: Json, requested: str) -> ResolveError:
     return ResolveError(f"{key} is {value!r}, but {requested} was asked for", (hint,))
 
 
-def _autotp_note(size: int, ranks: int) -> Message:
-    return Message(
+def _autotp_note(size: int, ranks: int) -> AutofillMessage:
+    return AutofillMessage(
         "note",
         f"`tensor_parallel.autotp_size` {size}: DeepSpeed counts all {ranks} ranks in the batch, and each "
         f"sample {size} times; a step takes `train_batch_size` / {size} different samples",
@@ -255,7 +258,7 @@ def _check_sequence_key(config: Mapping[str, Json], runtime: ResolutionTarget) -
         raise _contradiction(f"`{SEQUENCE}`", value, f"sp {requested}")
 
 
-def _fraction(config: Mapping[str, Json], ranks: int, size: float) -> list[Message]:
+def _fraction(config: Mapping[str, Json], ranks: int, size: float) -> list[AutofillMessage]:
     """Note that `sequence_parallel_size` does not divide the ranks."""
     if size % 1 == 0:
         return []
@@ -263,7 +266,7 @@ def _fraction(config: Mapping[str, Json], ranks: int, size: float) -> list[Messa
         f"`{SEQUENCE}` {config[SEQUENCE]} does not divide {ranks} ranks: the data-parallel size is "
         f"{size:g}; DeepSpeed continues with it"
     )
-    return [Message("note", text, SEQUENCE)]
+    return [AutofillMessage("note", text, SEQUENCE)]
 
 
 def _check_experts(size: float, experts: int) -> None:
@@ -289,7 +292,9 @@ def has_elasticity(config: Mapping[str, Json]) -> bool:
     return isinstance(block, Mapping) and bool(block.get(c.ENABLED, c.ENABLED_DEFAULT))
 
 
-def solve_elastic(config: JsonObject, release: str, size: float) -> tuple[Triplet, list[Message]]:
+def solve_elastic(
+    config: JsonObject, release: str, size: float
+) -> tuple[BatchTriplet, list[AutofillMessage]]:
     """The triplet that a release with elasticity derives for `size` data-parallel ranks.
 
     Raises:
@@ -312,8 +317,8 @@ def solve_elastic(config: JsonObject, release: str, size: float) -> tuple[Triple
             _nearest_sizes(config, semantics, size),
         )
     steps = solution.batch_size // (micro * size)
-    triplet = derive(solution.batch_size, micro, steps, size)
-    if isinstance(triplet, Impossible):
+    triplet = derive_batch_triplet(solution.batch_size, micro, steps, size)
+    if isinstance(triplet, ImpossibleTriplet):
         raise ResolveError(
             f"elasticity: batch {solution.batch_size} ≠ {micro} × {steps:g} × {size:g} = "
             f"{micro * steps * size:g} (micro batch × accumulation steps × data-parallel ranks)",
@@ -324,7 +329,7 @@ def solve_elastic(config: JsonObject, release: str, size: float) -> tuple[Triple
 
 def apply_elastic_plan(
     config: JsonObject, size: float, runtime: ResolutionTarget
-) -> tuple[JsonObject, int, list[Message]]:
+) -> tuple[JsonObject, int, list[AutofillMessage]]:
     """Replace the `elasticity` block by its triplet, for a release without elasticity.
 
     The batch is that of 0.19.7, so that the job continues unchanged. `model_parallel_size` of the block
@@ -345,19 +350,19 @@ def apply_elastic_plan(
         applied = elastic_plan.apply(config, size, fallback=runtime.consumer != ELASTIC)
     except ElasticityError as error:
         raise ResolveError(f"elasticity: {error}") from None
-    triplet = Triplet(*(applied[key] for key in KEYS))
+    triplet = BatchTriplet(*(applied[key] for key in KEYS))
     messages += _override_messages(config, triplet)
-    messages += [Message("note", note, c.ELASTICITY) for note in elastic_plan.notes]
+    messages += [AutofillMessage("note", note, c.ELASTICITY) for note in elastic_plan.notes]
     if not elastic_plan.admits(size):
         messages.append(_fallback_note(elastic_plan, size, triplet.train_batch_size))
     reason = "`dsconfig elastic run` removes it" if runtime.consumer == ELASTIC else "this release rejects it"
     text = f"the `elasticity` block is replaced by the batch for {size} ranks: {reason}"
-    return applied, size, [*messages, Message("removed", text, c.ELASTICITY)]
+    return applied, size, [*messages, AutofillMessage("removed", text, c.ELASTICITY)]
 
 
 def _data_parallel(elastic_plan: Plan, runtime: ResolutionTarget, size: float) -> int:
     model = elastic_plan.block.model_parallel_size
-    requested = runtime.parallelism.of("tensor") * runtime.parallelism.of("pipeline")
+    requested = runtime.parallelism.degree_of_kind("tensor") * runtime.parallelism.degree_of_kind("pipeline")
     if size != int(size):
         raise ResolveError(f"{size:g} is not a whole number of data-parallel ranks")
     if model in (1, requested):
@@ -374,8 +379,8 @@ def _data_parallel(elastic_plan: Plan, runtime: ResolutionTarget, size: float) -
     return int(size) // model
 
 
-def _fallback_note(elastic_plan: Plan, size: int, batch: int) -> Message:
-    return Message(
+def _fallback_note(elastic_plan: Plan, size: int, batch: int) -> AutofillMessage:
+    return AutofillMessage(
         "note",
         f"{elastic_plan.why_not(size)}; version 0.2 takes a batch for this size alone, {batch} in place of "
         f"{elastic_plan.batch_size} samples a step",
@@ -383,7 +388,7 @@ def _fallback_note(elastic_plan: Plan, size: int, batch: int) -> Message:
     )
 
 
-def _scheduler_messages(block: Mapping[str, Json], semantics: Semantics) -> list[Message]:
+def _scheduler_messages(block: Mapping[str, Json], semantics: Semantics) -> list[AutofillMessage]:
     """Compare the block with the one that the scheduler set in the environment, if any."""
     if c.DEEPSPEED_ELASTICITY_CONFIG not in os.environ:
         return []
@@ -394,7 +399,7 @@ def _scheduler_messages(block: Mapping[str, Json], semantics: Semantics) -> list
     except Exception as error:
         raise ResolveError(f"{c.DEEPSPEED_ELASTICITY_CONFIG}: {error}") from None
     text = f"the block equals the scheduler's in {c.DEEPSPEED_ELASTICITY_CONFIG}"
-    return [Message("environment", text, c.ELASTICITY)]
+    return [AutofillMessage("environment", text, c.ELASTICITY)]
 
 
 def _reject_batch_keys(config: Mapping[str, Json]) -> None:
@@ -406,10 +411,10 @@ def _reject_batch_keys(config: Mapping[str, Json]) -> None:
         )
 
 
-def _override_messages(config: Mapping[str, Json], triplet: Triplet) -> list[Message]:
+def _override_messages(config: Mapping[str, Json], triplet: BatchTriplet) -> list[AutofillMessage]:
     return [
-        Message("overridden", f"elasticity overrides `{key}`: {config[key]!r} becomes {value}", key)
-        for key, value in zip(KEYS, triplet.values(), strict=True)
+        AutofillMessage("overridden", f"elasticity overrides `{key}`: {config[key]!r} becomes {value}", key)
+        for key, value in zip(KEYS, triplet.values_in_key_order(), strict=True)
         if key in config
     ]
 
@@ -431,7 +436,7 @@ def elastic_batch_solver(release: str, world_size: int) -> Callable[[JsonObject]
 
     def solve(config: JsonObject) -> dict[str, int]:
         triplet, _ = solve_elastic(config, release, world_size)
-        return {key: int(value) for key, value in zip(KEYS, triplet.values(), strict=True)}
+        return {key: int(value) for key, value in zip(KEYS, triplet.values_in_key_order(), strict=True)}
 
     return solve
 
@@ -482,11 +487,11 @@ def formula_of(
         ResolveError: the config cannot be read, or its "auto" values cannot be resolved.
         ValueError: a change names no key, or a training argument is of the wrong kind.
     """
-    if parallelism.unknown is not None:
+    if parallelism.unknown_degree is not None:
         return None
     if input_config.arguments is None and training_args is None:
         input_config = input_config._replace(
-            arguments=LaunchArguments({}, consumer_of(input_config.consumer).arguments)
+            arguments=LaunchArguments({}, consumer_from_spec(input_config.consumer).training_argument_names)
         )
     raw = read_raw_config(input_config.document, release, input_config.consumer, changes)
     raw.reject_overwritten(input_config.document)
@@ -495,7 +500,7 @@ def formula_of(
         return None  # the solver chooses the batch for each number of ranks
     ranks = f"{per_node} × nodes" if per_node else "GPUs"
     train, micro, steps = (config.get(key) for key in KEYS)
-    return batch_formula(train, micro, steps, ranks, parallelism.divisor())
+    return batch_formula(train, micro, steps, ranks, parallelism.ranks_per_sample())
 
 
 # Errors of the batch, in the words of `check`.
@@ -527,5 +532,5 @@ def _rejections(
 ) -> list[Diagnostic]:
     """Diagnostics of the keys with which DeepSpeed rejects the config, judged without its other keys."""
     document = read_dict({key: config[key] for key in keys if key in config})
-    report = check_document(document, Target((release,), release, "argument"), world_size=ranks)
+    report = check_document(document, ReleaseTarget((release,), release, "argument"), world_size=ranks)
     return [diagnostic for diagnostic in report if diagnostic.effect is Effect.REJECTED]

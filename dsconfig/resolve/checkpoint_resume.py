@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from dsconfig.core.json_types import Json, at
-from dsconfig.core.releases import NUMBERS, number
+from dsconfig.core.json_types import Json, value_at_dotted_path
+from dsconfig.core.releases import NUMBERS, release_number
 from dsconfig.resolve.checkpoint_folder import CheckpointFolder
 from dsconfig.resolve.input_config import read_input_config
 
@@ -73,20 +73,22 @@ def compare_checkpoint(checkpoint: CheckpointFolder, located: LocatedConfig, job
 
 def _wanted(config: Mapping[str, Json], job: Job) -> _CheckpointRequirements:
     zero = config.get("zero_optimization", {})
-    stage: Json = int(zero) if isinstance(zero, bool) else at(config, "zero_optimization.stage")
-    stage = 0 if stage is None else stage
-    bf16 = at(config, "bf16.enabled")
-    tensor = at(config, "tensor_parallel.autotp_size")
-    degrees = job.facts.parallelism
-    model_parallel = (tensor if type(tensor) is int and tensor > 1 else degrees.of("tensor")) * degrees.of(
-        "pipeline"
+    stage: Json = (
+        int(zero) if isinstance(zero, bool) else value_at_dotted_path(config, "zero_optimization.stage")
     )
+    stage = 0 if stage is None else stage
+    bf16 = value_at_dotted_path(config, "bf16.enabled")
+    tensor = value_at_dotted_path(config, "tensor_parallel.autotp_size")
+    degrees = job.run_facts.parallelism
+    model_parallel = (
+        tensor if type(tensor) is int and tensor > 1 else degrees.degree_of_kind("tensor")
+    ) * degrees.degree_of_kind("pipeline")
     ranks = job.ranks
     return _CheckpointRequirements(
         stage if type(stage) is int else None,
         bf16 if isinstance(bf16, bool) else False if bf16 is None else None,
-        at(config, "checkpoint.load_universal") is True,
-        str(at(config, "zero_optimization.offload_optimizer.device")) == "nvme",
+        value_at_dotted_path(config, "checkpoint.load_universal") is True,
+        str(value_at_dotted_path(config, "zero_optimization.offload_optimizer.device")) == "nvme",
         None if ranks is None else ranks // model_parallel,
         model_parallel,
     )
@@ -188,11 +190,11 @@ def _universal(
 def _conversion(checkpoint: CheckpointFolder, release: int) -> Iterator[str]:
     """Yield the command that converts a checkpoint to the universal format; nothing if the release cannot."""
     first = _FIRST_UNIVERSAL.get(checkpoint.layout)
-    if first is None or release < number(first):
+    if first is None or release < release_number(first):
         return
     source = os.path.normpath(checkpoint.path)
     # `universal_checkpoint_info` is written by Megatron-DeepSpeed; other programs need the injection (#5608).
-    inject = checkpoint.layout == "stage 1 or 2" and release >= number("0.14.5")
+    inject = checkpoint.layout == "stage 1 or 2" and release >= release_number("0.14.5")
     yield (
         f"python -m deepspeed.checkpoint.ds_to_universal --input_folder {shlex.quote(source)}"
         f" --output_folder {shlex.quote(f'{source}_universal')}{' --inject_missing_state' * inject}"

@@ -11,19 +11,26 @@ from dsconfig.check.build_job import (
     MappingSource,
     ModelSource,
     build_job,
+    explicit_model_and_hosts,
     job_from_arguments,
-    model_and_hosts,
     read_training_arguments,
 )
-from dsconfig.core.releases import Target
+from dsconfig.core.releases import ReleaseTarget
 from dsconfig.document import Document
-from dsconfig.job.consumers.autofill import Filling, Message
-from dsconfig.job.consumers.consumer import consumer_of
+from dsconfig.job.consumers.autofill import AutofillMessage, AutofillState
+from dsconfig.job.consumers.consumer import consumer_from_spec
 from dsconfig.job.detect_consumer import LaunchArguments
-from dsconfig.job.job import Fact, Job
-from dsconfig.launch.config_source import ConfigSource, read
-from dsconfig.launch.located_config import LocatedConfig, locate
-from dsconfig.model.key_table import ROOT, KeyView, SectionView, child_section, type_named, view
+from dsconfig.job.job import Job, JobFact
+from dsconfig.launch.config_source import ConfigSource, read_config_source
+from dsconfig.launch.located_config import LocatedConfig, locate_config
+from dsconfig.model.key_table import (
+    ROOT,
+    KeyView,
+    SectionView,
+    child_section,
+    find_type,
+    section_view_of_release,
+)
 from dsconfig.resolve.batch import formula_of
 from dsconfig.resolve.errors import ResolveError
 from dsconfig.resolve.input_config import InputConfig, launch_world_size, model_config_of, read_input_config
@@ -42,7 +49,7 @@ if TYPE_CHECKING:
 def show(
     source: ConfigSource,
     *keys: str,
-    target: str | Target | None = None,
+    target: str | ReleaseTarget | None = None,
     world_size: int | None = None,
     consumer: str | None = None,
     training_args: MappingSource = None,
@@ -70,9 +77,10 @@ def show(
         UnknownReleaseError: the target names no release.
         ValueError: an argument is impossible.
     """
-    located = locate(read(source))
+    located = locate_config(read_config_source(source))
     job = build_job(
-        located, job_from_arguments(target, world_size, consumer, model_and_hosts(model), launch=launch)
+        located,
+        job_from_arguments(target, world_size, consumer, explicit_model_and_hosts(model), launch=launch),
     )
     return effective_in(
         located, job, training_args=read_training_arguments(training_args), every=every, keys=keys
@@ -90,13 +98,13 @@ class Shown:
 
     values: tuple[EffectiveValue, ...]
     release: str
-    messages: tuple[Message, ...] = ()
+    messages: tuple[AutofillMessage, ...] = ()
 
 
 def effective(
     source: ConfigSource | Document,
     world_size: int | None = None,
-    target: str | Target | None = None,
+    target: str | ReleaseTarget | None = None,
     consumer: str | None = None,
     *,
     training_args: Mapping[str, Json] | None = None,
@@ -112,7 +120,7 @@ def effective(
         UnknownReleaseError: the target names no release.
         ValueError: an argument is impossible.
     """
-    located = locate(source if isinstance(source, Document) else read(source))
+    located = locate_config(source if isinstance(source, Document) else read_config_source(source))
     job = build_job(located, job_from_arguments(target, world_size, consumer))
     return effective_in(
         located, job, training_args=training_args, model_config=model_config, every=every, keys=keys
@@ -138,8 +146,8 @@ def effective_in(
     formula = None
     try:
         if size is not None:
-            fact = job.world_size or Fact(size, "argument", "")
-            sized_job = job._replace(world_size=Fact(size, "argument", fact.source))
+            fact = job.world_size or JobFact(size, "argument", "")
+            sized_job = job._replace(world_size=JobFact(size, "argument", fact.source))
             run_target = runtime(sized_job, _NOTHING_ASKED, None)
             parallelism = run_target.requested.over(input_config.facts.parallelism)
             run_target = replace(run_target, consumer=input_config.consumer, parallelism=parallelism)
@@ -150,9 +158,9 @@ def effective_in(
             formula = _formula(input_config, release, launch_size, training_args)
             if launch_size is not None:
                 reasons = [launch_size.source, *([formula] if formula else []), "give --world-size"]
-                messages = (*messages, Message("note", f"no world size: {'; '.join(reasons)}"))
+                messages = (*messages, AutofillMessage("note", f"no world size: {'; '.join(reasons)}"))
     except ResolveError as error:
-        messages = (*messages, Message("note", f"no batch at world size {size}: {error.reason}"))
+        messages = (*messages, AutofillMessage("note", f"no batch at world size {size}: {error.reason}"))
     filling = run or _filled(input_config, release, training_args, model_config)
     origins = ValueOrigins(written_context, filling, input_config.describe_location, formula)
     return Shown(tuple(ListedKeys(origins, every, tuple(keys)).values()), release, messages)
@@ -178,11 +186,11 @@ def _filled(
     release: str,
     training_args: Mapping[str, Json] | None,
     model_config: Mapping[str, Json] | None,
-) -> Filling | None:
+) -> AutofillState | None:
     """Resolve "auto" values for any world size, as far as the job's arguments are known."""
     if input_config.arguments is None and training_args is None:
         input_config = input_config._replace(
-            arguments=LaunchArguments({}, consumer_of(input_config.consumer).arguments)
+            arguments=LaunchArguments({}, consumer_from_spec(input_config.consumer).training_argument_names)
         )
     raw = read_raw_config(input_config.document, release, input_config.consumer, {})
     try:
@@ -208,7 +216,7 @@ class ListedKeys:
 
     def values(self) -> Iterator[EffectiveValue]:
         """Values in the order of the file, then of the model."""
-        root = view(ROOT, self._release)
+        root = section_view_of_release(ROOT, self._release)
         return (value for value in self._section(root, self.origins.data, ()) if self._wanted(value.key))
 
     @property
@@ -236,16 +244,18 @@ class ListedKeys:
     def _written_values(
         self, key: KeyView, value: Json, path: tuple[str, ...], siblings: Mapping[str, Json]
     ) -> Iterator[EffectiveValue]:
-        kind = type_named(key.info.section, siblings.get("type")) if path[-1] == "params" else None
+        kind = find_type(key.info.section, siblings.get("type")) if path[-1] == "params" else None
         inner = (kind.params if kind else None) or child_section(key.type)
         if inner is not None and isinstance(value, dict) and path not in self.origins.verdicts:
-            yield from self._section(view(inner, self._release), value, path)
+            yield from self._section(section_view_of_release(inner, self._release), value, path)
             return
         named = _section_of_each(key.type)
         if named is not None and isinstance(value, dict) and value and path not in self.origins.verdicts:
             for name, item in value.items():
                 if isinstance(item, dict):
-                    yield from self._section(view(named, self._release), item, (*path, name))
+                    yield from self._section(
+                        section_view_of_release(named, self._release), item, (*path, name)
+                    )
                 else:
                     yield self.origins.of_key(key, item, (*path, name))
             return
@@ -268,7 +278,7 @@ class ListedKeys:
             if is_requested or len(path) > 1 or entry.origin == "derived":
                 yield entry
         elif len(path) < _DEEPEST and (is_requested or self.origins.leads_to(path)):
-            values = self._section(view(inner, self._release), {}, path)
+            values = self._section(section_view_of_release(inner, self._release), {}, path)
             yield from (value for value in values if is_requested or value.origin == "derived")
 
 

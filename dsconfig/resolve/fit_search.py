@@ -7,19 +7,19 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.check.build_job import job_from_arguments, job_of
+from dsconfig.check.build_job import job_from_arguments, job_of_document
 from dsconfig.check.check import check_document
 from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN
 from dsconfig.core.batch_triplet import TRAIN as BATCH
-from dsconfig.core.diagnostic import Remove, Set, dotted
-from dsconfig.core.releases import Target
+from dsconfig.core.diagnostic import RemoveKey, SetValue, dotted_path
+from dsconfig.core.releases import ReleaseTarget
 from dsconfig.document import Document, read_text
 from dsconfig.document.apply_operations import apply_operations
 from dsconfig.document.text_edit import EditError
 from dsconfig.job.consumers import HUGGING_FACE
-from dsconfig.job.consumers.consumer import consumer_of
-from dsconfig.job.consumers.consumer_versions import split_spec
-from dsconfig.launch.located_config import locate
+from dsconfig.job.consumers.consumer import consumer_from_spec
+from dsconfig.job.consumers.consumer_versions import split_consumer_spec
+from dsconfig.launch.located_config import locate_config
 from dsconfig.memory.estimates import Estimate, MemoryLimit
 from dsconfig.memory.models.record_model import record
 from dsconfig.memory.verdict import EXCEEDS, FITS, HOST, RANK, UNKNOWN, NotModelledError
@@ -359,10 +359,10 @@ class ConsumerBatchKeys(NamedTuple):
 
 def filler_of(document: Document, options: MemoryOptions, run: Run) -> ConsumerBatchKeys:
     """The filler for a config with these options."""
-    located = locate(document)
+    located = locate_config(document)
     data = read_input_config(located, options.job_of(located)).document.value()
     values = {**(data if isinstance(data, dict) else {}), **(options.set or {})}
-    reader = split_spec(run.consumer)[0]
+    reader = split_consumer_spec(run.consumer)[0]
     left = frozenset(key for key in ARGUMENTS if reader in HUGGING_FACE and values.get(key) == "auto")
     batch = values.get(TRAIN)
     batch_differs = isinstance(batch, (int, float)) and batch != run.train_batch_size
@@ -423,7 +423,7 @@ def reject_launch_file(document: Document) -> None:
     Raises:
         ValueError: the document is a launch file.
     """
-    if locate(document).relation != "file":
+    if locate_config(document).relation != "file":
         raise ValueError(f"{document.name} is a launch file: pass the config itself, or omit -o")
 
 
@@ -450,27 +450,27 @@ def fitted_config(document: Document, options: MemoryOptions, fit: FittingChange
         before = _edited(document, first)
         after = _edited(document, values)
         removed = sorted(_unread_keys(after, run) - _unread_keys(before, run)) if fit.changes else []
-        text = (apply_operations(after, map(Remove, removed)) if removed else after).text
+        text = (apply_operations(after, map(RemoveKey, removed)) if removed else after).text
     except EditError as error:
         raise ValueError(f"{document.name} cannot be changed: {error}") from None
     asked_job = job_from_arguments(
-        None, None, options.job.reader.explicit_spec if options.job else options.consumer
+        None, None, options.job.reader.explicit_consumer_spec if options.job else options.consumer
     )
-    old_consumer = job_of(document, asked_job).reader.spec
-    new_consumer = job_of(read_text(text, name, document.format), asked_job).reader.spec
+    old_consumer = job_of_document(document, asked_job).reader.consumer_spec
+    new_consumer = job_of_document(read_text(text, name, document.format), asked_job).reader.consumer_spec
     return FittedConfig(
-        text, tuple(map(dotted, removed)), None if old_consumer == new_consumer else old_consumer
+        text, tuple(map(dotted_path, removed)), None if old_consumer == new_consumer else old_consumer
     )
 
 
 def _edited(document: Document, values: Mapping[str, Json]) -> Document:
-    operations = [Set(tuple(key.split(".")), value) for key, value in values.items()]
+    operations = [SetValue(tuple(key.split(".")), value) for key, value in values.items()]
     return apply_operations(document, operations) if operations else document
 
 
 def _unread_keys(document: Document, run: Run) -> set[KeyPath]:
     """Paths of keys without an effect."""
-    target = Target((run.release,), run.release, "argument")
+    target = ReleaseTarget((run.release,), run.release, "argument")
     report = check_document(document, target, world_size=run.world_size, consumer=run.consumer)
     fixes = [
         diagnostic.fix.operations
@@ -478,10 +478,15 @@ def _unread_keys(document: Document, run: Run) -> set[KeyPath]:
         if diagnostic.effect == "ignored" and diagnostic.fix
     ]
     removed = [
-        operations for operations in fixes if all(isinstance(operation, Remove) for operation in operations)
+        operations
+        for operations in fixes
+        if all(isinstance(operation, RemoveKey) for operation in operations)
     ]
     return {
-        operation.path for operations in removed for operation in operations if isinstance(operation, Remove)
+        operation.path
+        for operations in removed
+        for operation in operations
+        if isinstance(operation, RemoveKey)
     }
 
 
@@ -507,8 +512,8 @@ def _initial_values(document: Document, options: MemoryOptions, run: Run) -> Jso
 
 def _filled_keys(spec: str) -> frozenset[str]:
     """Keys that the consumer fills from its arguments, except those of `zero_optimization`."""
-    name = split_spec(spec)[0]
-    fills = consumer_of(spec).fills if name in HUGGING_FACE else ()
+    name = split_consumer_spec(spec)[0]
+    fills = consumer_from_spec(spec).fills if name in HUGGING_FACE else ()
     return frozenset(fill.key for fill in fills if not fill.key.startswith("zero_optimization."))
 
 

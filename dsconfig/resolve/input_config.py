@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.check.check import check_document
-from dsconfig.core.releases import Target
+from dsconfig.core.releases import ReleaseTarget
 from dsconfig.document import Document, read_dict
 from dsconfig.job import model_config_json
 from dsconfig.job.consumers import HUGGING_FACE, accelerate_launch_file
-from dsconfig.job.consumers.autofill import Message
-from dsconfig.job.consumers.consumer_versions import split_spec
-from dsconfig.job.detect_consumer import LaunchArguments, Reader, named_consumer
+from dsconfig.job.consumers.autofill import AutofillMessage
+from dsconfig.job.consumers.consumer_versions import split_consumer_spec
+from dsconfig.job.detect_consumer import ConsumerEvidence, LaunchArguments, consumer_named_by_user
 from dsconfig.job.job import Job
 from dsconfig.job.job_facts import NO_FACTS, RunFacts
-from dsconfig.launch.find_jobs import with_version
+from dsconfig.launch.find_jobs import add_consumer_version
 from dsconfig.launch.located_config import LocatedConfig
 from dsconfig.resolve.errors import ResolveError
 from dsconfig.resolve.resolved_run import LaunchWorldSize
@@ -31,7 +31,7 @@ class InputConfig(NamedTuple):
     document: Document
     consumer: str
     launch_file: Document | None = None
-    messages: tuple[Message, ...] = ()
+    messages: tuple[AutofillMessage, ...] = ()
     arguments: LaunchArguments | None = None
     """Training arguments of the job, if its launch file has them."""
     facts: RunFacts = NO_FACTS
@@ -50,7 +50,7 @@ class InputConfig(NamedTuple):
         if self.generator is not None:
             host_path = self.generator.path_in_host(path)
             if host_path is None:
-                return f"made by {self.generator.program}"
+                return f"made by {self.generator.program_name}"
             document, location = self.generator.host, host_path
         if document.is_data or not document.has_path(location):
             return "written"
@@ -121,26 +121,36 @@ def read_input_config(located: LocatedConfig, job: Job) -> InputConfig:
     host, config, reader = located.host, located.config, job.reader
     if located.relation == "file":
         text = f"{host.name} is read with the arguments of {reader.launch}"
-        messages = (*([Message("note", text)] if reader.launch else []), *_consumer_note(reader))
+        messages = (*([AutofillMessage("note", text)] if reader.launch else []), *_consumer_note(reader))
         return InputConfig(
-            host, reader.spec, messages=messages, arguments=job.training_arguments, facts=job.facts
+            host,
+            reader.consumer_spec,
+            messages=messages,
+            arguments=job.training_arguments,
+            facts=job.run_facts,
         )
     if located.relation == "block":
         return _from_accelerate_block(host, job)
     if config is None:
         raise ResolveError(*_explain_missing(located))
-    note = Message("note", located.note)
+    note = AutofillMessage("note", located.note)
     if located.relation == "launch":
-        inner_config = read_input_config(located.next(job), job)
+        inner_config = read_input_config(located.follow_accelerate_link(job), job)
         return inner_config._replace(
             messages=(note, *inner_config.messages), arguments=job.training_arguments
         )
     if located.job is None:
-        note = Message("note", f"{host.name} names {config.name}, which {reader.name} loads")
+        note = AutofillMessage("note", f"{host.name} names {config.name}, which {reader.name} loads")
     messages = (note, *_consumer_note(reader)) if located.job else (note,)
     makes = located.job is not None and config.is_data and located.job.format.builds
     return InputConfig(
-        config, reader.spec, None, messages, job.training_arguments, job.facts, located if makes else None
+        config,
+        reader.consumer_spec,
+        None,
+        messages,
+        job.training_arguments,
+        job.run_facts,
+        located if makes else None,
     )
 
 
@@ -148,19 +158,26 @@ def _from_accelerate_block(host: Document, job: Job) -> InputConfig:
     """The config that Accelerate builds from the block of its launch file."""
     reader = job.reader
     is_accelerate = reader.name == "accelerate"
-    spec = with_version(reader if is_accelerate else named_consumer("accelerate"), host.name).spec
-    config = accelerate_launch_file.plugin_config(_mapping_of(host), split_spec(spec)[1])
+    spec = add_consumer_version(
+        reader if is_accelerate else consumer_named_by_user("accelerate"), host.name
+    ).consumer_spec
+    config = accelerate_launch_file.build_plugin_config(_mapping_of(host), split_consumer_spec(spec)[1])
     if config is None:
         raise _no_config_error(host, job.releases.releases[-1])
     text = f"accelerate makes this config of the block `{accelerate_launch_file.BLOCK}` of {host.name}"
     # The Trainer also resolves "auto" in the plugin's config: trainer.py, `propagate_args_to_deepspeed`.
-    consumer = reader.spec if reader.name in HUGGING_FACE else spec
+    consumer = reader.consumer_spec if reader.name in HUGGING_FACE else spec
     return InputConfig(
-        read_dict(config), consumer, host, (Message("note", text),), job.training_arguments, job.facts
+        read_dict(config),
+        consumer,
+        host,
+        (AutofillMessage("note", text),),
+        job.training_arguments,
+        job.run_facts,
     )
 
 
-def _consumer_note(reader: Reader) -> tuple[Message, ...]:
+def _consumer_note(reader: ConsumerEvidence) -> tuple[AutofillMessage, ...]:
     """Note that the consumer is assumed, if the program leaves it open."""
     if not reader.others:
         return ()
@@ -168,7 +185,7 @@ def _consumer_note(reader: Reader) -> tuple[Message, ...]:
     text = (
         f"{reader.name} is assumed to load the config, but {others} may do so ({reader.why}); set --consumer"
     )
-    return (Message("note", text),)
+    return (AutofillMessage("note", text),)
 
 
 def _explain_missing(located: LocatedConfig) -> tuple[str, tuple[str, ...]]:
@@ -189,7 +206,7 @@ def _mapping_of(launch: Document) -> JsonObject:
 
 def _no_config_error(document: Document, release: str) -> ResolveError:
     """The error for a launch file without a usable config, with the diagnostics of `check`."""
-    diagnostics = list(check_document(document, Target((release,), release, "argument")))
+    diagnostics = list(check_document(document, ReleaseTarget((release,), release, "argument")))
     errors = [diagnostic for diagnostic in diagnostics if diagnostic.severity == "error"] or [
         diagnostic for diagnostic in diagnostics if diagnostic.code == _OFF
     ]

@@ -46,10 +46,10 @@ def summarize(located: LocatedConfig, job: Job, report: Report) -> JobSummary:
     open_expressions = located.job.processes.open_expressions
     counts = Counter[str](diagnostic.severity for diagnostic in _all_diagnostics(report))
     program, library = located.job.format.name, _CONSUMERS[job.reader.name]
-    is_same = program in (SCRIPT.name, library) or not located.program
+    is_same = program in (SCRIPT.name, library) or not located.program_name
     consumer = library if is_same else f"{program}, {library}"
     # The line of the job says what these notes say.
-    notes = (located.note, *located.job.unknown_sizes(job.ranks)[: job.ranks is None])
+    notes = (located.note, *located.job.describe_unknown_batch_sizes(job.ranks)[: job.ranks is None])
     has_file = located.config is not None and not located.job.is_embedded
     config = located.config.name if has_file and located.config else ""
     summary = JobSummary(

@@ -8,20 +8,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.core.json_types import at
+from dsconfig.core.json_types import value_at_dotted_path
 from dsconfig.document import read_file
-from dsconfig.job.consumers.accelerate_launch_file import block, is_launch_file
-from dsconfig.job.model_config_json import is_outside_repository
-from dsconfig.launch.config_references import launchers_of
-from dsconfig.launch.find_jobs import job_of, jobs_naming, jobs_with_arguments
+from dsconfig.job.consumers.accelerate_launch_file import deepspeed_block, is_launch_file
+from dsconfig.job.model_config_json import is_model_outside_repository
+from dsconfig.launch.config_references import launch_files_naming_config
+from dsconfig.launch.find_jobs import job_of_launch_file, jobs_giving_arguments, jobs_naming_config
 from dsconfig.launch.model_argument import (
     ADAPTER_PROGRAMS,
     LORA_TARGET_KEYS,
-    find_model,
-    model_name,
+    find_model_on_disk,
+    model_name_in_launch_file,
     tuning_type,
 )
-from dsconfig.launch.training_arguments import parse_value
+from dsconfig.launch.training_arguments import parse_argument_text
 from dsconfig.memory.autograd_graph import FusedKernels, LoraAdapter, Quantization
 from dsconfig.memory.verdict import ACTIVATION_TERMS, HOST, RANK, NotModelledError, UnmodeledSetting
 from dsconfig.resolve.model_source import adapter_of
@@ -31,7 +31,7 @@ from dsconfig.resolve.training_method import METHODS, TrainingMethod, method_of
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.document import Document
-    from dsconfig.job.detect_consumer import Reader
+    from dsconfig.job.detect_consumer import ConsumerEvidence
     from dsconfig.launch.launched_job import LaunchedJob
 
 
@@ -112,13 +112,13 @@ OPTIMIZERS: Mapping[str, str] = {
 
 def optimizer_of(arguments: Mapping[str, Json]) -> str | None:
     """The optimizer that the Trainer creates for `optim`; None if it is missing or not supported."""
-    word = parse_value(arguments.get("optim"))
+    word = parse_argument_text(arguments.get("optim"))
     return OPTIMIZERS.get(word) if isinstance(word, str) else None
 
 
 def unmodeled_optimizer(arguments: Mapping[str, Json], origin: str) -> Iterator[UnmodeledSetting]:
     """Parts of the Trainer's `optim` without an estimate."""
-    word = parse_value(arguments.get("optim"))
+    word = parse_argument_text(arguments.get("optim"))
     if not isinstance(word, str) or (word in OPTIMIZERS and not word.startswith("paged_")):
         return
     key = f"optim: {word}{origin}"
@@ -131,11 +131,11 @@ def unmodeled_optimizer(arguments: Mapping[str, Json], origin: str) -> Iterator[
 def unmodeled_arguments(arguments: Mapping[str, Json], origin: str = "") -> Iterator[UnmodeledSetting]:
     """Arguments without an estimate; `origin`: suffix such as ` in train.yaml`."""
     for key in METHODS:
-        word = parse_value(arguments.get(key))
+        word = parse_argument_text(arguments.get(key))
         if isinstance(word, str) and word.lower() not in PLAIN and method_of(arguments).trainer is None:
             yield UnmodeledSetting(f"{key}: {word}{origin}", _OTHER_METHOD, _BOTH)
     for key, effect in EFFECTS.items():
-        value = parse_value(arguments.get(key))
+        value = parse_argument_text(arguments.get(key))
         number = value if type(value) in (int, float) else None
         if value in (None, False, 0, "", "none", []) or (number is not None and number <= effect.above):
             continue
@@ -184,18 +184,20 @@ class LaunchSettings(NamedTuple):
     method: TrainingMethod = TrainingMethod()
 
 
-def launch_settings(document: Document, reader: Reader) -> LaunchSettings:
+def launch_settings(document: Document, reader: ConsumerEvidence) -> LaunchSettings:
     """Settings of the launch file, or of all launch files that use the config if they agree.
 
     Raises:
         OSError: the config that it names cannot be read.
         NotModelledError: the model is quantized, or the training method is not supported.
     """
-    job = job_of(document)
-    jobs = jobs_with_arguments(reader, document.name) if job is None else [job]
+    job = job_of_launch_file(document)
+    jobs = jobs_giving_arguments(reader, document.name) if job is None else [job]
     settings = list(map(_settings_of, jobs))
     agreed = settings[0] if len({item._replace(name="") for item in settings}) == 1 else LaunchSettings()
-    return agreed._replace(zero_init=_zero3_init(document, [job] if job else jobs_naming(document.name)))
+    return agreed._replace(
+        zero_init=_zero3_init(document, [job] if job else jobs_naming_config(document.name))
+    )
 
 
 def _zero3_init(document: Document, jobs: Sequence[LaunchedJob]) -> bool | None:
@@ -211,16 +213,16 @@ def _zero3_init(document: Document, jobs: Sequence[LaunchedJob]) -> bool | None:
     launches = [document.value(), *(job.document.value() for job in jobs if job.document)]
     launches += _accelerate_launch_files(document.name)  # they name the config, and are no jobs
     commands = [job.arguments for job in jobs if job.arguments]
-    values = [block(data).get(INIT) for data in launches if is_launch_file(data)]
+    values = [deepspeed_block(data).get(INIT) for data in launches if is_launch_file(data)]
     values += [data.get(INIT) for data in commands]
-    values += [at(data, "ENV.ACCELERATE_DEEPSPEED_ZERO3_INIT") for data in commands]
+    values += [value_at_dotted_path(data, "ENV.ACCELERATE_DEEPSPEED_ZERO3_INIT") for data in commands]
     flags = {WORDS[word] for value in values if (word := str(value).lower()) in WORDS}
     return flags.pop() if len(flags) == 1 else None
 
 
 def _accelerate_launch_files(name: str) -> Iterator[JsonObject]:
     """Accelerate launch files that name this config."""
-    for launch in launchers_of(name) if name and not name.startswith("<") else ():
+    for launch in launch_files_naming_config(name) if name and not name.startswith("<") else ():
         with suppress(OSError):
             data = read_file(launch).value() if launch.endswith(DATA) else None
             if is_launch_file(data):
@@ -234,7 +236,12 @@ def _settings_of(job: LaunchedJob) -> LaunchSettings:
     program, launch = job.format.name, job.launch.name
     name = launch if launch.startswith("<") else os.path.relpath(launch)
     length = next(
-        (size for key in LENGTH if type(size := parse_value(at(data, key))) is int and size > 0), None
+        (
+            size
+            for key in LENGTH
+            if type(size := parse_argument_text(value_at_dotted_path(data, key))) is int and size > 0
+        ),
+        None,
     )
     if length is None and program == "LLaMA-Factory":
         length = 2048
@@ -259,16 +266,16 @@ def _settings_of(job: LaunchedJob) -> LaunchSettings:
 
 def _model(data: Mapping[str, Json], launch: str) -> str | None:
     """The model, as a path from the launch file if it is on disk."""
-    name = model_name(data)
+    name = model_name_in_launch_file(data)
     if name is None or "$" in name:
         return None
-    return find_model(name, launch) or (None if is_outside_repository(name, launch) else name)
+    return find_model_on_disk(name, launch) or (None if is_model_outside_repository(name, launch) else name)
 
 
 def _checkpointing(data: Mapping[str, Json], program: str) -> bool | None:
     if program == "LLaMA-Factory":
-        return parse_value(data.get("disable_gradient_checkpointing")) is not True
-    value = parse_value(data.get("gradient_checkpointing"))
+        return parse_argument_text(data.get("disable_gradient_checkpointing")) is not True
+    value = parse_argument_text(data.get("gradient_checkpointing"))
     if value is None:
         return True if program in ADAPTER_PROGRAMS else None
     return value is not False
@@ -276,7 +283,7 @@ def _checkpointing(data: Mapping[str, Json], program: str) -> bool | None:
 
 def _checkpoints_reentrant(data: Mapping[str, Json], program: str) -> bool:
     if program == "LLaMA-Factory":  # `ModelArguments.use_reentrant_gc`
-        return parse_value(data.get("use_reentrant_gc")) is not False
+        return parse_argument_text(data.get("use_reentrant_gc")) is not False
     return bool(_checkpointing(data, program)) and is_reentrant(data)
 
 
@@ -289,7 +296,7 @@ def is_reentrant(arguments: Mapping[str, Json]) -> bool:
     if isinstance(kwargs, str):
         with suppress(ValueError, RecursionError):
             kwargs = json.loads(kwargs)
-    return not isinstance(kwargs, Mapping) or parse_value(kwargs.get("use_reentrant")) is not False
+    return not isinstance(kwargs, Mapping) or parse_argument_text(kwargs.get("use_reentrant")) is not False
 
 
 def _adapter(data: Mapping[str, Json], program: str) -> LoraAdapter | None:
@@ -298,11 +305,13 @@ def _adapter(data: Mapping[str, Json], program: str) -> LoraAdapter | None:
         return None
     if method != "lora":
         raise NotModelledError(f"the training method `{method}` is not supported yet")
-    rank = next((value for key in _LORA_RANK if (value := parse_value(data.get(key))) is not None), None)
+    rank = next(
+        (value for key in _LORA_RANK if (value := parse_argument_text(data.get(key))) is not None), None
+    )
     target = next((value for key in LORA_TARGET_KEYS if (value := data.get(key))), None)
     if target is None and (program in ADAPTER_PROGRAMS or data.get("lora_target_linear") is True):
         target = "all"
     values: dict[str, Json] = {"r": rank if rank is not None else 16 if program == "TRL" else 8}
     values |= {"target": target} if target is not None else {}
-    dropout = parse_value(data.get("lora_dropout"))
+    dropout = parse_argument_text(data.get("lora_dropout"))
     return adapter_of(values | ({"dropout": dropout} if isinstance(dropout, (int, float)) else {}))

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from dsconfig.check.build_job import MappingSource, build_job, job_from_arguments, read_training_arguments
 from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN
 from dsconfig.core.file_access import OUTSIDE
-from dsconfig.core.gpu_memory import parse_gpu as gpu_of
+from dsconfig.core.gpu_memory import parse_gpu_memory as gpu_of
 from dsconfig.core.releases import NUMBERS
 from dsconfig.document import Document
 from dsconfig.job.consumers import HUGGING_FACE
-from dsconfig.job.consumers.consumer_versions import split_spec
+from dsconfig.job.consumers.consumer_versions import split_consumer_spec
 from dsconfig.job.job import Job
-from dsconfig.job.job_facts import facts_of_block
-from dsconfig.launch.config_overwrites import overwrite_of, overwrites
-from dsconfig.launch.config_source import read
-from dsconfig.launch.located_config import LocatedConfig, locate
+from dsconfig.job.job_facts import facts_of_dsconfig_block
+from dsconfig.launch.config_overwrites import config_overwrites_by_programs, overwrite_of_key
+from dsconfig.launch.config_source import read_config_source
+from dsconfig.launch.located_config import LocatedConfig, locate_config
 from dsconfig.memory.config_values import ULYSSES as SEQUENCE
 from dsconfig.memory.config_values import ConfigValues
 from dsconfig.memory.engines.engine_setup import EngineSetup
@@ -71,7 +71,7 @@ from dsconfig.resolve.training_method import method_of, missing_model, trainer_n
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
-    from dsconfig.core.releases import Target
+    from dsconfig.core.releases import ReleaseTarget
     from dsconfig.launch.config_source import ConfigSource
     from dsconfig.memory.verdict import UnmodeledSetting
 
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
 def memory(  # noqa: PLR0913  every argument stands for an option of the command
     source: ConfigSource | Document,
     *,
-    target: str | Target | None = None,
+    target: str | ReleaseTarget | None = None,
     world_size: int | None = None,
     consumer: str | None = None,
     training_args: MappingSource = None,
@@ -149,7 +149,7 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
         model, world_size, target, consumer, *run_options, gpus_per_node, set, training_args, sp, imbalance
     )
     options = options._replace(
-        launch=launch, gpu_limit=None if gpu is None else gpu_of(gpu).usable(), parameters=parameters
+        launch=launch, gpu_limit=None if gpu is None else gpu_of(gpu).usable_bytes(), parameters=parameters
     )._replace(
         loss=loss,
         quantize=quantize,
@@ -158,7 +158,9 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
         vllm=vllm,
         gpu_bytes=None if gpu is None else gpu_of(gpu).least,
     )
-    return estimate_request(source if isinstance(source, Document) else read(source), options).answer()
+    return estimate_request(
+        source if isinstance(source, Document) else read_config_source(source), options
+    ).answer()
 
 
 # Estimate requests.
@@ -176,7 +178,7 @@ class MemoryOptions(NamedTuple):
 
     model: ModelSource | None = None
     world_size: int | None = None
-    target: str | Target | None = None
+    target: str | ReleaseTarget | None = None
     consumer: str | None = None
     sequence_length: int | None = None
     micro_batch: int | None = None
@@ -289,10 +291,10 @@ class EstimateRequest(NamedTuple):
 def estimate_request(document: Document, options: MemoryOptions) -> EstimateRequest:
     """Build the request from a config and options; raises as `memory` does."""
     options.validate()
-    located = locate(document)
+    located = locate_config(document)
     job = options.job_of(located)
     launch = launch_settings(document, job.reader)
-    own_model = facts_of_block(document.value(), document.name).model
+    own_model = facts_of_dsconfig_block(document.value(), document.name).model
     if own_model and own_model.is_outside and options.model is None:
         raise NotModelledError(
             f"the model {own_model.shown} {OUTSIDE}, and is not read", "pass it as `model`"
@@ -417,7 +419,7 @@ def _client_optimizer(
     if (
         requested is not None
         or values.text("optimizer.type")
-        or split_spec(run.consumer)[0] != "transformers"
+        or split_consumer_spec(run.consumer)[0] != "transformers"
     ):
         return requested, ()
     if values.text("zero_optimization.offload_optimizer.device") in OFFLOADED:
@@ -436,7 +438,9 @@ def _uses_zero_init(run: Run, options: MemoryOptions, launch: LaunchSettings) ->
     if options.zero_init is not None:
         return options.zero_init
     # `zero.Init` is on by default at stage 3 in Transformers (`HfDeepSpeedConfig`) and in Accelerate.
-    return split_spec(run.consumer)[0] in HUGGING_FACE if launch.zero_init is None else launch.zero_init
+    return (
+        split_consumer_spec(run.consumer)[0] in HUGGING_FACE if launch.zero_init is None else launch.zero_init
+    )
 
 
 _MEMORY_SECTIONS = ("bf16", "fp16", "zero_optimization", "optimizer")
@@ -449,8 +453,8 @@ def _reject_overwritten(document: Document, changes: Mapping[str, Json]) -> None
     Raises:
         NotModelledError: the overwritten value is not known.
     """
-    for overwrite in overwrites(document.name):
-        is_known = overwrite.key in changes or not overwrite_of(
+    for overwrite in config_overwrites_by_programs(document.name):
+        is_known = overwrite.key in changes or not overwrite_of_key(
             document.name, overwrite.key, document.value()
         )
         if overwrite.key.partition(".")[0] in _MEMORY_SECTIONS and not is_known:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dsconfig.memory.estimates import DeviceVerdict
 
 if TYPE_CHECKING:
-    from dsconfig.core.gpu_memory import Gpu
+    from dsconfig.core.gpu_memory import GpuMemory
     from dsconfig.core.json_types import JsonObject
     from dsconfig.memory.estimates import Estimate
     from dsconfig.memory.verdict import Verdict
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class RequestedLimits(NamedTuple):
     """Memory of a GPU and of a host; None if not given."""
 
-    gpu: Gpu | None
+    gpu: GpuMemory | None
     host: int | None
     margin: int | None = None
     """Headroom on the GPU instead of the memory that is expected besides tensors; None: not requested."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from dsconfig.core.gpu_memory import Gpu
+    from dsconfig.core.gpu_memory import GpuMemory
     from dsconfig.memory.estimates import Estimate, MemoryUsage
     from dsconfig.memory.verdict import UnmodeledSetting, Verdict
     from dsconfig.render.terminal_style import TerminalStyle
@@ -273,7 +273,7 @@ def _unmodelled(settings: Sequence[UnmodeledSetting], style: TerminalStyle) -> I
         yield f"{style.paint('not estimated', 'warning')}: `{each.key}`: {each.text}\n"
 
 
-def _gpu(gpu: Gpu | None) -> str:
+def _gpu(gpu: GpuMemory | None) -> str:
     """Memory and name of a GPU."""
     return _size(gpu.least if gpu else 0) + (f" ({gpu.name})" if gpu and gpu.name else "")
 
@@ -285,7 +285,7 @@ def _size(count: int) -> str:
     return f"{count / (1 << 20):.2f} MiB" if count >= 1 << 20 else f"{count:,} bytes"
 
 
-def max_lines(largest: LargestFit, gpu: Gpu, style: TerminalStyle) -> Iterator[str]:
+def max_lines(largest: LargestFit, gpu: GpuMemory, style: TerminalStyle) -> Iterator[str]:
     """The largest value that fits, and the usage of the next larger one."""
     size, noun = _gpu(gpu), largest.kind.replace("-", " ")
     yield from _unmodelled(largest.unmodelled, style)

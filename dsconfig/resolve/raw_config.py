@@ -8,19 +8,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from dsconfig.check.check import check_document
-from dsconfig.check.report import Report, with_config_paths
+from dsconfig.check.report import Report, use_config_paths
 from dsconfig.core.batch_triplet import KEYS, MICRO, SEQUENCE
-from dsconfig.core.diagnostic import Diagnostic, Effect, dotted
+from dsconfig.core.diagnostic import Diagnostic, Effect, dotted_path
 from dsconfig.core.json_types import copy_json
-from dsconfig.core.releases import NUMBERS, Target
+from dsconfig.core.releases import NUMBERS, ReleaseTarget
 from dsconfig.document import Document, read_dict
 from dsconfig.document.tree import unknown_paths
 from dsconfig.evaluation.rule_context import Context, EvaluatedDocument
 from dsconfig.job import detect_consumer as reader
-from dsconfig.job.consumers.autofill import Assumed, Filling, Message, MissingArgumentsError, fill
-from dsconfig.job.consumers.consumer import consumer_of
-from dsconfig.job.detect_consumer import Reader
-from dsconfig.launch.config_overwrites import overwrite_of, overwrites
+from dsconfig.job.consumers.autofill import (
+    AssumedArguments,
+    AutofillMessage,
+    AutofillState,
+    MissingArgumentsError,
+    autofill_config,
+)
+from dsconfig.job.consumers.consumer import consumer_from_spec
+from dsconfig.job.detect_consumer import ConsumerEvidence
+from dsconfig.launch.config_overwrites import config_overwrites_by_programs, overwrite_of_key
 from dsconfig.resolve.errors import ResolveError, UnfilledError
 from dsconfig.resolve.input_config import InputConfig
 from dsconfig.resolve.resolved_run import ResolutionTarget, Run
@@ -50,7 +56,8 @@ class RawConfig:
         unknown = [
             overwrite
             for key in KEYS
-            if key not in self.changed_keys and (overwrite := overwrite_of(document.name, key, self.config))
+            if key not in self.changed_keys
+            and (overwrite := overwrite_of_key(document.name, key, self.config))
         ]
         if unknown:
             places = " and ".join(dict.fromkeys(item.place for item in unknown))
@@ -61,19 +68,19 @@ class RawConfig:
                 [f"pass its values: `set={{{', '.join(f'{json.dumps(key)}: N' for key in keys)}}}`"],
             )
 
-    def overwrite_messages(self, document: Document) -> list[Message]:
+    def overwrite_messages(self, document: Document) -> list[AutofillMessage]:
         """Note other values that a program of the repository overwrites before DeepSpeed starts."""
         return [
-            Message(
+            AutofillMessage(
                 "note",
                 f"{overwrite.place} writes `{overwrite.key}` before DeepSpeed starts; "
                 "the value in the file is shown here",
             )
-            for overwrite in overwrites(document.name)
+            for overwrite in config_overwrites_by_programs(document.name)
             if "*" not in overwrite.key
             and overwrite.key not in self.changed_keys
             and overwrite.key not in KEYS
-            and overwrite_of(document.name, overwrite.key, self.config)
+            and overwrite_of_key(document.name, overwrite.key, self.config)
         ][:_MAX_OVERWRITE_NOTES]
 
 
@@ -94,7 +101,7 @@ def read_raw_config(
     config = copy_json(context.original_data)
     for key, value in changes.items():
         _put(config, key, value)
-    if unknown := [dotted(path) for path in unknown_paths(config)]:
+    if unknown := [dotted_path(path) for path in unknown_paths(config)]:
         verb = "is" if len(unknown) == 1 else "are"
         raise ResolveError(
             f"{document.name}: `{'`, `'.join(unknown[:3])}` {verb} only known at run time",
@@ -147,24 +154,24 @@ def fill_raw_config(
     model_config: Mapping[str, Json] | None,
     *,
     sp: int = 1,
-) -> tuple[Filling, Assumed]:
+) -> tuple[AutofillState, AssumedArguments]:
     """Resolve "auto" values as the consumer does, from the job's arguments and the given ones.
 
     Raises:
         ResolveError: the batch depends on missing training arguments.
         ValueError: a training argument is of the wrong kind.
     """
-    assumed, notes = Assumed(), list[Message]()
+    assumed, notes = AssumedArguments(), list[AutofillMessage]()
     if input_config.arguments is not None:
-        arguments = input_config.arguments.on(ranks)
-        arguments.complete(raw.config)
+        arguments = input_config.arguments.arguments_at_world_size(ranks)
+        arguments.apply_program_writes(raw.config)
         training_args = {**arguments.arguments, **(training_args or {})}
-        assumed = Assumed(arguments.unknown - training_args.keys(), arguments.likely)
-        notes = [Message("note", arguments.note)] if arguments.note else []
+        assumed = AssumedArguments(arguments.unknown - training_args.keys(), arguments.likely)
+        notes = [AutofillMessage("note", arguments.note)] if arguments.note else []
     try:
-        filling = fill(
+        filling = autofill_config(
             raw.config,
-            consumer_of(input_config.consumer),
+            consumer_from_spec(input_config.consumer),
             ranks,
             training_args,
             model_config,
@@ -194,10 +201,12 @@ _Identity: TypeAlias = "tuple[str, KeyPath]"
 """Code and path of a diagnostic."""
 
 
-def report_on(document: Document, release: str, consumer: str | Reader, size: int | None = None) -> Report:
+def report_on(
+    document: Document, release: str, consumer: str | ConsumerEvidence, size: int | None = None
+) -> Report:
     """The report of `check` on a document for one release."""
     return check_document(
-        document, Target((release,), release, "argument"), world_size=size, consumer=consumer
+        document, ReleaseTarget((release,), release, "argument"), world_size=size, consumer=consumer
     )
 
 
@@ -220,11 +229,11 @@ def reject_raw_config(
     Raises:
         ResolveError: a diagnostic stops the run.
     """
-    consumer = reader.named_consumer(runtime.consumer)
+    consumer = reader.consumer_named_by_user(runtime.consumer)
     if input_config.document is given_document:
         consumer = consumer._replace(training_arguments=input_config.arguments)
     report = report_on(given_document, runtime.release, consumer, runtime.ranks)
-    reports = [with_config_paths(report), *report.children]
+    reports = [use_config_paths(report), *report.children]
     suppressed = frozenset(_identity(diagnostic) for report in reports for diagnostic in report.suppressed)
     stops = [(report, diagnostic) for report in reports for diagnostic in _errors(report)]
     if changes:
@@ -315,6 +324,6 @@ def _is_unread(diagnostic: Diagnostic, changes: Mapping[str, Json]) -> bool:
     return (
         diagnostic.code in _UNREAD
         and diagnostic.effect is not Effect.REJECTED
-        and dotted(diagnostic.path)
+        and dotted_path(diagnostic.path)
         in {".".join(key.split(".")[:length]) for key in changes for length in range(1, key.count(".") + 2)}
     )

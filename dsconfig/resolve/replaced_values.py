@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from dsconfig.core.batch_triplet import KEYS
 from dsconfig.core.diagnostic import Effect
-from dsconfig.core.json_types import at, copy_json
-from dsconfig.core.releases import EVERY_RELEASE, NEVER, Interval, number
+from dsconfig.core.json_types import copy_json, value_at_dotted_path
+from dsconfig.core.releases import EVERY_RELEASE, NEVER, ReleaseInterval, release_number
 from dsconfig.document import read_dict
 from dsconfig.evaluation.key_walk import CoercionEvent, RejectionEvent
 from dsconfig.evaluation.rule_context import Context, EvaluatedDocument, SkipRule
-from dsconfig.job.consumers.consumer import consumer_of
-from dsconfig.launch.config_overwrites import overwrite_of
-from dsconfig.model.key_table import KeyView, SectionView, secrets, type_named
+from dsconfig.job.consumers.consumer import consumer_from_spec
+from dsconfig.launch.config_overwrites import overwrite_of_key
+from dsconfig.model.key_table import KeyView, SectionView, find_type, secret_key_names
 from dsconfig.resolve.raw_config import report_on
 from dsconfig.resolve.resolved_run import Run
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject, KeyPath
-    from dsconfig.job.consumers.autofill import Filling
+    from dsconfig.job.consumers.autofill import AutofillState
 
 
 # Effective values and their sources.
@@ -49,7 +49,7 @@ class ValueOrigins:
     def __init__(
         self,
         context: Context,
-        result: Run | Filling | None,
+        result: Run | AutofillState | None,
         describe_location: Callable[[_Path], str],
         formula: str | None = None,
     ) -> None:
@@ -87,8 +87,8 @@ class ValueOrigins:
     def of_key(self, key: KeyView, value: Json, path: _Path) -> EffectiveValue:
         """The value of a key that the release reads."""
         dotted, location = ".".join(path), self.describe_location(path)
-        overwrite = overwrite_of(self.context.document.name, dotted, self.context.data)
-        if overwrite is not None and value == at(self.context.data, dotted):
+        overwrite = overwrite_of_key(self.context.document.name, dotted, self.context.data)
+        if overwrite is not None and value == value_at_dotted_path(self.context.data, dotted):
             return _value(dotted, value, "written", f"{location}, before {overwrite.place} overwrites it")
         filled = next((name for name in self.filled if f"{dotted}.".startswith(f"{name}.")), None)
         if filled is not None:
@@ -149,7 +149,7 @@ class ValueOrigins:
     def _of_auto(self, key: KeyView, path: _Path) -> EffectiveValue:
         dotted, location = ".".join(path), self.describe_location(path)
         consumer = self.context.consumer
-        origin = consumer_of(consumer).origin(dotted)
+        origin = consumer_from_spec(consumer).origin_of_value(dotted)
         if origin is not None and (self.unknown is None or dotted in self.unknown):
             return _value(dotted, "auto", "filled", f"{location}, filled by {consumer} from {origin}")
         if path in self.dropped:
@@ -190,7 +190,7 @@ def _as_json(value: Json) -> str:
 
 
 def _value(key: str, value: Json, origin: ValueOrigin, note: str) -> EffectiveValue:
-    secret = key.rpartition(".")[2] in secrets() and value is not None
+    secret = key.rpartition(".")[2] in secret_key_names() and value is not None
     return EffectiveValue(key, "***" if secret else value, origin, note)
 
 
@@ -285,7 +285,7 @@ class ValueDerivation(NamedTuple):
     source: str
     of: tuple[str, ...] = ()
     """Other keys that it reads."""
-    releases: Interval = EVERY_RELEASE
+    releases: ReleaseInterval = EVERY_RELEASE
     why: str | None = None
     """Reason in words, if the value does not come from another key."""
 
@@ -295,9 +295,9 @@ def from_value(make: Callable[[Json], Json]) -> Find:
     return lambda _, value: make(value)
 
 
-def since(release: str, until: str | None = None) -> Interval:
+def since(release: str, until: str | None = None) -> ReleaseInterval:
     """The releases from one to another, or to the newest."""
-    return Interval(number(release), number(until) if until else NEVER)
+    return ReleaseInterval(release_number(release), release_number(until) if until else NEVER)
 
 
 def is_set(ctx: Context, key: str) -> bool:
@@ -398,7 +398,7 @@ def _upper(value: Json) -> Json:
 
 
 def _optimizer(ctx: Context, value: Json) -> Json:
-    kind = type_named("Optimizer", value)
+    kind = find_type("Optimizer", value)
     return value.lower() if kind is not None and ctx.release in kind.releases else value
 
 

@@ -14,16 +14,16 @@ from dsconfig.check.build_job import (
     MappingSource,
     ModelSource,
     build_job,
+    explicit_model_and_hosts,
     job_from_arguments,
-    model_and_hosts,
     read_training_arguments,
 )
 from dsconfig.core.batch_triplet import KEYS
-from dsconfig.core.releases import Target
+from dsconfig.core.releases import ReleaseTarget
 from dsconfig.document import Document
-from dsconfig.job.consumers.autofill import Assumed, Filling
-from dsconfig.launch.config_source import ConfigSource, read
-from dsconfig.launch.located_config import LocatedConfig, locate
+from dsconfig.job.consumers.autofill import AssumedArguments, AutofillState
+from dsconfig.launch.config_source import ConfigSource, read_config_source
+from dsconfig.launch.located_config import LocatedConfig, locate_config
 from dsconfig.resolve.batch import (
     FIRST_ELASTIC,
     LAST_ELASTIC,
@@ -55,7 +55,7 @@ _OF_BATCH = ("per_device_train_batch_size", "gradient_accumulation_steps")
 def resolve(  # noqa: PLR0913  every argument stands for an option of the command
     source: ConfigSource | Document,
     *,
-    target: str | Target | None = None,
+    target: str | ReleaseTarget | None = None,
     world_size: int | None = None,
     consumer: str | None = None,
     training_args: MappingSource = None,
@@ -93,9 +93,10 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
         UnknownReleaseError: the target names no release.
         ValueError: an argument is impossible.
     """
-    located = locate(source if isinstance(source, Document) else read(source))
+    located = locate_config(source if isinstance(source, Document) else read_config_source(source))
     job = build_job(
-        located, job_from_arguments(target, world_size, consumer, model_and_hosts(model), launch=launch)
+        located,
+        job_from_arguments(target, world_size, consumer, explicit_model_and_hosts(model), launch=launch),
     )
     return resolve_job(
         located, job, (tp, pp, sp, ep), set or {}, read_training_arguments(training_args), None
@@ -146,7 +147,7 @@ def derive_run(
         target_run.ranks,
         training_args,
         model_config,
-        sp=target_run.parallelism.of("sequence"),
+        sp=target_run.parallelism.degree_of_kind("sequence"),
     )
     _require_batch(raw.config, assumed)
     return _run(raw, filling, target_run, input_config)
@@ -160,11 +161,11 @@ def _elastic(arguments: LaunchArguments, raw: RawConfig, target_run: ResolutionT
         return {}
     without_batch = {key: value for key, value in raw.config.items() if key not in KEYS}
     triplet, _ = solve_elastic(without_batch, target_run.release, target_run.ranks)
-    _, micro, steps = triplet.values()
+    _, micro, steps = triplet.values_in_key_order()
     return dict(zip(_OF_BATCH, (micro, steps), strict=True))
 
 
-def _require_batch(config: JsonObject, assumed: Assumed) -> None:
+def _require_batch(config: JsonObject, assumed: AssumedArguments) -> None:
     """Raise if the batch depends on an argument that only the job's shell knows."""
     unknown = [name for name in _OF_BATCH if name in assumed.unknown]
     unresolved = [key for key in KEYS if config.get(key) == "auto"]
@@ -177,7 +178,9 @@ def _require_batch(config: JsonObject, assumed: Assumed) -> None:
         )
 
 
-def _run(raw: RawConfig, filling: Filling, target_run: ResolutionTarget, input_config: InputConfig) -> Run:
+def _run(
+    raw: RawConfig, filling: AutofillState, target_run: ResolutionTarget, input_config: InputConfig
+) -> Run:
     """The run of a resolved config; on failure, mismatches are added to the hints."""
     try:
         batch = derive_batch(raw, target_run)
@@ -185,7 +188,7 @@ def _run(raw: RawConfig, filling: Filling, target_run: ResolutionTarget, input_c
         hints = (*error.hints, *map(str, filling.mismatches))
         raise ResolveError(error.reason, hints, error.diagnostics) from None
     return Run(
-        *batch.triplet.values(),
+        *batch.triplet.values_in_key_order(),
         config=batch.config,
         release=target_run.release,
         consumer=input_config.consumer,

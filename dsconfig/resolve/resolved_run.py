@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.core.batch_triplet import NONE, Degree, Parallelism
-from dsconfig.core.releases import NUMBERS, Target
-from dsconfig.job.consumers.autofill import Filled, Message, Mismatch
+from dsconfig.core.batch_triplet import NONE, ParallelDegree, Parallelism
+from dsconfig.core.releases import NUMBERS, ReleaseTarget
+from dsconfig.job.consumers.autofill import ArgumentMismatch, AutofillMessage, FilledValue
 from dsconfig.job.job import Job
 from dsconfig.render.terminal_style import printable
 from dsconfig.resolve.errors import UnknownWorldSizeError
@@ -37,9 +37,9 @@ class Run:
     """Ranks, one per GPU."""
     data_parallel_size: int | float
     """Data-parallel ranks; a fraction if `sequence_parallel_size` does not divide the world size."""
-    messages: tuple[Message, ...] = ()
-    mismatches: tuple[Mismatch, ...] = ()
-    filled: tuple[Filled, ...] = ()
+    messages: tuple[AutofillMessage, ...] = ()
+    mismatches: tuple[ArgumentMismatch, ...] = ()
+    filled: tuple[FilledValue, ...] = ()
     unknown: frozenset[str] = frozenset()
     """Keys that stay "auto" because the consumer's argument is not known."""
     elastic: bool = False
@@ -87,7 +87,7 @@ class ParallelDegrees:
     def over(self, launch_world_size: Parallelism) -> Parallelism:
         """Merge with the degrees of a launch file; requested ones take precedence."""
         requested = [
-            Degree(kind, size, name, is_asked=True)
+            ParallelDegree(kind, size, name, is_asked=True)
             for name, kind in _KINDS.items()
             if (size := getattr(self, name)) is not None
         ]
@@ -118,7 +118,7 @@ class ResolutionTarget:
     requested: ParallelDegrees
     parallelism: Parallelism = NONE
     """Requested degrees, merged with those of the launch file."""
-    messages: tuple[Message, ...] = ()
+    messages: tuple[AutofillMessage, ...] = ()
 
     @property
     def number(self) -> int:
@@ -141,34 +141,36 @@ def runtime(
         ValueError: an argument is impossible, or the environment's `WORLD_SIZE` is.
     """
     parallel = ParallelDegrees(*degrees)
-    messages: list[Message] = []
+    messages: list[AutofillMessage] = []
     ranks, release = _ranks(job, launch_world_size, messages), _release(job.releases, messages)
-    return ResolutionTarget(release, job.reader.spec, ranks, parallel, parallel.over(NONE), tuple(messages))
+    return ResolutionTarget(
+        release, job.reader.consumer_spec, ranks, parallel, parallel.over(NONE), tuple(messages)
+    )
 
 
-def _ranks(job: Job, launch_world_size: LaunchWorldSize | None, messages: list[Message]) -> int:
+def _ranks(job: Job, launch_world_size: LaunchWorldSize | None, messages: list[AutofillMessage]) -> int:
     if job.world_size is not None and job.world_size.origin == "argument":
         return job.world_size.value
     text = os.environ.get(WORLD_SIZE)
     if text is None and launch_world_size is not None and launch_world_size.ranks is not None:
         messages.append(
-            Message("note", f"world size {launch_world_size.ranks} is {launch_world_size.source}")
+            AutofillMessage("note", f"world size {launch_world_size.ranks} is {launch_world_size.source}")
         )
         return launch_world_size.ranks
     if text is None:
         raise UnknownWorldSizeError("" if launch_world_size is None else launch_world_size.source)
     if not text.isdecimal() or len(text) > 9 or int(text) < 1:
         raise ValueError(f"the environment's {WORLD_SIZE} is {text!r}: expected an integer of at least 1")
-    messages.append(Message("environment", f"world size {text} is the environment's {WORLD_SIZE}"))
+    messages.append(AutofillMessage("environment", f"world size {text} is the environment's {WORLD_SIZE}"))
     return int(text)
 
 
-def _release(target: Target, messages: list[Message]) -> str:
+def _release(target: ReleaseTarget, messages: list[AutofillMessage]) -> str:
     if target.note:
-        messages.append(Message("note", target.note))
+        messages.append(AutofillMessage("note", target.note))
     if len(target.releases) > 1:
         text = f"resolved for {target.releases[-1]}, the newest release of {target.text}"
-        messages.append(Message("note", text))
+        messages.append(AutofillMessage("note", text))
     return target.releases[-1]
 
 

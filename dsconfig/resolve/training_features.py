@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, cast
 
-from dsconfig.launch.training_arguments import parse_value
+from dsconfig.launch.training_arguments import parse_argument_text
 from dsconfig.memory.autograd_graph import FusedKernels, Quantization
 from dsconfig.memory.verdict import ASSUMED_CHECKPOINTING, ASSUMED_LENGTH, NotModelledError
 
@@ -34,16 +34,18 @@ def kernels_of(data: Mapping[str, Json]) -> FusedKernels:
     """Kernels that training arguments or a launch file ask for."""
 
     def is_on(key: str) -> bool:
-        return parse_value(data.get(key)) is True
+        return parse_argument_text(data.get(key)) is True
 
     has_liger = any(is_on(key) for key in _LIGER)
     loss = next((loss for key, loss in _LOSS_SWITCHES.items() if is_on(key)), "full")
-    kind = parse_value(data.get("loss_type"))
+    kind = parse_argument_text(data.get("loss_type"))
     if has_liger:
         loss = "fused"
     elif kind == "chunked_nll":  # TRL
         loss = "chunked"
-    offloads = parse_value(data.get("gradient_checkpointing")) in _OFFLOADED or is_on("use_unsloth_gc")
+    offloads = parse_argument_text(data.get("gradient_checkpointing")) in _OFFLOADED or is_on(
+        "use_unsloth_gc"
+    )
     return FusedKernels(
         "fused" if loss == "fused" else "chunked" if loss == "chunked" else "full",
         has_liger or is_on("liger_rms_norm"),
@@ -132,7 +134,7 @@ def quantization_of_config(config: Mapping[str, Json]) -> Quantization | None:
 
 def quantization_of(data: Mapping[str, Json]) -> Quantization | None:
     """The quantization that training arguments or a launch file ask for."""
-    values = {key: parse_value(data.get(key)) for key in _KEYS if key in data}
+    values = {key: parse_argument_text(data.get(key)) for key in _KEYS if key in data}
     bits = values.get("quantization_bit", values.get("quant_bits"))
     method = str(values.get("quantization_method", values.get("quant_method", "bitsandbytes"))).lower()
     if bits in (4, 8) and method not in ("bnb", "bitsandbytes"):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.launch.training_arguments import parse_value
+from dsconfig.launch.training_arguments import parse_argument_text
 from dsconfig.memory.trainer_memory import TRAINERS, TrainingMethodTraits
 from dsconfig.memory.verdict import RANK, UnmodeledSetting
 
@@ -40,7 +40,7 @@ class TrainingMethod(NamedTuple):
 
 def method_of(data: Mapping[str, Json]) -> TrainingMethod:
     """The method that training arguments or a launch file select."""
-    names = [parse_value(data.get(key)) for key in METHODS]
+    names = [parse_argument_text(data.get(key)) for key in METHODS]
     script = data.get("SCRIPT")
     if isinstance(script, str) and (match := re.search(_SCRIPT, script.lower())):
         names.append(match[1])
@@ -53,23 +53,23 @@ def method_of(data: Mapping[str, Json]) -> TrainingMethod:
 
 def _reference(name: str, data: Mapping[str, Json]) -> bool | None:
     """Whether the reference model is loaded, if the arguments decide it."""
-    if parse_value(data.get("precompute_ref_log_probs")) is True or data.get("pref_loss") in (
+    if parse_argument_text(data.get("precompute_ref_log_probs")) is True or data.get("pref_loss") in (
         "orpo",
         "simpo",
     ):
         return False
     if name == "grpo":  # TRL's `beta` is 0.0 by default since 0.18
-        beta = parse_value(data.get("beta"))
+        beta = parse_argument_text(data.get("beta"))
         return beta not in (None, 0) if "beta" in data else None
     return None
 
 
 def _vllm(data: Mapping[str, Json]) -> float | None:
-    if parse_value(data.get("use_vllm")) is not True:
+    if parse_argument_text(data.get("use_vllm")) is not True:
         return None
     if str(data.get("vllm_mode", "")).lower() == "server":
         return 0.0
-    share = parse_value(data.get("vllm_gpu_memory_utilization"))
+    share = parse_argument_text(data.get("vllm_gpu_memory_utilization"))
     return float(share) if isinstance(share, (int, float)) and 0 <= share < 1 else 0.3  # TRL's default
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.launch.config_source import read
+from dsconfig.launch.config_source import read_config_source
 from dsconfig.memory.verdict import WORST_FIRST, NotModelledError, Verdict
 from dsconfig.resolve.memory import NODE, MemoryOptions, estimate_request
 
@@ -99,7 +99,7 @@ def _estimate(options: MemoryOptions, stage: int, offload: str, checkpointing: b
         micro_batch=None,
         gpus_per_node=options.gpus_per_node or NODE,
     )
-    return estimate_request(read(config), options).answer()
+    return estimate_request(read_config_source(config), options).answer()
 
 
 def _config(options: MemoryOptions, stage: int, offload: str) -> Iterator[tuple[str, Json]]:

@@ -9,9 +9,9 @@ from functools import cache, cached_property
 
 from dsconfig.core.diagnostic import EffectName
 from dsconfig.core.json_types import Json, NamedTuple
-from dsconfig.core.releases import RELEASES, Interval, name, number
-from dsconfig.core.version_ranges import VersionRange, parse_range, version_numbers
-from dsconfig.core.wording import quoted
+from dsconfig.core.releases import RELEASES, ReleaseInterval, release_name, release_number
+from dsconfig.core.version_ranges import VersionRange, parse_version_range, version_numbers
+from dsconfig.core.wording import quote_value
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding, SkipRule
 from dsconfig.rules._batch_triplet import accumulation_steps
 from dsconfig.rules._built_class import written_type
@@ -68,20 +68,20 @@ class Advisory(_AdvisoryFields):
     @cached_property
     def ranges(self) -> dict[str, VersionRange]:
         """The affected versions by program."""
-        return {program: parse_range(specifier) for program, specifier in self.versions.items()}
+        return {program: parse_version_range(specifier) for program, specifier in self.versions.items()}
 
     @cached_property
-    def releases(self) -> Interval:
+    def releases(self) -> ReleaseInterval:
         """The affected DeepSpeed releases; every release if the defect is in another program."""
         affected = self.ranges.get(DEEPSPEED, VersionRange())
-        numbers = [number(each) for each in RELEASES if version_numbers(each) in affected]
-        last = Interval().last if numbers[-1] == number(RELEASES[-1]) else numbers[-1]
-        return Interval(0 if numbers[0] == number(RELEASES[0]) else numbers[0], last)
+        numbers = [release_number(each) for each in RELEASES if version_numbers(each) in affected]
+        last = ReleaseInterval().last if numbers[-1] == release_number(RELEASES[-1]) else numbers[-1]
+        return ReleaseInterval(0 if numbers[0] == release_number(RELEASES[0]) else numbers[0], last)
 
     @cached_property
     def fixed(self) -> str | None:
         """The first DeepSpeed release without the defect; None if there is none, or if another program has it."""
-        later = [each for each in RELEASES if number(each) > self.releases.last]
+        later = [each for each in RELEASES if release_number(each) > self.releases.last]
         return later[0] if later else None
 
     @property
@@ -113,7 +113,7 @@ def _versions(advisory: Advisory, program: str) -> str:
 
 def _releases(advisory: Advisory) -> str:
     """The affected releases: `DeepSpeed 0.15.2 to 0.18.9`."""
-    names = [each for each in RELEASES if number(each) in advisory.releases]
+    names = [each for each in RELEASES if release_number(each) in advisory.releases]
     return f"DeepSpeed {names[0]}" + (f" to {names[-1]}" if len(names) > 1 else "")
 
 
@@ -131,7 +131,7 @@ def last_affected(*effects: EffectName, is_about_settings: bool = True) -> str |
         each for each in advisories() if each.effect in effects and bool(each.when) == is_about_settings
     ]
     last = max(each.releases.last for each in entries)
-    return None if last == Interval().last else name(last)
+    return None if last == ReleaseInterval().last else release_name(last)
 
 
 def affecting(versions: Mapping[str, str]) -> Iterator[Advisory]:
@@ -183,7 +183,7 @@ def _test_text(name: str, test: Any) -> str:
     """A test of a fact or key as text: `ZeRO stage: 1 or 2`."""
     label = _FACT_LABELS.get(name, f"`{name}`")
     if isinstance(test, list):
-        return f"{label}: {' or '.join('not set' if each is None else quoted(each) for each in test)}"
+        return f"{label}: {' or '.join('not set' if each is None else quote_value(each) for each in test)}"
     if "set" in test:
         return f"{label}: {'set' if test['set'] else 'not set'}"
     least = test["least"]
@@ -234,7 +234,7 @@ def _pins(ctx: Context, advisory: Advisory) -> list[str] | None:
         if program == DEEPSPEED:
             continue
         known = program_versions(ctx, program)
-        if known is None or not known.versions.within(affected):
+        if known is None or not known.versions.is_within(affected):
             return None
         pins.append(f"{_LABELS.get(program, program)} {known.text}")
     # Last, because each comparison of releases narrows the class of releases that behave alike.
@@ -251,7 +251,7 @@ def _is_affected(ctx: Context, advisory: Advisory) -> bool:
     is_part = target.first not in affected or target.last not in affected
     if is_part and (advisory.effect != "crashes" or len(advisory.versions) > 1):
         return False
-    ctx.equivalent = ctx.equivalent.meet(affected.side(ctx.release))
+    ctx.equivalent = ctx.equivalent.intersect(affected.releases_on_same_side(ctx.release))
     return ctx.release in affected
 
 

@@ -7,7 +7,13 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from dsconfig.core import batch_triplet
-from dsconfig.core.batch_triplet import STEPS, Failure, Impossible, UnevenError, derive
+from dsconfig.core.batch_triplet import (
+    STEPS,
+    Failure,
+    ImpossibleTriplet,
+    UnevenRanksError,
+    derive_batch_triplet,
+)
 from dsconfig.core.batch_triplet import data_parallel_size as triplet_size
 from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.evaluation.rule_context import MISSING, Context, SkipRule
@@ -66,8 +72,8 @@ def accumulation_steps(ctx: Context) -> Json:
     ranks = data_parallel_size(ctx)
     if ranks is None and train is not None and micro is not None:
         return steps
-    triplet = derive(train, micro, steps, ranks or 1)
-    return None if isinstance(triplet, Impossible) else triplet.gradient_accumulation_steps
+    triplet = derive_batch_triplet(train, micro, steps, ranks or 1)
+    return None if isinstance(triplet, ImpossibleTriplet) else triplet.gradient_accumulation_steps
 
 
 def data_parallel_size(ctx: Context) -> float | None:
@@ -78,14 +84,14 @@ def data_parallel_size(ctx: Context) -> float | None:
             Another rule reports that.
     """
     parallelism = ctx.facts.parallelism
-    if ctx.world_size is None or parallelism.unknown is not None:
+    if ctx.world_size is None or parallelism.unknown_degree is not None:
         return None
     size = ctx.raw(batch_triplet.SEQUENCE)
     ctx.depends_on("0.17.0", "0.19.3")
     size = batch_triplet.ABSENT if size is MISSING else size
     try:
         data_parallel = triplet_size(ctx.world_size, parallelism, size, ctx.release, from_file=ctx.from_file)
-    except (TypeError, ZeroDivisionError, UnevenError):
+    except (TypeError, ZeroDivisionError, UnevenRanksError):
         raise SkipRule from None
     if not data_parallel > 0:
         raise SkipRule
@@ -99,13 +105,13 @@ def supported_world_sizes(context: Context) -> tuple[int, ...] | None:
 
         return planned_gpu_counts(context)
     parallelism = context.facts.parallelism
-    if parallelism.unknown is not None:
+    if parallelism.unknown_degree is not None:
         return None
     try:
         sizes = working_sizes(*batch_values(context)) or None
     except SkipRule:
         return None
-    return sizes and tuple(size * parallelism.divisor() for size in sizes)
+    return sizes and tuple(size * parallelism.ranks_per_sample() for size in sizes)
 
 
 # Why DeepSpeed cannot derive a batch triplet.
@@ -114,7 +120,7 @@ def supported_world_sizes(context: Context) -> tuple[int, ...] | None:
 class DerivationFailure(NamedTuple):
     """Batch values from which DeepSpeed cannot derive a triplet."""
 
-    cause: Impossible
+    cause: ImpossibleTriplet
     values: tuple[Json, Json, Json]
     world_size: float | None
     """The data-parallel size that fails; None if every size fails."""
@@ -143,8 +149,8 @@ def _derivation_failure(ctx: Context) -> DerivationFailure | None:
     world_size = data_parallel_size(ctx)
     if world_size is None and working_sizes(*values) != ():
         return None
-    outcome = batch_triplet.derive(*values, 1 if world_size is None else world_size)
-    return DerivationFailure(outcome, values, world_size) if isinstance(outcome, Impossible) else None
+    outcome = batch_triplet.derive_batch_triplet(*values, 1 if world_size is None else world_size)
+    return DerivationFailure(outcome, values, world_size) if isinstance(outcome, ImpossibleTriplet) else None
 
 
 def format_number(number: float) -> str:
@@ -177,7 +183,7 @@ def working_sizes(train: Json, micro: Json, steps: Json) -> tuple[int, ...] | No
 @lru_cache(maxsize=256, typed=True)
 def _working_sizes(train: float | None, micro: float | None, steps: float | None) -> tuple[int, ...] | None:
     if train is None:
-        works = not isinstance(derive(train, micro, steps, 1), Impossible)
+        works = not isinstance(derive_batch_triplet(train, micro, steps, 1), ImpossibleTriplet)
         return None if works else ()
     return tuple(size for size in _candidates(train, micro, steps) if _works(train, micro, steps, size))
 
@@ -211,7 +217,7 @@ def _exact(value: float) -> int | Fraction:
 
 
 def _works(train: Json, micro: Json, steps: Json, size: int) -> bool:
-    return not isinstance(derive(train, micro, steps, size), Impossible)
+    return not isinstance(derive_batch_triplet(train, micro, steps, size), ImpossibleTriplet)
 
 
 @lru_cache(maxsize=64)

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from dsconfig.core.json_types import JsonObject, NamedTuple
 from dsconfig.evaluation.rule_context import Context, Finding
-from dsconfig.model.key_table import KeyView, TypeInfo, type_named, types_of, view
+from dsconfig.model.key_table import KeyView, TypeInfo, find_type, section_view_of_release, types_of_section
 from dsconfig.model.torch_classes import OPTIMIZERS, SCHEDULERS
 from dsconfig.rules._effective_values import uses_cpu_optimizer
 from dsconfig.rules._fixes import renamed
@@ -59,18 +59,18 @@ def known_type(ctx: Context, section: str, name: str | None) -> TypeInfo | None:
 
     The walk through the section has already narrowed the releases that share the answer.
     """
-    kind = type_named(section, name)
+    kind = find_type(section, name)
     return kind if kind and ctx.release in kind.releases else None
 
 
 def names_a_class(section: str, name: object) -> bool:
     """Whether any release, or PyTorch, has a class of this name for the section."""
-    return isinstance(name, str) and (type_named(section, name) is not None or name in _TORCH[section])
+    return isinstance(name, str) and (find_type(section, name) is not None or name in _TORCH[section])
 
 
 def supported_types(ctx: Context, section: str) -> list[str]:
     """Return the names of the types that the release implements itself."""
-    return [kind.name for kind in types_of(section).values() if ctx.release in kind.releases]
+    return [kind.name for kind in types_of_section(section).values() if ctx.release in kind.releases]
 
 
 def optimizer(ctx: Context) -> BuiltClass | None:
@@ -151,8 +151,8 @@ def _arguments(
     """Return the arguments that the class accepts from a config, and the keys of a DeepSpeed class."""
     deepspeed_keys = {
         name: key
-        for name, key in view(section, release).keys.items()
-        if "internal" not in key.info.flags and key.info.accepted_by(build, release)
+        for name, key in section_view_of_release(section, release).keys.items()
+        if "internal" not in key.info.flags and key.info.is_accepted_by_class(build, release)
     }
     torch_arguments = frozenset[str]()
     if built.startswith("torch.optim."):

@@ -20,7 +20,7 @@ def consumer_label(ctx: Context) -> str:
 
 def has_change(ctx: Context, change: str) -> bool:
     """Whether the consumer's version includes this change of `consumers.consumer_versions`."""
-    return consumer_versions.does(change, ctx.consumer, ctx.version)
+    return consumer_versions.version_includes_change(change, ctx.consumer, ctx.version)
 
 
 def overwritten(ctx: Context, path: KeyPath) -> bool:

@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache, lru_cache
 
-from dsconfig.core.did_you_mean import MATCHERS, MAX_LETTERS, Lexicon, Near, best_match, letters_of, lexicon
+from dsconfig.core.did_you_mean import (
+    MATCHERS,
+    MAX_LETTERS,
+    SimilarWord,
+    WordIndex,
+    best_match,
+    index_words,
+    letters_and_digits_of,
+)
 from dsconfig.core.json_types import Json, NamedTuple, Spec
 from dsconfig.evaluation.coercion import read
 from dsconfig.evaluation.key_walk import shapes_of
-from dsconfig.model.key_table import KeyView, SectionView, section_keys
+from dsconfig.model.key_table import KeyView, SectionView, keys_of_section_class
 
 
 class KeyGuess(NamedTuple):
@@ -25,7 +33,7 @@ class KeyGuess(NamedTuple):
 
 def guess(word: str, value: Json, section: SectionView) -> KeyGuess:
     """Guess which keys of the section the word may be a typo of."""
-    candidates: list[Near] = []
+    candidates: list[SimilarWord] = []
     for way in range(len(MATCHERS)):
         candidates = [
             each for each in _near(word[:MAX_LETTERS], section.name, way) if each.word in section.keys
@@ -47,39 +55,39 @@ _MAX_SUGGESTIONS = 3
 
 
 @lru_cache(maxsize=4096)
-def _near(word: str, section: str, way: int) -> tuple[Near, ...]:
+def _near(word: str, section: str, way: int) -> tuple[SimilarWord, ...]:
     """Return the keys of any release that are close to the word; cached for all releases."""
     return MATCHERS[way](word, _keys_of(section))
 
 
 @cache
-def _keys_of(section: str) -> Lexicon:
+def _keys_of(section: str) -> WordIndex:
     words: dict[str, None] = {}
-    for info in section_keys(section).values():
+    for info in keys_of_section_class(section).values():
         if not info.flags & {"internal", "not_json"}:
             words[info.name] = None
             for alias, _ in info.aliases:
                 words[alias] = None
-    return lexicon(words)
+    return index_words(words)
 
 
-def _by_key(candidates: Iterable[Near], section: SectionView) -> list[Near]:
+def _by_key(candidates: Iterable[SimilarWord], section: SectionView) -> list[SimilarWord]:
     """Keep each key once, under its closest name."""
-    first: dict[str, Near] = {}
+    first: dict[str, SimilarWord] = {}
     for each in candidates:
         first.setdefault(section.keys[each.word].info.name, each)
     return list(first.values())
 
 
-def _is_slip(word: str, candidate: Near) -> bool:
+def _is_slip(word: str, candidate: SimilarWord) -> bool:
     """Whether the word is a few keystrokes away from a key with the same digits."""
-    letters = letters_of(candidate.word)
+    letters = letters_and_digits_of(candidate.word)
     max_cost = 3 if len(letters) >= 12 else 2
     digits = [letter for letter in letters if letter.isdigit()]
     return (
         candidate.cost <= max_cost
         and len(letters) > 4
-        and digits == [each for each in letters_of(word) if each.isdigit()]
+        and digits == [each for each in letters_and_digits_of(word) if each.isdigit()]
     )
 
 
@@ -107,8 +115,8 @@ def _conversion_cost(key: KeyView, value: Json, section: SectionView) -> int:
 
 
 @lru_cache(maxsize=64)
-def _lexicon(words: frozenset[str]) -> Lexicon:
-    return lexicon(sorted(words))
+def _lexicon(words: frozenset[str]) -> WordIndex:
+    return index_words(sorted(words))
 
 
 def closest_word(word: str, words: Iterable[str]) -> str | None:
@@ -118,4 +126,4 @@ def closest_word(word: str, words: Iterable[str]) -> str | None:
 
 def is_same_spelling(word: str, other: str) -> bool:
     """Whether two words differ only in case, underscores and hyphens."""
-    return letters_of(word) == letters_of(other)
+    return letters_and_digits_of(word) == letters_and_digits_of(other)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dsconfig.core.json_types import Json, JsonObject
-from dsconfig.core.wording import compact
+from dsconfig.core.wording import format_number
 from dsconfig.evaluation.rule_context import Context, SkipRule
 from dsconfig.rules._json_numbers import is_integer
 
@@ -37,7 +37,7 @@ def stage_path(ctx: Context) -> str:
 
 def describe_stage(ctx: Context) -> str:
     """Describe the stage for messages: "the stage is 1" or "ZeRO is off"."""
-    return f"the stage is {compact(stage(ctx))}" if stage(ctx) > 0 else "ZeRO is off"
+    return f"the stage is {format_number(stage(ctx))}" if stage(ctx) > 0 else "ZeRO is off"
 
 
 def related_stage(ctx: Context) -> list[tuple[str, str]]:

@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cache
 
-from dsconfig.core.diagnostic import EffectName, Fix, Move, Operation, Remove, Rename, Set, dotted
+from dsconfig.core.diagnostic import (
+    EffectName,
+    Fix,
+    MoveKey,
+    Operation,
+    RemoveKey,
+    RenameKey,
+    SetValue,
+    dotted_path,
+)
 from dsconfig.core.json_types import Json, JsonObject, KeyPath
-from dsconfig.core.wording import one_of, quoted
+from dsconfig.core.wording import join_alternatives, quote_value
 from dsconfig.evaluation.key_walk import KeyWalk
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding, SkipRule
-from dsconfig.model.key_table import ROOT, child_section, find, is_secret, view
+from dsconfig.model.key_table import ROOT, child_section, find_key, may_be_secret, section_view_of_release
 from dsconfig.rules._suggest_section import format_key
 
 # Removals.
@@ -18,15 +27,15 @@ from dsconfig.rules._suggest_section import format_key
 
 def removal(path: KeyPath, *, safe: bool = False) -> Fix:
     """Remove one key."""
-    return Fix(f"remove `{path[-1]}`", (Remove(path),), safe)
+    return Fix(f"remove `{path[-1]}`", (RemoveKey(path),), safe)
 
 
 def removal_with_value(path: KeyPath, value: Json) -> Fix:
     """Remove one key whose value may matter to the user; the title shows the value, except for secrets."""
-    key, shown = str(path[-1]), quoted(value)
-    if is_secret(key, shown if isinstance(value, dict | list) else ""):
+    key, shown = str(path[-1]), quote_value(value)
+    if may_be_secret(key, shown if isinstance(value, dict | list) else ""):
         return removal(path)
-    return Fix(f"remove `{key}` with its value, {shown}", (Remove(path),))
+    return Fix(f"remove `{key}` with its value, {shown}", (RemoveKey(path),))
 
 
 # Renames and moves, offered only if DeepSpeed accepts the value unchanged at the new path.
@@ -44,14 +53,16 @@ def renamed(
     """Rename the key; None if the release does not accept the value under the new name."""
     if not arrives(ctx, path, (*path[:-1], name), value):
         return None
-    return Fix(title or f"rename to `{name}`", (Rename(path, name),), safe)
+    return Fix(title or f"rename to `{name}`", (RenameKey(path, name),), safe)
 
 
 def moved(ctx: Context, path: KeyPath, to: KeyPath, value: Json) -> Fix | None:
     """Move the key; None if the release does not accept the value at the new path."""
     if path[:-1] == to[:-1]:
         return renamed(ctx, path, str(to[-1]), value)
-    return Fix(f"move to `{dotted(to)}`", (Move(path, to),)) if arrives(ctx, path, to, value) else None
+    return (
+        Fix(f"move to `{dotted_path(to)}`", (MoveKey(path, to),)) if arrives(ctx, path, to, value) else None
+    )
 
 
 def moved_as(ctx: Context, path: KeyPath, to: KeyPath, value: Json, *, safe: bool = False) -> Fix | None:
@@ -59,11 +70,11 @@ def moved_as(ctx: Context, path: KeyPath, to: KeyPath, value: Json, *, safe: boo
     if not arrives(ctx, path, to, value):
         return None
     is_sibling = path[:-1] == to[:-1]
-    operations: tuple[Operation, ...] = (Rename(path, str(to[-1])), Set(to, value))
+    operations: tuple[Operation, ...] = (RenameKey(path, str(to[-1])), SetValue(to, value))
     if not is_sibling:
-        operations = (Set(to, value), Remove(path))
-    name = str(to[-1]) if is_sibling else dotted(to)
-    return Fix(f"write `{name}`: {quoted(value)} instead", operations, safe)
+        operations = (SetValue(to, value), RemoveKey(path))
+    name = str(to[-1]) if is_sibling else dotted_path(to)
+    return Fix(f"write `{name}`: {quote_value(value)} instead", operations, safe)
 
 
 def arrives(ctx: Context, path: KeyPath, to: KeyPath, value: Json) -> bool:
@@ -96,9 +107,9 @@ def _levels(data: JsonObject, to: KeyPath) -> list[Json]:
 
 def _named_twice(ctx: Context, release: int, path: KeyPath, to: KeyPath, parent: Json) -> bool:
     """Whether the new parent already has the key under another of its names."""
-    key, alike = find(dotted(to), release)
+    key, alike = find_key(dotted_path(to), release)
     if release == ctx.release:
-        ctx.equivalent = ctx.equivalent.meet(alike)
+        ctx.equivalent = ctx.equivalent.intersect(alike)
     if key is None or not isinstance(parent, dict):
         return False
     names = {key.info.name, *(name for name, _ in key.info.aliases)} - {to[-1]}
@@ -108,7 +119,7 @@ def _named_twice(ctx: Context, release: int, path: KeyPath, to: KeyPath, parent:
 def _complete(release: int, to: KeyPath, levels: list[Json]) -> bool:
     """Whether no section on the path, nor the value itself, lacks a required key."""
     for depth in range(len(to)):
-        key, _ = find(dotted(to[: depth + 1]), release)
+        key, _ = find_key(dotted_path(to[: depth + 1]), release)
         inner = child_section(key.type) if key is not None else None
         block = {} if levels[depth + 1] is MISSING else levels[depth + 1]
         if inner is None or not isinstance(block, dict):
@@ -120,7 +131,7 @@ def _complete(release: int, to: KeyPath, levels: list[Json]) -> bool:
 
 @cache
 def _required(section: str, release: int) -> frozenset[str]:
-    keys = view(section, release).keys
+    keys = section_view_of_release(section, release).keys
     typed = {"type"} & keys.keys() if section in ("Optimizer", "Scheduler") else set()
     return frozenset(typed | {name for name, key in keys.items() if key.info.required})
 
@@ -131,7 +142,7 @@ def _events(ctx: Context, release: int, to: KeyPath, value: Json) -> Iterator[tu
     config, place = _minimal_config(ctx.data, to, value)
     walk.section(ROOT, config, (), ())
     if release == ctx.release:
-        ctx.equivalent = ctx.equivalent.meet(walk.equivalent)
+        ctx.equivalent = ctx.equivalent.intersect(walk.equivalent)
     for kind in _KINDS:
         for entry in getattr(walk, kind):
             if kind == "unknown" and entry.section.unknown == "kept":
@@ -185,9 +196,9 @@ def without_effect(
     """Report all keys that have no effect for the same reason in one diagnostic."""
     first, *others = paths
     places = [ctx.written_path(path) for path in (first, *others)]
-    names = one_of((f"`{place[-1]}`" for place in places), "and")
+    names = join_alternatives((f"`{place[-1]}`" for place in places), "and")
     # Siblings of the first key are named without their section.
-    subject = one_of(
+    subject = join_alternatives(
         (format_key(p) if p[:-1] != places[0][:-1] or p is places[0] else f"`{p[-1]}`" for p in places), "and"
     )
     return ctx.at(
@@ -197,5 +208,5 @@ def without_effect(
         effect=effect,
         part="key",
         related=[*related, *(("so has this", path) for path in others)],
-        fix=Fix(f"remove {names}", tuple(Remove(place) for place in places)),
+        fix=Fix(f"remove {names}", tuple(RemoveKey(place) for place in places)),
     )

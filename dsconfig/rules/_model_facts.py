@@ -9,7 +9,7 @@ from functools import lru_cache
 from dsconfig.core.file_access import OUTSIDE
 from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.evaluation.rule_context import Context, SkipRule
-from dsconfig.job.job_facts import Model as Named
+from dsconfig.job.job_facts import NamedModel as Named
 from dsconfig.job.model_config_json import CONFIG_NAME, find_config_json, read_config_json
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
@@ -102,7 +102,7 @@ def shape(ctx: Context) -> Architecture:
     """
     opened = model(ctx)
     if opened.shape is None:
-        if ctx.facts.model is not None and ctx.facts.model.is_asked:
+        if ctx.facts.model is not None and ctx.facts.model.is_named_by_user:
             ctx.notes[f"the sizes of {ctx.facts.model.shown} are unknown: {opened.doubt}"] = None
         raise SkipRule
     return opened.shape
@@ -152,7 +152,7 @@ def _model(ctx: Context) -> TrainedModel | None:
     try:
         return open_model(named)
     except UnreadableModelError as error:
-        if named.is_asked:
+        if named.is_named_by_user:
             ctx.notes[f"the model was not checked: {error}"] = None
         return None
 
@@ -288,9 +288,9 @@ def transformers_version(ctx: Context) -> int | None:
     if ctx.consumer == "transformers" and ctx.version is not None:
         version: str | None = ctx.version
     else:
-        from dsconfig.launch.requirements import version_of
+        from dsconfig.launch.requirements import consumer_version
 
-        pinned = version_of("transformers", ctx.document.name)
+        pinned = consumer_version("transformers", ctx.document.name)
         version = pinned and pinned[0]
     return int(version.partition(".")[0]) if version else None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import installed_version
-from dsconfig.core.version_ranges import VersionRange, parse_range
+from dsconfig.core.version_ranges import VersionRange, parse_version_range
 from dsconfig.evaluation.rule_context import Context
 
 
@@ -23,14 +23,18 @@ def program_versions(ctx: Context, program: str) -> ProgramVersions | None:
     a single one. An installed version is evidence only where DeepSpeed is installed too: a tool environment such as
     that of pre-commit says nothing about the job.
     """
-    from dsconfig.launch.requirements import requirements_of
+    from dsconfig.launch.requirements import find_requirements
 
-    requirements = requirements_of(program, ctx.document.name)
+    requirements = find_requirements(program, ctx.document.name)
     if requirements is not None:
-        agreed = requirements.agreed
-        return None if agreed is None else ProgramVersions(parse_range(agreed.specifier), agreed.text)
+        agreed = requirements.agreed_requirement
+        return (
+            None
+            if agreed is None
+            else ProgramVersions(parse_version_range(agreed.specifier), agreed.shown_requirement)
+        )
     if program == ctx.consumer and ctx.version is not None:
-        return ProgramVersions(parse_range(f"=={ctx.version}"), ctx.version)
+        return ProgramVersions(parse_version_range(f"=={ctx.version}"), ctx.version)
     if installed_version("deepspeed") is None or (version := installed_version(program)) is None:
         return None
-    return ProgramVersions(parse_range(f"=={version}"), f"{version} (installed)")
+    return ProgramVersions(parse_version_range(f"=={version}"), f"{version} (installed)")

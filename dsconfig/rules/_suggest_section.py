@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from functools import cache
 
-from dsconfig.core.diagnostic import dotted
+from dsconfig.core.diagnostic import dotted_path
 from dsconfig.core.json_types import KeyPath, NamedTuple
-from dsconfig.core.releases import EVERY_RELEASE, Interval
+from dsconfig.core.releases import EVERY_RELEASE, ReleaseInterval
 from dsconfig.evaluation.rule_context import Context
-from dsconfig.model.key_table import ROOT, KeyInfo, child_section, keys, section_keys, types_of
+from dsconfig.model.key_table import (
+    ROOT,
+    KeyInfo,
+    child_section,
+    iter_keys,
+    keys_of_section_class,
+    types_of_section,
+)
 
 
 class _KeyLocation(NamedTuple):
@@ -16,7 +23,7 @@ class _KeyLocation(NamedTuple):
 
     path: str
     info: KeyInfo
-    spans: tuple[Interval, ...]
+    spans: tuple[ReleaseInterval, ...]
     """Releases that read the key and all its parents."""
 
 
@@ -25,8 +32,8 @@ def _locations() -> dict[str, list[_KeyLocation]]:
     """Return every key name of any release with its paths, without those in free-form objects."""
     locations: dict[str, list[_KeyLocation]] = {}
 
-    def visit(section: str, path: tuple[str, ...], above: tuple[Interval, ...]) -> None:
-        for word, info in section_keys(section).items():
+    def visit(section: str, path: tuple[str, ...], above: tuple[ReleaseInterval, ...]) -> None:
+        for word, info in keys_of_section_class(section).items():
             always = above in _ALWAYS or above == info.spans
             here = info.spans if always else _common(above, info.spans)
             if not here or info.flags & NOT_TO_WRITE:
@@ -43,7 +50,7 @@ def _locations() -> dict[str, list[_KeyLocation]]:
 @cache
 def _below_user_names() -> frozenset[str]:
     """Return the keys of objects that users name themselves, which therefore have no single path."""
-    return frozenset(path[-1] for path, _ in keys() if "*" in path)
+    return frozenset(path[-1] for path, _ in iter_keys() if "*" in path)
 
 
 _ALWAYS = ((EVERY_RELEASE,),)
@@ -52,12 +59,14 @@ NOT_TO_WRITE = frozenset({"unread", "internal", "not_json"})
 
 
 @cache
-def _common(one: tuple[Interval, ...], other: tuple[Interval, ...]) -> tuple[Interval, ...]:
+def _common(
+    one: tuple[ReleaseInterval, ...], other: tuple[ReleaseInterval, ...]
+) -> tuple[ReleaseInterval, ...]:
     common = []
     for first, last in one:
         for since, until in other:
             if max(first, since) <= min(last, until):
-                common.append(Interval(max(first, since), min(last, until)))
+                common.append(ReleaseInterval(max(first, since), min(last, until)))
     return tuple(common)
 
 
@@ -69,7 +78,7 @@ def format_key(path: KeyPath) -> str:
     """
     key = next(part for part in reversed(path) if isinstance(part, str))
     if len(_locations().get(key, ())) > 1:
-        return f"`{dotted(path)}`"
+        return f"`{dotted_path(path)}`"
     return f"`{key}`" if key == path[-1] else f"`{key}[{path[-1]}]`"
 
 
@@ -78,7 +87,7 @@ def paths_of(ctx: Context, word: str) -> list[str]:
     paths = []
     for location in _locations().get(word, ()):
         for span in location.spans:
-            ctx.equivalent = ctx.equivalent.meet(span.side(ctx.release))
+            ctx.equivalent = ctx.equivalent.intersect(span.releases_on_same_side(ctx.release))
         if any(ctx.release in span for span in location.spans):
             paths.append(location.path)
     return paths
@@ -86,7 +95,7 @@ def paths_of(ctx: Context, word: str) -> list[str]:
 
 def is_read(ctx: Context, path: KeyPath) -> bool:
     """Whether the release reads the key, also as a param of some optimizer or scheduler type."""
-    if ctx.key(dotted(path)) is not None:
+    if ctx.key(dotted_path(path)) is not None:
         return True
     return path[1:2] == ("params",) and _param_of_type(str(path[-1]), path[:1], ctx.release) is not None
 
@@ -97,7 +106,7 @@ def only_path_of(ctx: Context, word: str, parent: KeyPath) -> str | None:
     if param is not None:
         return param
     paths = paths_of(ctx, word)
-    above = dotted(parent)
+    above = dotted_path(parent)
     if len(paths) > 1:
         close = [
             path
@@ -185,8 +194,8 @@ _WITH_TYPES: dict[KeyPath, str] = {("optimizer",): "Optimizer", ("scheduler",): 
 def _param_of_type(word: str, parent: KeyPath, release: int) -> str | None:
     """Return the path in `params` for a key beside `type` of an optimizer or a scheduler."""
     section = _WITH_TYPES.get(parent)
-    for kind in types_of(section).values() if section else ():
-        key = section_keys(kind.params).get(word) if kind.params else None
-        if key is not None and key.read_in(release):
-            return f"{dotted(parent)}.params.{word}"
+    for kind in types_of_section(section).values() if section else ():
+        key = keys_of_section_class(kind.params).get(word) if kind.params else None
+        if key is not None and key.is_read_in(release):
+            return f"{dotted_path(parent)}.params.{word}"
     return None

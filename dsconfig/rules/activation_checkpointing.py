@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, SetValue
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.launch import repository
@@ -47,7 +47,7 @@ def contiguous_checkpoints_without_partitions(ctx: Context) -> Iterator[Finding]
             related=[("partitioning is switched off here", parts)] if ctx.has(parts) else [],
             fix=Fix(
                 "set `contiguous_memory_optimization` to `false`",
-                (Set((_SECTION, "contiguous_memory_optimization"), False),),
+                (SetValue((_SECTION, "contiguous_memory_optimization"), False),),
             ),
         )
 

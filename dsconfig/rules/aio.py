@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.wording import quoted
+from dsconfig.core.wording import quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._effective_values import OPTIMIZER, PARAM, device, stage
@@ -89,7 +89,7 @@ def aio_number_not_positive(ctx: Context) -> Iterator[Finding]:
         default = ctx.default(f"aio.{name}")
         yield ctx.at(
             f"aio.{name}",
-            f"`{name}` is {quoted(number)}, but must be at least 1; DeepSpeed does not validate it when it"
+            f"`{name}` is {quote_value(number)}, but must be at least 1; DeepSpeed does not validate it when it"
             " loads the config",
             help=f"set it to a positive integer, or remove it: the default is {default}",
             fix=removal(("aio", name)),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.diagnostic import Fix, Set
-from dsconfig.core.wording import quoted
+from dsconfig.core.diagnostic import Fix, SetValue
+from dsconfig.core.wording import quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
 
@@ -36,8 +36,8 @@ def empty_autotuning_directory(ctx: Context) -> Iterator[Finding]:
             default = ctx.default(f"autotuning.{key}")
             yield ctx.at(
                 f"autotuning.{key}",
-                f"`{key}` is {quoted(value)}, but DeepSpeed requires a directory, even with autotuning off",
-                help=f"set it to a directory, or remove it: the default is {quoted(default)}",
+                f"`{key}` is {quote_value(value)}, but DeepSpeed requires a directory, even with autotuning off",
+                help=f"set it to a directory, or remove it: the default is {quote_value(default)}",
             )
 
 
@@ -75,16 +75,16 @@ def autotuning_left_on(ctx: Context) -> Iterator[Finding]:
     """
     steps = _steps(ctx)
     if steps and steps[0] <= steps[1]:
-        from dsconfig.launch.find_jobs import is_autotuned  # few configs turn it on
+        from dsconfig.launch.find_jobs import is_config_autotuned  # few configs turn it on
 
-        if is_autotuned(ctx.document.name):
+        if is_config_autotuned(ctx.document.name):
             return
         yield ctx.at(
             "autotuning.enabled",
             f"`autotuning.enabled` is on: the engine exits after step {steps[1] + 1}, "
             "even without `--autotuning`",
             help="set it to `false` for training, and keep it `true` only for the autotuner",
-            fix=Fix("set `enabled` to `false`", (Set(("autotuning", "enabled"), False),)),
+            fix=Fix("set `enabled` to `false`", (SetValue(("autotuning", "enabled"), False),)),
         )
 
 
@@ -141,6 +141,6 @@ def mapped_flag_without_dashes(ctx: Context) -> Iterator[Finding]:
         if isinstance(flag, str) and flag.strip() and not flag.strip().startswith("-"):
             yield ctx.at(
                 ("autotuning", "arg_mappings", key),
-                f"{quoted(flag)} is not a flag, so the tuner never finds it among the arguments of the script",
-                help=f"write {quoted('--' + flag.strip())}",
+                f"{quote_value(flag)} is not a flag, so the tuner never finds it among the arguments of the script",
+                help=f"write {quote_value('--' + flag.strip())}",
             )

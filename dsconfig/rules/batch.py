@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.core import batch_triplet
-from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN, Triplet, nearest_multiples
-from dsconfig.core.diagnostic import Fix, Remove, Set
+from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN, BatchTriplet, nearest_multiples
+from dsconfig.core.diagnostic import Fix, RemoveKey, SetValue
 from dsconfig.core.json_types import Json
-from dsconfig.core.wording import described, quoted
+from dsconfig.core.wording import describe_value, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
 from dsconfig.rules._batch_triplet import derivation_failure, divisors, format_number, working_sizes
@@ -63,7 +63,7 @@ def batch_size_not_positive(ctx: Context) -> Iterator[Finding]:
         return
     for key, value in zip(batch_triplet.KEYS, failure.values, strict=True):
         if value is not None and not value > 0:
-            message = f"`{key}` is {quoted(value)}, but must be greater than 0"
+            message = f"`{key}` is {quote_value(value)}, but must be greater than 0"
             yield ctx.at(key, message, help="set it to a positive integer")
             return
 
@@ -86,7 +86,7 @@ def batch_size_divided_by_zero(ctx: Context) -> Iterator[Finding]:
         value = dict(zip(batch_triplet.KEYS, failure.values, strict=True))[key]
         yield ctx.at(
             key,
-            f"`{key}` is {quoted(value)}, and DeepSpeed divides `{TRAIN}` by it",
+            f"`{key}` is {quote_value(value)}, and DeepSpeed divides `{TRAIN}` by it",
             help="set it to an integer of at least 1, or remove it so that DeepSpeed derives it",
             fix=removal((key,)),
         )
@@ -118,10 +118,10 @@ def batch_size_not_a_number(ctx: Context) -> Iterator[Finding]:
         if value is None or (isinstance(value, int | float) and failure.cause.key is not None):
             continue
         number = parse_integer(value)
-        fix = Fix(f"replace with {number}", (Set((key,), number),), safe=True)
+        fix = Fix(f"replace with {number}", (SetValue((key,), number),), safe=True)
         yield ctx.at(
             key,
-            f"`{key}` is {described(value)} but DeepSpeed expects a number",
+            f"`{key}` is {describe_value(value)} but DeepSpeed expects a number",
             help=_number_help(value, number),
             fix=fix if number is not None else None,
         )
@@ -173,23 +173,25 @@ def batch_size_mismatch(ctx: Context) -> Iterator[Finding]:
     product = format_number(micro * steps * world_size)
     parallelism = ctx.facts.parallelism
     ranks = (
-        f"data-parallel ranks, {ctx.world_size} / ({parallelism})" if parallelism.dividing else "world size"
+        f"data-parallel ranks, {ctx.world_size} / ({parallelism})"
+        if parallelism.dividing_degrees
+        else "world size"
     )
     yield ctx.at(
         TRAIN,
         f"`{TRAIN}` {train} ≠ {micro} × {steps} × {format_number(world_size)} = {product} (micro batch × accumulation "
         f"steps × {ranks})",
-        help=_mismatch_help(failure.cause.triplet, world_size, parallelism.divisor()),
+        help=_mismatch_help(failure.cause.triplet, world_size, parallelism.ranks_per_sample()),
         related=_FACTORS,
-        fix=Fix(f"remove `{TRAIN}`; DeepSpeed derives {product}", (Remove((TRAIN,)),)),
+        fix=Fix(f"remove `{TRAIN}`; DeepSpeed derives {product}", (RemoveKey((TRAIN,)),)),
     )
 
 
 _FACTORS = tuple((f"`{key}` is set here", key) for key in (MICRO, STEPS))
 
 
-def _mismatch_help(triplet: Triplet, world_size: float, divisor: int) -> str:
-    train, micro, steps = triplet.values()
+def _mismatch_help(triplet: BatchTriplet, world_size: float, divisor: int) -> str:
+    train, micro, steps = triplet.values_in_key_order()
     options = [f"remove `{TRAIN}` to train with a batch size of {format_number(micro * steps * world_size)}"]
     if _is_multiple(train, micro * world_size):
         options.append(f"set `{STEPS}` to {format_number(train // (micro * world_size))}")
@@ -240,13 +242,13 @@ def batch_size_not_divisible(ctx: Context) -> Iterator[Finding]:
         f": {format_number(train // step)} × {format_number(step)} = {format_number(train // step * step)}"
     )
     parallelism = ctx.facts.parallelism
-    ranks = "data-parallel ranks" if parallelism.dividing else "world size"
+    ranks = "data-parallel ranks" if parallelism.dividing_degrees else "world size"
     divisor = _divisor(key, value, world_size, ranks)
     yield ctx.at(
         TRAIN,
         f"`{TRAIN}` {train} is not divisible by {divisor}{product if train > step else ''}",
         help=_integers_help(train, micro, steps)
-        or _divisible_help(train, step, value, world_size, parallelism.divisor()),
+        or _divisible_help(train, step, value, world_size, parallelism.ranks_per_sample()),
         related=[(f"`{key}` is set here", key)] if value is not None else [],
     )
 
@@ -312,13 +314,13 @@ def sequence_parallel_size_not_a_divisor(ctx: Context) -> Iterator[Finding]:
         return
     ctx.depends_on("0.19.3")
     try:
-        fails = not batch_triplet.world_size(1, size, ctx.release, from_file=False) > 0
+        fails = not batch_triplet.data_parallel_world_size(1, size, ctx.release, from_file=False) > 0
     except (TypeError, ZeroDivisionError):
         fails = True
     if fails:
         yield ctx.at(
             "sequence_parallel_size",
-            f"`sequence_parallel_size` is {quoted(size)}, but DeepSpeed divides the world size by it",
+            f"`sequence_parallel_size` is {quote_value(size)}, but DeepSpeed divides the world size by it",
             help="set it to a positive integer that divides the number of GPUs",
         )
 
@@ -445,15 +447,15 @@ def ranks_not_divided_by_parallelism(ctx: Context) -> Iterator[Finding]:
         {"num-layers": 12, "pipe-parallel-size": 4, "global_num_gpus": 8, "train_micro_batch_size_per_gpu": 4}
     """
     parallelism, ranks = ctx.facts.parallelism, ctx.world_size
-    if ranks is None or parallelism.unknown is not None or not parallelism.dividing:
+    if ranks is None or parallelism.unknown_degree is not None or not parallelism.dividing_degrees:
         return
-    divisor = parallelism.divisor(ranks)
+    divisor = parallelism.ranks_per_sample(ranks)
     if ranks % divisor:
         multiples = " or ".join(map(str, nearest_multiples(ranks, divisor)))
         yield ctx.at(
             "",
             f"world size {ranks} is not divisible by {divisor} ({parallelism} parallel): "
-            f"{division(ranks, divisor)} ({parallelism.sources})",
+            f"{division(ranks, divisor)} ({parallelism.dividing_sources})",
             help=f"run on {multiples} ranks, or choose sizes whose product divides {ranks}",
             part="key",
         )

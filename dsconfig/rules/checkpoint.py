@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.core.json_types import Json, NamedTuple
-from dsconfig.core.wording import kind, one_of, quoted
+from dsconfig.core.wording import join_alternatives, json_kind, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._effective_values import stage, training_dtype
@@ -53,13 +53,17 @@ def unknown_checkpoint_word(ctx: Context) -> Iterator[Finding]:
         key = row.path.rsplit(".", 1)[1]
         yield ctx.at(
             row.path,
-            f"`{key}` is {_format_value(value)}, but DeepSpeed accepts only {one_of(row.members, 'and')}",
-            help=f"use {one_of(row.members)}",
+            f"`{key}` is {_format_value(value)}, but DeepSpeed accepts only {join_alternatives(row.members, 'and')}",
+            help=f"use {join_alternatives(row.members)}",
         )
 
 
 def _format_value(value: Json) -> str:
-    return quoted(value) if isinstance(value, str) or value is None else f"{kind(value)}, {quoted(value)}"
+    return (
+        quote_value(value)
+        if isinstance(value, str) or value is None
+        else f"{json_kind(value)}, {quote_value(value)}"
+    )
 
 
 @rule(
@@ -157,7 +161,7 @@ def datastates_not_switched_off(ctx: Context) -> Iterator[Finding]:
     if value is None or off or (value == 0 and value is not False):
         yield ctx.at(
             _DATASTATES,
-            f"`{_DATASTATES}` is {quoted(value)}, but every value except `false` switches it on",
+            f"`{_DATASTATES}` is {quote_value(value)}, but every value except `false` switches it on",
             help="remove it",
             part="key",
             fix=removal((_DATASTATES,)),

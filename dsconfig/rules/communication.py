@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.core.wording import compact, one_of, quoted
+from dsconfig.core.wording import format_number, join_alternatives, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
 from dsconfig.rules._effective_values import (
@@ -54,7 +54,7 @@ def gradients_travel_in_fp16(ctx: Context) -> Iterator[Finding]:
                 _DTYPE,
                 f"gradients are reduced in fp16, but the model trains in {model} without loss scaling: values "
                 "above 65504 become infinite",
-                help=f"use {one_of(_wide_dtypes(ctx))}, or remove it",
+                help=f"use {join_alternatives(_wide_dtypes(ctx))}, or remove it",
                 related=related_dtype(ctx),
             )
 
@@ -95,8 +95,9 @@ def communication_format_of_sequence_parallel(ctx: Context) -> Iterator[Finding]
     if isinstance(size, int) and size > 1 and isinstance(wanted, str) and wanted != used:
         yield ctx.at(
             _DTYPE,
-            f"`{_DTYPE}` is {quoted(wanted)}, but with a sequence-parallel size of {size} DeepSpeed uses "
-            f"`{key}`: gradients are reduced in {quoted(used)}" + ("" if ctx.has(key) else ", its default"),
+            f"`{_DTYPE}` is {quote_value(wanted)}, but with a sequence-parallel size of {size} DeepSpeed uses "
+            f"`{key}`: gradients are reduced in {quote_value(used)}"
+            + ("" if ctx.has(key) else ", its default"),
             help=f"rename it to `{key}`",
             related=[("sequence parallelism is set here", _SEQUENCE)],
             fix=renamed(ctx, (_DTYPE,), key, wanted),
@@ -141,7 +142,7 @@ def fp32_communication_with_zero(ctx: Context) -> Iterator[Finding]:
         return
     yield ctx.at(
         path,
-        f"`{path}` is {quoted(ctx.raw(path))}, but ZeRO in DeepSpeed {ctx.release_name} reduces gradients"
+        f"`{path}` is {quote_value(ctx.raw(path))}, but ZeRO in DeepSpeed {ctx.release_name} reduces gradients"
         " only in 16 bits",
         help="remove it, or upgrade DeepSpeed to 0.9.0 or later",
         related=related_stage(ctx),
@@ -183,7 +184,7 @@ def summed_gradients_with_partner(ctx: Context) -> Iterator[Finding]:
         names = " and ".join(enabled)
         yield ctx.at(
             _OP,
-            f"`{_OP}` is {quoted(op)}, which does not work with {names}",
+            f"`{_OP}` is {quote_value(op)}, which does not work with {names}",
             help=f'use "mean", or disable {names}',
             related=[(f"{name} is switched on here", path) for name, path in enabled.items()],
         )
@@ -273,7 +274,8 @@ def gradient_scaling_with_reduce_scatter(ctx: Context) -> Iterator[Finding]:
         truth = ", a string that counts as true" if isinstance(value, str) else ""
         yield ctx.at(
             key,
-            f"`{key}` is {quoted(value)}{truth}, but stage {compact(scaling.stage)} does not support it while "
+            f"`{key}` is {quote_value(value)}{truth}, but stage {format_number(scaling.stage)} does "
+            "not support it while "
             "`reduce_scatter` is on" + ("" if ctx.has(_SCATTER) else " (the default)"),
             help=f"remove `{key}`" + (", or set `reduce_scatter` to `false`" if not truth else ""),
             related=[
@@ -315,7 +317,9 @@ def gradient_scaling_without_effect(ctx: Context) -> Iterator[Finding]:
         unused, why, cause = scaling.keys, 'gradients are summed (`gradient_allreduce_op` is "sum")', _OP
     elif scaling.scattered and (scaling.stage > 1 or ctx.since("0.13.0")):
         unused, cause = scaling.keys, _SCATTER
-        why = f"stage {compact(scaling.stage)} implements its own averaging while `reduce_scatter` is on"
+        why = (
+            f"stage {format_number(scaling.stage)} implements its own averaging while `reduce_scatter` is on"
+        )
     elif scaling.prescale and scaling.factor != 1:
         unused, why, cause = [_FACTOR], "`prescale_gradients` already divides by the world size", _PRESCALE
     else:
@@ -343,7 +347,7 @@ def predivide_factor_zero(ctx: Context) -> Iterator[Finding]:
     if scaling.factor == 0 and not scaling.summed and not scaling.prescale and not scaling.scattered:
         yield ctx.at(
             _FACTOR,
-            f"`{_FACTOR}` is {quoted(ctx.value(_FACTOR))}, but DeepSpeed divides every gradient by it"
+            f"`{_FACTOR}` is {quote_value(ctx.value(_FACTOR))}, but DeepSpeed divides every gradient by it"
             + (": all gradients become infinite" if scaling.stage == 3 else ""),
             help="set it to a positive number, or remove it: the default is `1.0`",
             effect="altered" if scaling.stage == 3 else "crashes",  # dividing a tensor by 0 does not raise

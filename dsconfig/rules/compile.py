@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.diagnostic import Fix, Remove
+from dsconfig.core.diagnostic import Fix, RemoveKey
 from dsconfig.core.json_types import Json, JsonObject
-from dsconfig.core.wording import one_of, quoted
+from dsconfig.core.wording import join_alternatives, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
 from dsconfig.rules._effective_values import OPTIMIZER, PARAM, describe_stage, related_stage, stage
@@ -84,8 +84,9 @@ def autotp_pass_with_others(ctx: Context) -> Iterator[Finding]:
     if "autotp" in passes and others:
         yield ctx.at(
             _PASSES,
-            f'`passes` combines `"autotp"` with {one_of(others, "and")}, but `engine.compile()` rejects that',
-            help=f'write `["autotp"]`, or {quoted(others)} without it',
+            f'`passes` combines `"autotp"` with {join_alternatives(others, "and")}, but '
+            "`engine.compile()` rejects that",
+            help=f'write `["autotp"]`, or {quote_value(others)} without it',
         )
 
 
@@ -245,9 +246,9 @@ def _kinds_of_offload(ctx: Context, on: dict[str, str]) -> Finding:
     by_zero = on.get("offload_parameters") == PARAM
     return ctx.at(
         on[first],
-        f"`{first}` and {one_of([f'`{other}`' for other in others], 'and')} are mutually exclusive"
+        f"`{first}` and {join_alternatives([f'`{other}`' for other in others], 'and')} are mutually exclusive"
         + (", and ZeRO offloads the parameters to the CPU" if by_zero else ""),
-        help=f"remove it, or remove {one_of((f'`{on[other]}`' for other in others), 'and')}",
+        help=f"remove it, or remove {join_alternatives((f'`{on[other]}`' for other in others), 'and')}",
         related=[(f"`{other}` is on here", on[other]) for other in others],
     )
 
@@ -277,7 +278,7 @@ def null_offload_with_deepcompile(ctx: Context) -> Iterator[Finding]:
     nulls = [path for path in paths if ctx.has(path) and ctx.value(path) is None]
     # The engine reads the device of `offload_optimizer` only if that of `offload_param` is "cpu".
     if all(ctx.has(path) for path in paths) and stage(ctx) in (1, 2, 3) and _reads_null(ctx, nulls):
-        names = one_of([f"`{path.rsplit('.', 1)[-1]}`" for path in nulls], "and")
+        names = join_alternatives([f"`{path.rsplit('.', 1)[-1]}`" for path in nulls], "and")
         verb = "is" if len(nulls) == 1 else "are"
         yield ctx.at(
             nulls[0],
@@ -285,7 +286,9 @@ def null_offload_with_deepcompile(ctx: Context) -> Iterator[Finding]:
             help="remove the key: nothing is offloaded without it either",
             related=[related_switch()],
             fix=Fix(
-                "remove the null sections", tuple(Remove(ctx.written_path(path)) for path in nulls), safe=True
+                "remove the null sections",
+                tuple(RemoveKey(ctx.written_path(path)) for path in nulls),
+                safe=True,
             ),
         )
 
@@ -350,10 +353,10 @@ def _conflicts_with_autoep(ctx: Context) -> Iterator[tuple[str, str]]:
             yield f"with {name} of size {value}", size
     for offload in (OPTIMIZER, PARAM):
         if device_of(ctx, offload) != "none":
-            yield f"with offload to {quoted(device_of(ctx, offload))}", offload
+            yield f"with offload to {quote_value(device_of(ctx, offload))}", offload
     backend = ctx.value("expert_parallel.comm_backend")
     if backend != "comm":
-        yield f"with `comm_backend` {quoted(backend)}", "expert_parallel.comm_backend"
+        yield f"with `comm_backend` {quote_value(backend)}", "expert_parallel.comm_backend"
 
 
 # Options without effect.
@@ -389,7 +392,7 @@ def compile_option_without_deepcompile(ctx: Context) -> Iterator[Finding]:
             continue
         yield ctx.at(
             path,
-            f"`{key}` is {quoted(section[key])}, but has no effect while `deepcompile` is off",
+            f"`{key}` is {quote_value(section[key])}, but has no effect while `deepcompile` is off",
             help="set `deepcompile` to `true`, or remove it",
             part="key",
         )

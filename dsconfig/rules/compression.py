@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.core.json_types import Json
-from dsconfig.core.wording import described, kind, one_of, quoted
+from dsconfig.core.wording import describe_value, join_alternatives, json_kind, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
 from dsconfig.rules._effective_values import related_dtype, training_dtype
@@ -55,7 +55,7 @@ def compression_group_not_an_object(ctx: Context) -> Iterator[Finding]:
             if not isinstance(group, dict):
                 yield ctx.at(
                     (_ROOT, technique, "different_groups", name),
-                    f"group `{name}` is {described(group)} but DeepSpeed expects an object",
+                    f"group `{name}` is {describe_value(group)} but DeepSpeed expects an object",
                     help="write an object with `params` and `modules`, or remove the group",
                 )
 
@@ -98,7 +98,7 @@ def shared_parameters_outside_technique(ctx: Context) -> Iterator[Finding]:
     if isinstance(shared, dict) and shared.get("enabled") and ctx.before("0.19.3"):
         yield ctx.at(
             f"{_OUTSIDE}.enabled",
-            f"`{_OUTSIDE}.enabled` is {quoted(shared['enabled'])}: outside a technique, DeepSpeed takes it for"
+            f"`{_OUTSIDE}.enabled` is {quote_value(shared['enabled'])}: outside a technique, DeepSpeed takes it for"
             " the switch of MoQ, which has been removed",
             help=f"remove `{_OUTSIDE}`, and write them in the technique that they belong to",
         )
@@ -110,16 +110,19 @@ _MEMBERS = {"quantization_type": ("symmetric", "asymmetric"), "rounding": ("near
 def _misread(shared: Json) -> Iterator[tuple[str, str]]:
     """Yield the keys of the misplaced object that DeepSpeed rejects, and why."""
     if not isinstance(shared, dict):
-        yield "", f"`{_OUTSIDE}` is {kind(shared)} instead of an object"
+        yield "", f"`{_OUTSIDE}` is {json_kind(shared)} instead of an object"
         return
     for key, members in _MEMBERS.items():
         if key in shared and shared[key] not in members:
-            yield f".{key}", f"`{_OUTSIDE}.{key}` is {quoted(shared[key])} instead of {one_of(members)}"
+            yield (
+                f".{key}",
+                f"`{_OUTSIDE}.{key}` is {quote_value(shared[key])} instead of {join_alternatives(members)}",
+            )
     mixed = shared.get("fp16_mixed_quantize", {})
     if not isinstance(mixed, dict):
         yield (
             ".fp16_mixed_quantize",
-            f"`{_OUTSIDE}.fp16_mixed_quantize` is {kind(mixed)} instead of an object",
+            f"`{_OUTSIDE}.fp16_mixed_quantize` is {json_kind(mixed)} instead of an object",
         )
 
 
@@ -231,7 +234,7 @@ def snip_momentum_dense_ratio_out_of_bounds(ctx: Context) -> Iterator[Finding]:
     if not _holds(lambda: 0 < ratio < 1):
         yield ctx.at(
             path,
-            f"`dense_ratio` is {quoted(ratio)}, but snip_momentum needs a number above 0 and below 1",
+            f"`dense_ratio` is {quote_value(ratio)}, but snip_momentum needs a number above 0 and below 1",
             help="set it to the fraction of weights to keep, for example `0.1`",
             related=[("the method is set here", f"{_SPARSE}.method")],
         )
@@ -273,7 +276,7 @@ def snip_momentum_ends_before_it_begins(ctx: Context) -> Iterator[Finding]:
     wrong = last if ctx.has(last) else first
     yield ctx.at(
         wrong,
-        f"`schedule_offset_end`, {quoted(end)}, {relation} `{first}`, {quoted(begin)}"
+        f"`schedule_offset_end`, {quote_value(end)}, {relation} `{first}`, {quote_value(begin)}"
         + ("" if ctx.has(first) else ", its default"),
         help=_order(begin, end, first, last),
         related=[("pruning starts here", first)] if wrong is last else (),

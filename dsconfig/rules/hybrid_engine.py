@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.version_ranges import parse_range
-from dsconfig.core.wording import one_of
+from dsconfig.core.version_ranges import parse_version_range
+from dsconfig.core.wording import join_alternatives
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._batch_triplet import divisors
@@ -42,7 +42,7 @@ def world_size_not_divided_by_inference_groups(ctx: Context) -> Iterator[Finding
             "hybrid_engine.inference_tp_size",
             f"`inference_tp_size` {size} does not divide the world size {world}: "
             f"{division(world, size)}, so {world % size} ranks are in no group",
-            help=f"use one of {one_of(divisors(world)[:12])}, or another number of ranks",
+            help=f"use one of {join_alternatives(divisors(world)[:12])}, or another number of ranks",
         )
 
 
@@ -85,7 +85,7 @@ def hybrid_engine_without_policy(ctx: Context) -> Iterator[Finding]:
         )
 
 
-_RENAMED_CACHE = parse_range(">=5.24")
+_RENAMED_CACHE = parse_version_range(">=5.24")
 """Versions of Transformers in which OPT's decoder layer takes `cache` instead of `past_key_values`."""
 
 
@@ -112,7 +112,7 @@ def opt_layers_with_renamed_cache(ctx: Context) -> Iterator[Finding]:
     if "opt" not in model(ctx).kinds:
         return
     transformers = program_versions(ctx, "transformers")
-    if transformers is not None and transformers.versions.within(_RENAMED_CACHE):
+    if transformers is not None and transformers.versions.is_within(_RENAMED_CACHE):
         yield ctx.at(
             "hybrid_engine.enabled",
             f"the hybrid engine replaces the OPT layers of Transformers {transformers.text}, whose cache its own layers"

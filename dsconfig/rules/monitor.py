@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.wording import quoted
+from dsconfig.core.wording import quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
 
@@ -28,6 +28,6 @@ def comet_interval_below_one(ctx: Context) -> Iterator[Finding]:
     if isinstance(interval, int) and interval <= 0:
         yield ctx.at(
             path,
-            f"`samples_log_interval` is {quoted(interval)}, so every event is sent to Comet",
-            help=f"set it to the samples between two events; the default is {quoted(ctx.default(path))}",
+            f"`samples_log_interval` is {quote_value(interval)}, so every event is sent to Comet",
+            help=f"set it to the samples between two events; the default is {quote_value(ctx.default(path))}",
         )

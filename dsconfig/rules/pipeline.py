@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.diagnostic import Fix, Remove, Set
-from dsconfig.core.wording import compact, described, quoted
+from dsconfig.core.diagnostic import Fix, RemoveKey, SetValue
+from dsconfig.core.wording import describe_value, format_number, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
 from dsconfig.rules._effective_values import stage, stage_path
@@ -61,9 +61,9 @@ def pipeline_switch_not_a_boolean(ctx: Context) -> Iterator[Finding]:
             continue
         yield ctx.at(
             path,
-            f"`{key}` is {described(value)} and is treated as `true`: only `false` itself turns it off"
+            f"`{key}` is {describe_value(value)} and is treated as `true`: only `false` itself turns it off"
             if key == "use_reentrant"
-            else f"`{key}` is {described(value)} but the pipeline engine accepts only `true` or `false`",
+            else f"`{key}` is {describe_value(value)} but the pipeline engine accepts only `true` or `false`",
             help="use `true` or `false`",
         )
 
@@ -88,10 +88,10 @@ def checkpoint_interval_not_a_number(ctx: Context) -> Iterator[Finding]:
     if ctx.has(path) and not isinstance(value, int | float):
         yield ctx.at(
             path,
-            f"`activation_checkpoint_interval` is {quoted(value)}, but the pipeline engine compares it with"
+            f"`activation_checkpoint_interval` is {quote_value(value)}, but the pipeline engine compares it with"
             " 0",
             help="use a number of layers, or remove the key: the default is `0`",
-            fix=Fix("remove the key", (Remove(("pipeline", "activation_checkpoint_interval")),)),
+            fix=Fix("remove the key", (RemoveKey(("pipeline", "activation_checkpoint_interval")),)),
         )
 
 
@@ -114,7 +114,7 @@ def pipeline_above_zero_stage_1(ctx: Context) -> Iterator[Finding]:
     if stage(ctx) > 1:
         yield ctx.at(
             "pipeline",
-            f"`pipeline` is combined with ZeRO stage {compact(stage(ctx))}, but the pipeline engine supports"
+            f"`pipeline` is combined with ZeRO stage {format_number(stage(ctx))}, but the pipeline engine supports"
             " only stages 0 and 1",
             help="use stage 1 for a `PipelineModule`, or remove `pipeline` for any other model",
             part="key",
@@ -151,5 +151,5 @@ def overlap_with_pipeline(ctx: Context) -> Iterator[Finding]:
             "`overlap_comm` is `true`, but DeepSpeed disables it for pipeline parallelism",
             help="set it to `false`",
             related=[("the pipeline is configured here", "pipeline")],
-            fix=Fix("set `overlap_comm` to `false`", (Set(ctx.written_path(path), False),)),
+            fix=Fix("set `overlap_comm` to `false`", (SetValue(ctx.written_path(path), False),)),
         )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, SetValue
 from dsconfig.core.json_types import Json, NamedTuple
-from dsconfig.core.wording import described, quoted
+from dsconfig.core.wording import describe_value, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
 
@@ -42,7 +42,7 @@ def timer_switch_not_a_boolean(ctx: Context) -> Iterator[Finding]:
         if not _supports_or(value, False):
             yield ctx.at(
                 path,
-                f"`{path}` is {described(value)} but DeepSpeed combines "
+                f"`{path}` is {describe_value(value)} but DeepSpeed combines "
                 f"`{_SWITCHES[0]}` and `{_SWITCHES[1]}` with a bitwise or",
                 help="use `true` or `false`",
             )
@@ -75,7 +75,7 @@ def throughput_outside_an_object(ctx: Context) -> Iterator[Finding]:
     if timers is not MISSING and isinstance(timers, list | str) and "throughput" in timers:
         yield ctx.at(
             "timers",
-            f"`timers` is {described(timers)} where DeepSpeed expects an object",
+            f"`timers` is {describe_value(timers)} where DeepSpeed expects an object",
             help='use `{"throughput": {"enabled": true}}`',
         )
 
@@ -134,7 +134,7 @@ def diagnosis_left_on(ctx: Context) -> Iterator[Finding]:
                 row.path,
                 f"`{name}` is on: {row.cost}",
                 help="set it to `false`, unless you are profiling or debugging",
-                fix=Fix(f"set `{name}` to `false`", (Set(ctx.written_path(row.path), row.off),)),
+                fix=Fix(f"set `{name}` to `false`", (SetValue(ctx.written_path(row.path), row.off),)),
             )
 
 
@@ -163,7 +163,7 @@ def flops_profile_of_no_step(ctx: Context) -> Iterator[Finding]:
     if isinstance(step, int | float) and not (step >= 0 and step % 1 == 0):
         yield ctx.at(
             path,
-            f"`profile_step` is {quoted(step)}, but no step has this number, so nothing is profiled",
+            f"`profile_step` is {quote_value(step)}, but no step has this number, so nothing is profiled",
             help="use the number of a step, at least 1 to exclude the warmup",
             related=[("the profiler is enabled here", "flops_profiler.enabled")],
         )
@@ -226,9 +226,9 @@ def listed_operations_without_effect(ctx: Context) -> Iterator[Finding]:
         is_set = ctx.has("comms_logger.prof_all")
         yield ctx.at(
             path,
-            f"`prof_ops` is {quoted(listed)}, but `prof_all` is `true`{'' if is_set else ' by default'}, "
+            f"`prof_ops` is {quote_value(listed)}, but `prof_all` is `true`{'' if is_set else ' by default'}, "
             "which logs every operation",
             help="set `prof_all` to `false`, or remove `prof_ops`",
             related=[("logging of every operation is set here", "comms_logger.prof_all")] if is_set else [],
-            fix=Fix("set `prof_all` to `false`", (Set(("comms_logger", "prof_all"), False),)),
+            fix=Fix("set `prof_all` to `false`", (SetValue(("comms_logger", "prof_all"), False),)),
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.diagnostic import Fix, Set
-from dsconfig.core.wording import one_of
+from dsconfig.core.diagnostic import Fix, SetValue
+from dsconfig.core.wording import join_alternatives
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
 
@@ -39,15 +39,16 @@ def layer_drop_without_numbers(ctx: Context) -> Iterator[Finding]:
         return
     missing = {key: value for key, value in _DEFAULTS.items() if key not in section}
     if missing:
-        names = one_of([f"`{key}`" for key in missing], "and")
+        names = join_alternatives([f"`{key}`" for key in missing], "and")
         yield ctx.at(
             "progressive_layer_drop",
             f"`progressive_layer_drop` is enabled without {names}, which the engine looks up",
-            help=f"add {names}: DeepSpeed intends {one_of(missing.values(), 'and')} as"
+            help=f"add {names}: DeepSpeed intends {join_alternatives(missing.values(), 'and')} as"
             f" {'defaults' if len(missing) > 1 else 'the default'}",
             part="key",
             fix=Fix(
-                f"add {names}", tuple(Set(("progressive_layer_drop", key), missing[key]) for key in missing)
+                f"add {names}",
+                tuple(SetValue(("progressive_layer_drop", key), missing[key]) for key in missing),
             ),
         )
 

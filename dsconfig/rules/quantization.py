@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.core.json_types import Json
-from dsconfig.core.wording import described, quoted
+from dsconfig.core.wording import describe_value, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
 from dsconfig.rules._effective_values import describe_stage, related_stage, stage
@@ -59,7 +59,7 @@ def eigenvalue_not_an_object(ctx: Context) -> Iterator[Finding]:
 def _not_an_object(ctx: Context, path: str, value: Json, switch: str) -> Finding:
     return ctx.at(
         path,
-        f"`{path.rsplit('.', 1)[-1]}` is {described(value)} where DeepSpeed expects an object",
+        f"`{path.rsplit('.', 1)[-1]}` is {describe_value(value)} where DeepSpeed expects an object",
         help="remove the section to use its defaults",
         related=[("DeepSpeed opens it because this is true", switch)],
     )
@@ -87,7 +87,7 @@ def eigenvalue_switched_on(ctx: Context) -> Iterator[Finding]:
     if switch is not None and enabled is not MISSING and enabled:
         yield ctx.at(
             f"{_EIGENVALUE}.enabled",
-            f"`eigenvalue.enabled` is {quoted(enabled)}, but DeepSpeed no longer quantizes by eigenvalues",
+            f"`eigenvalue.enabled` is {quote_value(enabled)}, but DeepSpeed no longer quantizes by eigenvalues",
             help="remove `quantize_training`, and move `shared_parameters` into a compression technique",
             related=[("DeepSpeed reads it because this is true", switch)],
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.wording import one_of, quoted
+from dsconfig.core.wording import join_alternatives, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._fixes import removal
@@ -69,8 +69,8 @@ def sparse_attention_key_of_other_mode(ctx: Context) -> Iterator[Finding]:
         if modes and mode not in modes:
             yield ctx.at(
                 f"sparse_attention.{key}",
-                f"`{key}` has no effect in mode {quoted(mode)}: it belongs to {one_of(modes, 'and')}",
-                help=f"remove it, or set `mode` to {one_of(modes)}",
+                f"`{key}` has no effect in mode {quote_value(mode)}: it belongs to {join_alternatives(modes, 'and')}",
+                help=f"remove it, or set `mode` to {join_alternatives(modes)}",
                 part="key",
                 fix=removal(("sparse_attention", key)),
             )

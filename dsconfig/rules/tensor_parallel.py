@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.diagnostic import Fix, Remove, Set
-from dsconfig.core.wording import one_of, quoted
+from dsconfig.core.diagnostic import Fix, RemoveKey, SetValue
+from dsconfig.core.wording import join_alternatives, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._batch_triplet import divisors
@@ -61,13 +61,13 @@ def text_for_tensor_parallel_size(ctx: Context) -> Iterator[Finding]:
         number = ctx.value(AUTOTP) if value != "auto" else None
         yield ctx.at(
             AUTOTP,
-            f"`autotp_size` is the string {quoted(value)}, but `deepspeed.initialize` compares it with 0",
+            f"`autotp_size` is the string {quote_value(value)}, but `deepspeed.initialize` compares it with 0",
             help="set it to the number of ranks that share each layer, or remove the key",
             fix=None
             if number is None
             else Fix(
-                f"replace with {quoted(number)}",
-                (Set(("tensor_parallel", "autotp_size"), number),),
+                f"replace with {quote_value(number)}",
+                (SetValue(("tensor_parallel", "autotp_size"), number),),
                 safe=True,
             ),
         )
@@ -92,7 +92,7 @@ def tensor_parallel_sizes_differ(ctx: Context) -> Iterator[Finding]:
     if size > 1 and ctx.has(path) and (other := ctx.value(path)) not in (1, size):
         yield ctx.at(
             path,
-            f"{format_key(ctx.written_path(path))} is {quoted(other)}, "
+            f"{format_key(ctx.written_path(path))} is {quote_value(other)}, "
             f"but has to be 1 or equal to `autotp_size`, {size}",
             help="remove it: `autotp_size` is sufficient",
             related=[("the effective size is set here", AUTOTP)],
@@ -120,7 +120,7 @@ def world_size_not_divided_by_tensor_parallel(ctx: Context) -> Iterator[Finding]
         yield ctx.at(
             AUTOTP,
             f"`autotp_size` {size} does not divide the world size {world}: {division(world, size)}",
-            help=f"use one of {one_of(divisors(world)[:12])}, or another number of ranks",
+            help=f"use one of {join_alternatives(divisors(world)[:12])}, or another number of ranks",
         )
 
 
@@ -146,7 +146,7 @@ def tensor_parallel_size_without_effect(ctx: Context) -> Iterator[Finding]:
     if size < 0 or (size == 1 and len(section) > 1):
         yield ctx.at(
             AUTOTP,
-            f"`autotp_size` is {quoted(size)}, which does not enable tensor parallelism"
+            f"`autotp_size` is {quote_value(size)}, which does not enable tensor parallelism"
             + ("" if len(section) == 1 else ", so the other keys of the section have no effect"),
             help="set it to the number of ranks that share each layer, or remove the section",
             fix=removal(("tensor_parallel",)),
@@ -213,8 +213,8 @@ def unknown_tensor_parallel_preset(ctx: Context) -> Iterator[Finding]:
     if isinstance(value, str) and value and value.lower() not in _PRESETS:
         yield ctx.at(
             path,
-            f"`{path}` is {quoted(value)}, but DeepSpeed has no such preset",
-            help=f"use {one_of(_PRESETS)}, or remove it and describe the layers in `partition_config`",
+            f"`{path}` is {quote_value(value)}, but DeepSpeed has no such preset",
+            help=f"use {join_alternatives(_PRESETS)}, or remove it and describe the layers in `partition_config`",
         )
 
 
@@ -248,9 +248,9 @@ def unknown_partition_type(ctx: Context) -> Iterator[Finding]:
         if isinstance(partition_type, str) and partition_type.lower() not in _PARTITIONS:
             yield ctx.at(
                 ("tensor_parallel", "partition_config", "layer_specs", index, "partition_type"),
-                f"`partition_type` is {quoted(partition_type)}, but DeepSpeed supports only"
-                f" {one_of(_PARTITIONS, 'and')}",
-                help=f"use {one_of(_PARTITIONS)}",
+                f"`partition_type` is {quote_value(partition_type)}, but DeepSpeed supports only"
+                f" {join_alternatives(_PARTITIONS, 'and')}",
+                help=f"use {join_alternatives(_PARTITIONS)}",
             )
 
 
@@ -324,7 +324,7 @@ def overlap_of_tensor_parallel_under_autocast(ctx: Context) -> Iterator[Finding]
             f" by weights in {model_dtype}, and the first backward pass raises",
             help="set it to `false`, or set `torch_autocast.enabled` to `false`",
             related=[("autocast is enabled here", "torch_autocast.enabled"), *related_dtype(ctx)],
-            fix=Fix("replace with `false`", (Set(ctx.written_path(path), False),)),
+            fix=Fix("replace with `false`", (SetValue(ctx.written_path(path), False),)),
         )
 
 
@@ -357,7 +357,7 @@ def tensor_parallel_dtype_in_json(ctx: Context) -> Iterator[Finding]:
     if ctx.has(path) and value != "auto":
         yield ctx.at(
             path,
-            f"`dtype` is {quoted(value)}, but DeepSpeed accepts only a `torch.dtype`, which JSON cannot"
+            f"`dtype` is {quote_value(value)}, but DeepSpeed accepts only a `torch.dtype`, which JSON cannot"
             " contain",
             help="remove it and choose the precision with `bf16` or `fp16`",
             fix=removal(("tensor_parallel", "dtype")),
@@ -401,5 +401,5 @@ def inference_key_in_tensor_parallel(ctx: Context) -> Iterator[Finding]:
                 f"`{name}` has no effect: {reason}",
                 help="remove it",
                 part="key",
-                fix=Fix(f"remove `{name}`", (Remove(ctx.written_path(path)),)),
+                fix=Fix(f"remove `{name}`", (RemoveKey(ctx.written_path(path)),)),
             )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dsconfig.core.diagnostic import Fix, Operation, Remove, Set
+from dsconfig.core.diagnostic import Fix, Operation, RemoveKey, SetValue
 from dsconfig.core.json_types import Json
-from dsconfig.core.wording import described, quoted
+from dsconfig.core.wording import describe_value, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
 from dsconfig.rules._json_numbers import division, is_integer, is_number
@@ -41,9 +41,9 @@ def negative_gradient_clipping(ctx: Context) -> Iterator[Finding]:
     if isinstance(value, int | float) and value < 0:
         yield ctx.at(
             _CLIPPING,
-            f"`{_CLIPPING}` is {quoted(value)}, but DeepSpeed clips only if it is greater than 0",
+            f"`{_CLIPPING}` is {quote_value(value)}, but DeepSpeed clips only if it is greater than 0",
             help="write 0 to clip nothing, or a number greater than 0, the maximum norm",
-            fix=Fix("write 0", (Set((_CLIPPING,), 0),)),
+            fix=Fix("write 0", (SetValue((_CLIPPING,), 0),)),
         )
 
 
@@ -80,12 +80,12 @@ def max_grad_norm_beside_optimizer(ctx: Context) -> Iterator[Finding]:
         return
     is_set = ctx.has(_CLIPPING)
     usable = is_number(norm) and norm >= 0
-    operations: tuple[Operation, ...] = (Remove(ctx.written_path(_NORM)),)
+    operations: tuple[Operation, ...] = (RemoveKey(ctx.written_path(_NORM)),)
     if not is_set and usable:
-        operations = (*operations, Set((_CLIPPING,), norm))
+        operations = (*operations, SetValue((_CLIPPING,), norm))
     yield ctx.at(
         _NORM,
-        f"`max_grad_norm` is {quoted(norm)}, but DeepSpeed rejects it as an optimizer parameter, whatever its "
+        f"`max_grad_norm` is {quote_value(norm)}, but DeepSpeed rejects it as an optimizer parameter, whatever its "
         "value",
         help=f"remove it: `{_CLIPPING}` is set already"
         if is_set
@@ -130,11 +130,11 @@ def steps_per_print_zero(ctx: Context) -> Iterator[Finding]:
         off = ctx.since("0.15.2")
         yield ctx.at(
             _PRINT,
-            f"`{_PRINT}` is {quoted(ctx.value(_PRINT))}, but the engine divides the step number by it",
+            f"`{_PRINT}` is {quote_value(ctx.value(_PRINT))}, but the engine divides the step number by it",
             help="write `null`, or remove the key, for no progress output"
             if off
             else "set it to a large number for little progress output",
-            fix=Fix("remove the key: no progress output", (Remove((_PRINT,)),)) if off else None,
+            fix=Fix("remove the key: no progress output", (RemoveKey((_PRINT,)),)) if off else None,
         )
 
 
@@ -163,7 +163,8 @@ def vocabulary_size_not_a_number(ctx: Context) -> Iterator[Finding]:
     if value is not MISSING and value and not _has_remainder(value):
         yield ctx.at(
             "vocabulary_size",
-            f"`vocabulary_size` is {described(value)} but must be an integer: DeepSpeed checks whether 8 divides it",
+            f"`vocabulary_size` is {describe_value(value)} but must be an integer: DeepSpeed checks "
+            "whether 8 divides it",
             help="set it to an integer, or remove it: DeepSpeed uses it only for a warning",
         )
 

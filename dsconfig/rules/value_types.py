@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from dsconfig.core.diagnostic import EffectName, Fix, Remove, Set
+from dsconfig.core.diagnostic import EffectName, Fix, RemoveKey, SetValue
 from dsconfig.core.json_types import Json, KeyPath, Spec
-from dsconfig.core.wording import described, expected, kind, one_of, quoted
+from dsconfig.core.wording import describe_type, describe_value, join_alternatives, json_kind, quote_value
 from dsconfig.evaluation.coercion import Why
 from dsconfig.evaluation.key_walk import CoercionEvent, KnownKey, RejectionEvent
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
 from dsconfig.model.key import HALF, SCRIPT
-from dsconfig.model.key_table import along, child_section, section_keys
+from dsconfig.model.key_table import child_section, keys_along_path, keys_of_section_class
 from dsconfig.rules._consumer import consumer_label
 from dsconfig.rules._effective_values import training_dtype
 from dsconfig.rules._suggest_section import format_key
@@ -73,7 +73,7 @@ def unchecked_note(ctx: Context, rejection: RejectionEvent) -> str:
 
 def is_dormant(ctx: Context, path: KeyPath) -> bool:
     """Whether the engine may never read the key."""
-    opener = next((info.opened_by for info in along(path[:2]) if info.opened_by), None)
+    opener = next((info.opened_by for info in keys_along_path(path[:2]) if info.opened_by), None)
     if opener is None or len(path) < 2 or path[-1] == "enabled":
         return False
     try:
@@ -113,9 +113,10 @@ def wrong_type(ctx: Context) -> Iterator[Finding]:
         verdict = rejection.verdict
         yield ctx.at(
             rejection.rejected_path,
-            f"{format_key(rejection.rejected_path)} is {kind(verdict.value)}, {quoted(verdict.value)}, where DeepSpeed "
-            f"expects {expected(verdict.expected)}{unchecked_note(ctx, rejection)}",
-            help=f"use {expected(verdict.expected)}",
+            f"{format_key(rejection.rejected_path)} is {json_kind(verdict.value)}, "
+            f"{quote_value(verdict.value)}, where DeepSpeed "
+            f"expects {describe_type(verdict.expected)}{unchecked_note(ctx, rejection)}",
+            help=f"use {describe_type(verdict.expected)}",
             effect=effect_of(ctx, rejection),
         )
 
@@ -141,11 +142,11 @@ def fractional_integer(ctx: Context) -> Iterator[Finding]:
         whole = int(verdict.value) or 1  # for values below 1: many keys reject 0 as well
         yield ctx.at(
             rejection.rejected_path,
-            f"{format_key(rejection.rejected_path)} is {quoted(verdict.value)}, "
-            f"but must be {expected(verdict.expected)}",
-            help=f"round it, for example to {quoted(whole)}",
+            f"{format_key(rejection.rejected_path)} is {quote_value(verdict.value)}, "
+            f"but must be {describe_type(verdict.expected)}",
+            help=f"round it, for example to {quote_value(whole)}",
             effect="altered" if rejection.section.dialect == "hand" else "rejected",
-            fix=Fix(f"truncate to {quoted(whole)}", (Set(rejection.rejected_path, whole),)),
+            fix=Fix(f"truncate to {quote_value(whole)}", (SetValue(rejection.rejected_path, whole),)),
         )
 
 
@@ -172,13 +173,14 @@ def null_value(ctx: Context) -> Iterator[Finding]:
         default = rejection.key.default
         yield ctx.at(
             rejection.rejected_path,
-            f"{format_key(rejection.rejected_path)} is `null` where DeepSpeed expects {expected(verdict.expected)}"
+            f"{format_key(rejection.rejected_path)} is `null` where DeepSpeed expects {describe_type(verdict.expected)}"
             f"{unchecked_note(ctx, rejection)}",
-            help=f"use {expected(verdict.expected)}"
+            help=f"use {describe_type(verdict.expected)}"
             if rejection.key.info.required
-            else "remove the key" + (f": the default is {quoted(default)}" if default is not None else ""),
+            else "remove the key"
+            + (f": the default is {quote_value(default)}" if default is not None else ""),
             effect=effect_of(ctx, rejection),
-            fix=Fix("remove the key", (Remove(rejection.path),), safe=prevents_run(ctx, rejection))
+            fix=Fix("remove the key", (RemoveKey(rejection.path),), safe=prevents_run(ctx, rejection))
             if not verdict.at and not rejection.key.info.required
             else None,
         )
@@ -206,13 +208,15 @@ def section_not_an_object(ctx: Context) -> Iterator[Finding]:
             is_removable = rejection.value in (None, False) and not is_required
             yield ctx.at(
                 rejection.path,
-                f"{format_key(rejection.path)} is {described(rejection.value)} where DeepSpeed expects an object",
+                f"{format_key(rejection.path)} is {describe_value(rejection.value)} where DeepSpeed expects an object",
                 help="remove the section to use its defaults"
                 if is_removable
                 else 'use `{"stage": 0}`'
                 if is_required
                 else f"use {_example_object(rejection)}",
-                fix=Fix("remove the section", (Remove(rejection.path),), safe=True) if is_removable else None,
+                fix=Fix("remove the section", (RemoveKey(rejection.path),), safe=True)
+                if is_removable
+                else None,
             )
 
 
@@ -223,7 +227,7 @@ _EXAMPLES = {"enabled": "true", "device": '"cpu"', "stage": "0"}
 def _example_object(rejection: RejectionEvent) -> str:
     """An object for the section, with its most telling key if it has one of the usual keys."""
     child = child_section(rejection.key.type)
-    name = next((name for name in _EXAMPLES if child and name in section_keys(child)), None)
+    name = next((name for name in _EXAMPLES if child and name in keys_of_section_class(child)), None)
     return "an object with its keys" if name is None else f'`{{"{name}": {_EXAMPLES[name]}}}`'
 
 
@@ -248,10 +252,10 @@ def out_of_bounds(ctx: Context) -> Iterator[Finding]:
             continue
         yield ctx.at(
             rejection.rejected_path,
-            f"{format_key(rejection.rejected_path)} is {quoted(verdict.value)}, "
-            f"but must be {expected(verdict.expected)}"
+            f"{format_key(rejection.rejected_path)} is {quote_value(verdict.value)}, "
+            f"but must be {describe_type(verdict.expected)}"
             f"{unchecked_note(ctx, rejection)}",
-            help=f"use {expected(verdict.expected)}",
+            help=f"use {describe_type(verdict.expected)}",
             effect=effect_of(ctx, rejection),
         )
 
@@ -276,11 +280,11 @@ def unknown_value(ctx: Context) -> Iterator[Finding]:
         intended = _matching_member(verdict.value, members)
         yield ctx.at(
             rejection.rejected_path,
-            f"{format_key(rejection.rejected_path)} is {quoted(verdict.value)}, but DeepSpeed accepts only "
-            f"{one_of(_short(members), 'and')}{unchecked_note(ctx, rejection)}",
-            help=f"use {quoted(intended)}"
+            f"{format_key(rejection.rejected_path)} is {quote_value(verdict.value)}, but DeepSpeed accepts only "
+            f"{join_alternatives(_short(members), 'and')}{unchecked_note(ctx, rejection)}",
+            help=f"use {quote_value(intended)}"
             if intended is not None
-            else f"use {one_of(_short(members)[:_MAX_LISTED])}",
+            else f"use {join_alternatives(_short(members)[:_MAX_LISTED])}",
             effect=effect_of(ctx, rejection),
             fix=_replacement(ctx, rejection, intended) if intended is not None else None,
         )
@@ -307,8 +311,8 @@ def _matching_member(value: Json, members: tuple[Json, ...]) -> Json:
 
 
 def _replacement(ctx: Context, rejection: RejectionEvent, value: Json) -> Fix:
-    operations = (Set(rejection.rejected_path, value),)
-    return Fix(f"replace with {quoted(value)}", operations, safe=prevents_run(ctx, rejection))
+    operations = (SetValue(rejection.rejected_path, value),)
+    return Fix(f"replace with {quote_value(value)}", operations, safe=prevents_run(ctx, rejection))
 
 
 # Values that DeepSpeed converts, and quoted values that it does not.
@@ -342,12 +346,12 @@ def _coerced(ctx: Context, coercion: CoercionEvent, effective: Json) -> Finding:
     value = intended if is_inverted else effective
     return ctx.at(
         coercion.path,
-        f"{format_key(coercion.path)} is {kind(coercion.value)}, {quoted(coercion.value)}, and is treated as"
-        f" {quoted(effective)}" + (": DeepSpeed only tests whether it is empty" if is_inverted else ""),
-        help=f"use {quoted(value)}",
+        f"{format_key(coercion.path)} is {json_kind(coercion.value)}, {quote_value(coercion.value)}, and is treated as"
+        f" {quote_value(effective)}" + (": DeepSpeed only tests whether it is empty" if is_inverted else ""),
+        help=f"use {quote_value(value)}",
         fix=Fix(
-            f"replace with {quoted(value)}",
-            (Set(coercion.path, value),),
+            f"replace with {quote_value(value)}",
+            (SetValue(coercion.path, value),),
             safe=not is_inverted and not _is_lossy(coercion.value, effective),
         ),
     )
@@ -395,14 +399,16 @@ def text_for_value(ctx: Context) -> Iterator[Finding]:
         path = rejection.rejected_path
         yield ctx.at(
             path,
-            f"{format_key(path)} is the string {quoted(verdict.value)}, which DeepSpeed does not convert to "
-            f"{expected(verdict.expected)}{unchecked_note(ctx, rejection)}",
-            help=f"use {quoted(intended)}{_quoting_note(ctx, path)}{_comma_note(verdict.value)}"
+            f"{format_key(path)} is the string {quote_value(verdict.value)}, which DeepSpeed does not convert to "
+            f"{describe_type(verdict.expected)}{unchecked_note(ctx, rejection)}",
+            help=f"use {quote_value(intended)}{_quoting_note(ctx, path)}{_comma_note(verdict.value)}"
             if intended is not None
-            else _advice_start(verdict.value) + expected(verdict.expected),
+            else _advice_start(verdict.value) + describe_type(verdict.expected),
             effect=effect_of(ctx, rejection),
             fix=Fix(
-                f"replace with {quoted(intended)}", (Set(path, intended),), safe=prevents_run(ctx, rejection)
+                f"replace with {quote_value(intended)}",
+                (SetValue(path, intended),),
+                safe=prevents_run(ctx, rejection),
             )
             if intended is not None
             else None,
@@ -469,7 +475,7 @@ def unresolved_auto(ctx: Context) -> Iterator[Finding]:
     for entry in ctx.walk.unresolved_autos:
         unresolved = f'{format_key(entry.path)} is `"auto"`, but {loader} does not resolve it'
         if entry.section.drops_auto:
-            default = f", {quoted(entry.key.default)}" if entry.key.default is not None else ""
+            default = f", {quote_value(entry.key.default)}" if entry.key.default is not None else ""
             yield ctx.at(
                 entry.path,
                 f"{unresolved}: {subject} drops the key and uses its default{default}",
@@ -478,7 +484,7 @@ def unresolved_auto(ctx: Context) -> Iterator[Finding]:
         elif entry.key.type != ("bool",):
             yield ctx.at(
                 entry.path,
-                f"{unresolved}; {subject} expects {expected(entry.key.type)}",
+                f"{unresolved}; {subject} expects {describe_type(entry.key.type)}",
                 help=_auto_help(entry),
                 effect=effect_of(ctx, entry),
             )
@@ -491,5 +497,5 @@ def _auto_help(entry: KnownKey) -> str:
         return (
             f"replace it with a value, or check with `--consumer {consumers[0]}` if {loader} loads the file"
         )
-    value = "" if entry.key.type == ("never",) else f"use {expected(entry.key.type)}, or "
+    value = "" if entry.key.type == ("never",) else f"use {describe_type(entry.key.type)}, or "
     return f"{value}remove the key"

@@ -11,7 +11,7 @@ from dsconfig.job.consumers import CONSUMERS
 from dsconfig.schema.keywords import DRAFT, Schema
 
 
-def json_schema(target: str | releases.Target | None = None, consumer: str | None = None) -> Schema:
+def json_schema(target: str | releases.ReleaseTarget | None = None, consumer: str | None = None) -> Schema:
     """The JSON Schema of a DeepSpeed config: `jsonschema.validate(config.to_dict(), json_schema("0.19.8"))`.
 
     Args:
@@ -24,11 +24,11 @@ def json_schema(target: str | releases.Target | None = None, consumer: str | Non
         UnknownReleaseError: the target names no release.
         ValueError: the consumer is unknown.
     """
-    from dsconfig.schema.config_schema import root
+    from dsconfig.schema.config_schema import config_schema
 
     if consumer is not None and consumer not in CONSUMERS:
         raise ValueError(f"unknown consumer `{consumer}`: expected one of {', '.join(CONSUMERS)}")
-    resolved = target if isinstance(target, releases.Target) else releases.resolve(target)
+    resolved = target if isinstance(target, releases.ReleaseTarget) else releases.resolve_target(target)
     release = resolved.releases[-1]
     suffix = f" for {consumer.capitalize()}" if consumer not in (None, "deepspeed") else ""
     return {
@@ -36,5 +36,5 @@ def json_schema(target: str | releases.Target | None = None, consumer: str | Non
         "title": f"DeepSpeed {release} config{suffix}",
         "x-dsconfig-target": release,
         **({"x-dsconfig-consumer": consumer} if consumer else {}),
-        **root(releases.NUMBERS[release], consumer),
+        **config_schema(releases.NUMBERS[release], consumer),
     }

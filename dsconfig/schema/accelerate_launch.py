@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dsconfig.core.releases import LATEST
 from dsconfig.job.consumers import accelerate_launch_file
-from dsconfig.schema.keywords import DRAFT, Schema, needs
+from dsconfig.schema.keywords import DRAFT, Schema, required_keys
 
 _DEVICE: Schema = {
     "enum": ["none", "cpu", "nvme"],
@@ -96,13 +96,16 @@ _ROOT: dict[str, tuple[str, Schema]] = {
 }
 
 
-def launch_schema() -> Schema:
+def accelerate_launch_schema() -> Schema:
     """The schema of the file that `accelerate launch --config_file` reads."""
     block = {
         "type": "object",
         "properties": {key: {"description": text, **value} for key, (text, value) in _BLOCK.items()},
         "additionalProperties": False,
-        "allOf": [_not_with_config_file(), *map(_path_required, ("offload_optimizer", "offload_param"))],
+        "allOf": [
+            _keys_excluded_by_config_file(),
+            *map(_nvme_path_required, ("offload_optimizer", "offload_param")),
+        ],
     }
     documented = {key: {"description": text, **value} for key, (text, value) in _ROOT.items()}
     others: Schema = {key: {} for key in sorted(accelerate_launch_file.ROOT_KEYS - documented.keys())}
@@ -138,11 +141,11 @@ _SNIPPETS = [
 ]
 
 
-def _not_with_config_file() -> Schema:
+def _keys_excluded_by_config_file() -> Schema:
     """Accelerate rejects these keys together with a config file (`DeepSpeedPlugin._deepspeed_config_checks`)."""
     rejected = sorted(accelerate_launch_file.NOT_BESIDE_LINK)
     return {
-        "if": needs(accelerate_launch_file.LINK),
+        "if": required_keys(accelerate_launch_file.LINK),
         "then": {
             "properties": dict.fromkeys(rejected, False),
             "errorMessage": "Accelerate rejects it together with `deepspeed_config_file`: set it in that file",
@@ -150,10 +153,10 @@ def _not_with_config_file() -> Schema:
     }
 
 
-def _path_required(section: str) -> Schema:
+def _nvme_path_required(section: str) -> Schema:
     """With device nvme, the path is required."""
     device = f"{section}_device"
     return {
         "if": {"properties": {device: {"const": "nvme"}}, "required": [device]},
-        "then": needs(f"{section}_nvme_path"),
+        "then": required_keys(f"{section}_nvme_path"),
     }

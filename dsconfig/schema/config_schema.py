@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
-from dsconfig.core.releases import NUMBERS, Interval, name
+from dsconfig.core.releases import NUMBERS, ReleaseInterval, release_name
 from dsconfig.evaluation.rule import (
     EffectiveValueIs,
     KeyEquals,
@@ -18,30 +18,45 @@ from dsconfig.evaluation.rule import (
     Test,
 )
 from dsconfig.job.consumers import ELASTIC, HUGGING_FACE
-from dsconfig.model.key_description import AUTO, deprecation, describe, meanings, use_instead
+from dsconfig.model.key_description import (
+    AUTO,
+    deprecation_reason,
+    describe_key,
+    replacement_hint,
+    value_meanings,
+)
 from dsconfig.model.key_table import (
     KeyInfo,
     KeyView,
     SectionView,
     child_section,
-    section_keys,
-    types_of,
-    view,
+    keys_of_section_class,
+    section_view_of_release,
+    types_of_section,
 )
 from dsconfig.model.scheduler import SCHEDULERS
 from dsconfig.rules import RULES
 from dsconfig.schema import keywords, snippets
-from dsconfig.schema.keywords import ANY_SHAPE, ANYTHING, AUTO_PATTERN, Auto, Refer, Schema, any_case, needs
+from dsconfig.schema.keywords import (
+    ANY_SHAPE,
+    ANYTHING,
+    AUTO_PATTERN,
+    Auto,
+    Refer,
+    Schema,
+    case_insensitive_pattern,
+    required_keys,
+)
 
 _REMARKS = ("comment", "comments", "description", "note", "notes")
-REMARK_PATTERN = f"^(_|//|#)|{any_case(_REMARKS)}"
+REMARK_PATTERN = f"^(_|//|#)|{case_insensitive_pattern(_REMARKS)}"
 """Names of remarks, the same as in a check."""
 
 
-def root(release: int, consumer: str | None) -> Schema:
+def config_schema(release: int, consumer: str | None) -> Schema:
     """The keywords of the whole config, definitions last."""
-    builder = Builder(release, consumer)
-    body = builder.body("Config")
+    builder = SectionSchemaBuilder(release, consumer)
+    body = builder.section_keywords("Config")
     properties: Schema = body.pop("properties")
     meta: Schema = {
         "$schema": {"type": "string", "description": "The JSON Schema that editors check this file with."},
@@ -51,7 +66,7 @@ def root(release: int, consumer: str | None) -> Schema:
         "type": "object",
         "properties": {**meta, **properties},
         "patternProperties": {REMARK_PATTERN: {}},
-        "defaultSnippets": list(snippets.whole(release, consumer)),
+        "defaultSnippets": list(snippets.snippets_of_whole_config(release, consumer)),
         **body,
         "definitions": dict(sorted(builder.definitions.items())),
     }
@@ -63,32 +78,34 @@ _LAST_ELASTIC = NUMBERS["0.19.7"]
 
 
 @dataclass(slots=True)
-class Builder:
+class SectionSchemaBuilder:
     """Builder of the schemas of sections; collects the definitions that they reference."""
 
     release: int
     consumer: str | None
     definitions: dict[str, Schema] = field(default_factory=dict)
 
-    def refer(self, section: str, shapes: frozenset[str] = frozenset()) -> Schema:
+    def reference_to_section(self, section: str, shapes: frozenset[str] = frozenset()) -> Schema:
         """A reference to the definition of a section that may also be one of `shapes`."""
-        title = title_of(section, shapes)
+        title = definition_name(section, shapes)
         if title not in self.definitions:
             self.definitions[title] = {}  # avoids endless recursion: sections may contain each other
-            self.definitions[title] = {**shaped(shapes), **self.body(section)}
+            self.definitions[title] = {**section_shape_keywords(shapes), **self.section_keywords(section)}
         return {"$ref": f"#/definitions/{title}"}
 
-    def body(self, section: str) -> Schema:
+    def section_keywords(self, section: str) -> Schema:
         """The keywords of a section that is an object."""
-        section_view = self._view(section)
+        section_view = self._section_view(section)
         is_typed = section in TYPED
         properties = {
-            word: self.property(section_view, word, key)
+            word: self.key_schema(section_view, word, key)
             for word, key in section_view.keys.items()
             if not is_typed or word != "params"
         }
         if is_typed:
-            return typed_section(section_view, self.release, properties, self.refer)
+            return keywords_of_typed_section(
+                section_view, self.release, properties, self.reference_to_section
+            )
         schema: Schema = {"properties": properties}
         closed = section == "Config" or section_view.unknown == "rejected"
         if closed:
@@ -107,30 +124,30 @@ class Builder:
         ]
         return {**schema, "allOf": demands} if demands else schema
 
-    def _view(self, section: str) -> SectionView:
+    def _section_view(self, section: str) -> SectionView:
         """The section as the release reads it; `dsconfig elastic run` reads `elasticity` with every release."""
-        section_view = view(section, self.release)
+        section_view = section_view_of_release(section, self.release)
         if self.consumer != ELASTIC or section not in ("Config", "Elasticity"):
             return section_view
-        last = view(section, _LAST_ELASTIC)
+        last = section_view_of_release(section, _LAST_ELASTIC)
         if section == "Elasticity":
             return last
         return section_view._replace(keys={**section_view.keys, "elasticity": last.keys["elasticity"]})
 
-    def property(self, section_view: SectionView, word: str, key: KeyView) -> Schema:
+    def key_schema(self, section_view: SectionView, word: str, key: KeyView) -> Schema:
         """The schema of one key; `word` is its name or an alias."""
-        auto = self._auto(section_view, key.info)
+        auto = self._auto_support_of_key(section_view, key.info)
         inner = child_section(key.type)
         schema = (
-            self.refer(inner, shapes_of(section_view, key, auto))
+            self.reference_to_section(inner, accepted_section_shapes(section_view, key, auto))
             if inner
-            else self._scalar(section_view, key, auto)
+            else self._scalar_schema(section_view, key, auto)
         )
         suggestions = snippets.snippets_of(section_view, word, inner, self.release) if inner else []
         extra = {"defaultSnippets": suggestions} if suggestions else {}
         return {**schema, **editor_keywords(word, key, auto, self.release), **extra}
 
-    def _auto(self, section_view: SectionView, info: KeyInfo) -> Auto:
+    def _auto_support_of_key(self, section_view: SectionView, info: KeyInfo) -> Auto:
         if self.consumer in info.fills or (self.consumer is None and info.fills):
             return "filled"
         # Accelerate's plugin raises for an "auto" that it does not resolve, even if DeepSpeed would drop it.
@@ -141,20 +158,26 @@ class Builder:
         )
         return "dropped" if dropped else None
 
-    def _scalar(self, section_view: SectionView, key: KeyView, auto: Auto) -> Schema:
+    def _scalar_schema(self, section_view: SectionView, key: KeyView, auto: Auto) -> Schema:
         # Hand-written parsing does not validate sections inside a list or a map.
         loose = keywords.ANYTHING if section_view.dialect == "hand" else frozenset[str]()
-        schema = keywords.of(key.type, lambda section, shapes: self.refer(section, shapes or loose))
-        known_values = [word for word in key.info.known if self._is_known(key.info, word)]
+        schema = keywords.schema_of_type(
+            key.type, lambda section, shapes: self.reference_to_section(section, shapes or loose)
+        )
+        known_values = [word for word in key.info.known if self._is_known_key(key.info, word)]
         if known_values:
-            schema = keywords.suggesting(schema, known_values)
+            schema = keywords.suggest_values(schema, known_values)
         elif "fold_case" in key.info.flags:
-            schema = keywords.folded(schema)
-        schema = keywords.explained(keywords.with_auto(schema, auto), key.type, auto)
-        return keywords.described(schema, _value_meanings(key.info, auto))
+            schema = keywords.accept_any_case(schema)
+        schema = keywords.add_error_message(keywords.accept_auto(schema, auto), key.type, auto)
+        return keywords.describe_values(schema, _meanings_by_value(key.info, auto))
 
-    def _is_known(self, info: KeyInfo, word: str) -> bool:
-        types = {kind.name: kind for kind in types_of(info.section).values()} if info.name == "type" else {}
+    def _is_known_key(self, info: KeyInfo, word: str) -> bool:
+        types = (
+            {kind.name: kind for kind in types_of_section(info.section).values()}
+            if info.name == "type"
+            else {}
+        )
         return word not in types or self.release in types[word].releases
 
 
@@ -170,7 +193,7 @@ def _move_deprecations(properties: dict[str, Schema]) -> Iterator[Schema]:
 # Sections for which a release also accepts other values than an object.
 
 
-def shapes_of(section_view: SectionView, key: KeyView, auto: Auto) -> frozenset[str]:
+def accepted_section_shapes(section_view: SectionView, key: KeyView, auto: Auto) -> frozenset[str]:
     """Values other than an object that the release accepts without a warning."""
     shapes = set(key.takes) - {"auto"}
     if section_view.dialect != "hand" and key.type[0] == "union" and ("null",) in key.type[1:]:
@@ -180,7 +203,7 @@ def shapes_of(section_view: SectionView, key: KeyView, auto: Auto) -> frozenset[
     return frozenset(shapes)
 
 
-def title_of(section: str, shapes: frozenset[str]) -> str:
+def definition_name(section: str, shapes: frozenset[str]) -> str:
     """The name of the definition of a section that may also have one of the shapes."""
     if shapes == ANYTHING:
         return f"{section}OrAnything"
@@ -214,7 +237,7 @@ _TYPES = {
 }
 
 
-def shaped(shapes: frozenset[str]) -> Schema:
+def section_shape_keywords(shapes: frozenset[str]) -> Schema:
     """The types of a section, and keywords for other values than an object, each of which applies to one type."""
     types = dict.fromkeys(
         ["object", *(name for shape in _TYPES if shape in shapes for name in _TYPES[shape])]
@@ -242,32 +265,34 @@ def shaped(shapes: frozenset[str]) -> Schema:
 TYPED = ("Optimizer", "Scheduler")
 
 
-def typed_section(
+def keywords_of_typed_section(
     section_view: SectionView, release: int, properties: dict[str, Schema], refer: Refer
 ) -> Schema:
     """The keywords of the section; `properties` are its other keys."""
     is_scheduler = section_view.name == "Scheduler"
     shapes: frozenset[str] = frozenset() if is_scheduler else frozenset({"null"})
-    params: Schema = {"description": describe(section_view.keys["params"].info).only("Unit").plain()}
+    params: Schema = {
+        "description": describe_key(section_view.keys["params"].info).with_facts_titled("Unit").plain()
+    }
     properties["params"] = params
     kinds = [
         kind
-        for kind in types_of(section_view.name).values()
+        for kind in types_of_section(section_view.name).values()
         if kind.params is not None and release in kind.releases
     ]
-    cases: list[Schema] = [{"if": {"minProperties": 1}, "then": needs("type")}]
+    cases: list[Schema] = [{"if": {"minProperties": 1}, "then": required_keys("type")}]
     if is_scheduler:
-        cases.append({"if": _when_type({"type": "string"}), "then": needs("params")})
+        cases.append({"if": _condition_on_type({"type": "string"}), "then": required_keys("params")})
     for kind in kinds:
-        named = _named(section_view.name, [kind.name])
-        cases.append(_when(named, {**refer(str(kind.params), shapes), **params}))
+        named = _schema_of_type_names(section_view.name, [kind.name])
+        cases.append(_params_condition(named, {**refer(str(kind.params), shapes), **params}))
         needed = _NEEDED.get(kind.name)
         if needed:
-            cases.append(_when(named, needs(*needed)))
-    named_types = _named(section_view.name, [kind.name for kind in kinds])
-    text = _when_type({"type": "string"})
+            cases.append(_params_condition(named, required_keys(*needed)))
+    named_types = _schema_of_type_names(section_view.name, [kind.name for kind in kinds])
+    text = _condition_on_type({"type": "string"})
     for case, accepted in (
-        ({**text, "not": _when_type(named_types)}, shapes),
+        ({**text, "not": _condition_on_type(named_types)}, shapes),
         ({"not": text}, keywords.ANY_SHAPE),  # without a type DeepSpeed does not read the params
     ):
         base = {**refer(f"{section_view.name}Params", accepted), **params}
@@ -278,18 +303,18 @@ def typed_section(
 _NEEDED = {kind.name: kind.required for kind in SCHEDULERS if kind.required}
 
 
-def _when_type(schema: Schema) -> Schema:
+def _condition_on_type(schema: Schema) -> Schema:
     return {"properties": {"type": schema}, "required": ["type"]}
 
 
-def _when(schema: Schema, params: Schema) -> Schema:
-    return {"if": _when_type(schema), "then": {"properties": {"params": params}}}
+def _params_condition(schema: Schema, params: Schema) -> Schema:
+    return {"if": _condition_on_type(schema), "then": {"properties": {"params": params}}}
 
 
-def _named(section: str, names: list[str]) -> Schema:
+def _schema_of_type_names(section: str, names: list[str]) -> Schema:
     """A schema of type names; DeepSpeed compares those of optimizers in lower case."""
     if section == "Optimizer":
-        return {"type": "string", "pattern": any_case(names)}
+        return {"type": "string", "pattern": case_insensitive_pattern(names)}
     return {"const": names[0]} if len(names) == 1 else {"enum": names}
 
 
@@ -302,15 +327,15 @@ _EXACT = 2**53
 def editor_keywords(word: str, key: KeyView, auto: Auto, release: int) -> Schema:
     """The keywords about a key that do not constrain its value; `word` is its name or an alias."""
     info = key.info
-    description = describe(info, view=key, alias=word)
+    description = describe_key(info, view=key, alias=word)
     is_offered = word == info.name and not info.flags & {"internal", "not_json"}
     is_exact = not isinstance(key.default, int) or abs(key.default) <= _EXACT
     # Everything else that is known of the key has a keyword of its own.
     titles = ["Unit", *([] if is_exact else ["Default"]), *([AUTO] if auto == "filled" else [])]
-    plain = description.only(*titles).plain()
+    plain = description.with_facts_titled(*titles).plain()
     if is_offered and key.default is not None:
         titles.append("Default")  # no editor shows the keyword `default` in a hover
-    markdown = description.only(*titles).paragraph()
+    markdown = description.with_facts_titled(*titles).paragraph()
     schema: Schema = {"description": plain}
     if markdown != plain:
         schema["markdownDescription"] = markdown
@@ -318,17 +343,17 @@ def editor_keywords(word: str, key: KeyView, auto: Auto, release: int) -> Schema
         schema["default"] = key.default
     if not is_offered:
         schema["doNotSuggest"] = True
-    message = deprecation(info, release)
+    message = deprecation_reason(info, release)
     if message:
         schema |= {"deprecated": True, "deprecationMessage": message}
     return schema
 
 
-def _value_meanings(info: KeyInfo, auto: Auto) -> dict[object, str]:
+def _meanings_by_value(info: KeyInfo, auto: Auto) -> dict[object, str]:
     """The documented values of the key, each with its meaning."""
-    by_value: dict[object, str] = dict(meanings(info))
+    by_value: dict[object, str] = dict(value_meanings(info))
     if auto == "filled":
-        by_value["auto"] = next(fact.text for fact in describe(info).facts if fact.title == AUTO)
+        by_value["auto"] = next(fact.text for fact in describe_key(info).facts if fact.title == AUTO)
     return by_value
 
 
@@ -337,15 +362,21 @@ def _value_meanings(info: KeyInfo, auto: Auto) -> dict[object, str]:
 
 def unavailable_keys(section_view: SectionView, release: int, *, closed: bool) -> Iterator[tuple[str, str]]:
     """Keys of other releases that the release rejects or ignores, each with a message."""
-    for word, info in section_keys(section_view.name).items():
+    for word, info in keys_of_section_class(section_view.name).items():
         if word in section_view.keys or not (closed or release >= info.refused_from):
             continue
         before = [last for _, last in info.spans if last < release]
         after = [first for first, _ in info.spans if first > release]
         if before:
-            yield word, f"`{word}` was removed from DeepSpeed after {name(max(before))}{use_instead(info)}"
+            yield (
+                word,
+                f"`{word}` was removed from DeepSpeed after {release_name(max(before))}{replacement_hint(info)}",
+            )
         elif after:
-            yield word, f"`{word}` requires DeepSpeed {name(min(after))} or later, not {name(release)}"
+            yield (
+                word,
+                f"`{word}` requires DeepSpeed {release_name(min(after))} or later, not {release_name(release)}",
+            )
 
 
 # Conditions that rules declare, as JSON Schema.
@@ -354,18 +385,22 @@ def unavailable_keys(section_view: SectionView, release: int, *, closed: bool) -
 def section_conditions(section_view: SectionView, release: int, consumer: str | None) -> Iterator[Schema]:
     """The conditions of a section: first keys that must be absent, then keys that are required."""
     for condition, releases in _declared_conditions(section_view.name):
-        is_readable = all(key in section_view.keys for key in _keys(condition))
+        is_readable = all(key in section_view.keys for key in _keys_in_condition(condition))
         if (
             release in releases
             and is_readable
             and (not condition.consumers or consumer in condition.consumers)
         ):
-            when = _all_of(condition.when)
-            yield {"if": when, "then": _demand(condition)} if when else _demand(condition)
+            when = _schema_of_all_tests(condition.when)
+            yield (
+                {"if": when, "then": _schema_of_required_keys(condition)}
+                if when
+                else _schema_of_required_keys(condition)
+            )
 
 
 @cache
-def _declared_conditions(section: str) -> tuple[tuple[SchemaCondition, Interval], ...]:
+def _declared_conditions(section: str) -> tuple[tuple[SchemaCondition, ReleaseInterval], ...]:
     """The conditions that rules declare for a section, in the order of their codes, with their releases."""
     conditions = [
         (condition, rule.releases)
@@ -376,24 +411,29 @@ def _declared_conditions(section: str) -> tuple[tuple[SchemaCondition, Interval]
     return tuple(sorted(conditions, key=lambda one: isinstance(one[0].then, KeyIsRequired)))
 
 
-def _keys(condition: SchemaCondition) -> Iterator[str]:
+def _keys_in_condition(condition: SchemaCondition) -> Iterator[str]:
     """The keys of the section in a condition, which a release without one of them does not need."""
     for part in (*condition.when, condition.then):
         if not isinstance(part, SectionIsNotEmpty):
             yield part.key.partition(".")[0]
 
 
-def _all_of(tests: tuple[Test, ...]) -> Schema:
+def _schema_of_all_tests(tests: tuple[Test, ...]) -> Schema:
     schema: Schema = {}
     for test in tests:
         if isinstance(test, SectionIsNotEmpty):
             schema["minProperties"] = 1
         else:
-            _add(schema, test.key.split("."), _value(test), required=not isinstance(test, EffectiveValueIs))
+            _add_key_test(
+                schema,
+                test.key.split("."),
+                _schema_of_value_test(test),
+                required=not isinstance(test, EffectiveValueIs),
+            )
     return schema
 
 
-def _value(test: KeyIsWritten | KeyEquals | EffectiveValueIs | KeyIsBelow) -> Schema:
+def _schema_of_value_test(test: KeyIsWritten | KeyEquals | EffectiveValueIs | KeyIsBelow) -> Schema:
     if isinstance(test, KeyIsWritten):
         # VS Code also suggests values of conditions, and some of these are old names.
         return {"not": {"const": "auto"}, "doNotSuggest": True}
@@ -402,7 +442,7 @@ def _value(test: KeyIsWritten | KeyEquals | EffectiveValueIs | KeyIsBelow) -> Sc
     return {"const": test.values[0]} if len(test.values) == 1 else {"enum": list(test.values)}
 
 
-def _add(schema: Schema, path: list[str], value: Schema, *, required: bool) -> None:
+def _add_key_test(schema: Schema, path: list[str], value: Schema, *, required: bool) -> None:
     """Add the test of one key to the schema of its object; inner objects are created as needed."""
     key, *rest = path
     properties = schema.setdefault("properties", {})
@@ -410,18 +450,18 @@ def _add(schema: Schema, path: list[str], value: Schema, *, required: bool) -> N
         inner_schema = properties.setdefault(key, {})
         if required:
             inner_schema["type"] = "object"  # otherwise null would pass all tests
-        _add(inner_schema, rest, value, required=required)
+        _add_key_test(inner_schema, rest, value, required=required)
     else:
         properties[key] = value
     if required and key not in schema.setdefault("required", []):
         schema["required"].append(key)
 
 
-def _demand(condition: SchemaCondition) -> Schema:
+def _schema_of_required_keys(condition: SchemaCondition) -> Schema:
     then = condition.then
     *outer, key = then.key.split(".")
     if isinstance(then, KeyIsRequired):
-        schema = needs(key)
+        schema = required_keys(key)
     else:
         schema = {"properties": {key: False}, "errorMessage": then.message}
     for word in reversed(outer):

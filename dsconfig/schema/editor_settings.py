@@ -10,14 +10,14 @@ from fnmatch import fnmatchcase
 from html import escape
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from dsconfig.core.releases import Target
-from dsconfig.document import Node, read_text
-from dsconfig.document.apply_operations import editor
+from dsconfig.core.releases import ReleaseTarget
+from dsconfig.document import TreeNode, read_text
+from dsconfig.document.apply_operations import editor_for_document
 from dsconfig.document.config_file_names import CONFIGS, LAUNCH_FILES
-from dsconfig.document.pretty_print import pretty_file
-from dsconfig.document.text_edit import Edit, EditError, apply
+from dsconfig.document.pretty_print import format_generated_file
+from dsconfig.document.text_edit import EditError, TextEdit, apply_edits
 from dsconfig.schema import json_schema
-from dsconfig.schema.accelerate_launch import launch_schema
+from dsconfig.schema.accelerate_launch import accelerate_launch_schema
 
 # Editor files, and how settings are added to an existing file.
 #
@@ -32,7 +32,7 @@ class SettingsConflictError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class EditorFile:
+class EditorSettingsFile:
     """A file of an editor, and its text if the file does not exist yet."""
 
     path: str
@@ -42,7 +42,7 @@ class EditorFile:
     mark: str | None = None
     """Text by which a generated file is recognized, which may be overwritten."""
 
-    def merged(self, old: str | None) -> str:
+    def text_with_our_settings(self, old: str | None) -> str:
         """The text of the file with our settings added.
 
         Raises:
@@ -54,11 +54,11 @@ class EditorFile:
         if not self.entries:
             raise SettingsConflictError(f"{self.path}: exists with different content")
         for path, value in self.entries:
-            old = _added(self.path, old, path, value)
+            old = _add_setting(self.path, old, path, value)
         return old
 
 
-def _added(name: str, text: str, path: tuple[str, ...], value: object) -> str:
+def _add_setting(name: str, text: str, path: tuple[str, ...], value: object) -> str:
     """The settings with one more entry; unchanged if they contain it."""
     document = read_text(text, name)
     root = document.root
@@ -71,9 +71,9 @@ def _added(name: str, text: str, path: tuple[str, ...], value: object) -> str:
     try:
         existing = document.node(path)
         if existing is None:
-            return apply(text, editor(document).set(path, value))
+            return apply_edits(text, editor_for_document(document).set_value(path, value))
         if isinstance(value, list) and existing.kind == "array":
-            return _extended(text, existing, value)
+            return _append_missing_items(text, existing, value)
     except EditError as error:
         raise SettingsConflictError(f"{name}: {error}") from None
     raise SettingsConflictError(f"{name}: `{'.'.join(path)}` is {existing.kind}, expected a list")
@@ -83,23 +83,25 @@ _ACCEPTED_PROBLEMS = frozenset(("comment", "trailing-comma", "bom"))
 """Deviations from strict JSON that editors accept in their settings."""
 
 
-def _extended(text: str, existing: Node, value: list[Any]) -> str:
+def _append_missing_items(text: str, existing: TreeNode, value: list[Any]) -> str:
     """The list with our missing items appended."""
     for item in value:
-        if (known_patterns := _own_entry(existing, item)) is not None:  # with patterns of an earlier run
-            return _extended(text, known_patterns, item["fileMatch"])
-    items = [_plain(item) for item in existing.items]
+        if (
+            known_patterns := _patterns_of_our_schema(existing, item)
+        ) is not None:  # with patterns of an earlier run
+            return _append_missing_items(text, known_patterns, item["fileMatch"])
+    items = [_to_plain_value(item) for item in existing.items]
     missing = [item for item in value if item not in items]
     if not missing:
         return text
     new_items = ", ".join(json.dumps(item) for item in missing)
     if not existing.items:
-        return apply(text, [Edit(existing.span.start, existing.span.end, f"[{new_items}]")])
+        return apply_edits(text, [TextEdit(existing.span.start, existing.span.end, f"[{new_items}]")])
     end = existing.items[-1].span.end
-    return apply(text, [Edit(end, end, f", {new_items}")])
+    return apply_edits(text, [TextEdit(end, end, f", {new_items}")])
 
 
-def _own_entry(existing: Node, item: Any) -> Node | None:
+def _patterns_of_our_schema(existing: TreeNode, item: Any) -> TreeNode | None:
     """The patterns of the entry of `json.schemas` that already names the schema of `item`."""
     if not isinstance(item, dict):
         return None
@@ -111,10 +113,10 @@ def _own_entry(existing: Node, item: Any) -> Node | None:
     return None
 
 
-def _plain(node: Node) -> Any:
+def _to_plain_value(node: TreeNode) -> Any:
     if node.kind == "object":
-        return {member.key: _plain(member.node) for member in node.members}
-    return [_plain(item) for item in node.items] if node.kind == "array" else node.value
+        return {member.key: _to_plain_value(member.node) for member in node.members}
+    return [_to_plain_value(item) for item in node.items] if node.kind == "array" else node.value
 
 
 # Schema files, and editor settings that refer to them.
@@ -126,106 +128,114 @@ CONFIG, LAUNCH = "deepspeed.schema.json", "accelerate.schema.json"
 _FOLDERS = {"vscode": ".vscode", "neovim": ".nvim", "jetbrains": ".idea", "zed": ".zed"}
 
 
-class Patterns(NamedTuple):
+class SchemaFilePatterns(NamedTuple):
     """Patterns of the files that a schema is for: those of the names, and paths of the repository's own files."""
 
     configs: tuple[str, ...] = CONFIGS
     launch_files: tuple[str, ...] = LAUNCH_FILES
 
 
-BY_NAME = Patterns()
+BY_NAME = SchemaFilePatterns()
 
 
-def patterns_of(configs: Sequence[str], launch_files: Sequence[str]) -> Patterns:
+def patterns_for_files(configs: Sequence[str], launch_files: Sequence[str]) -> SchemaFilePatterns:
     """Patterns that also match these files of a repository, whose paths are relative to its folder."""
-    return Patterns(
-        (*CONFIGS, *_unmatched(configs, CONFIGS)), (*LAUNCH_FILES, *_unmatched(launch_files, LAUNCH_FILES))
+    return SchemaFilePatterns(
+        (*CONFIGS, *_paths_without_pattern(configs, CONFIGS)),
+        (*LAUNCH_FILES, *_paths_without_pattern(launch_files, LAUNCH_FILES)),
     )
 
 
-def _unmatched(paths: Sequence[str], patterns: tuple[str, ...]) -> list[str]:
+def _paths_without_pattern(paths: Sequence[str], patterns: tuple[str, ...]) -> list[str]:
     """Paths that no pattern matches. `**/` stands for any folder, and a pattern without a slash for any place."""
     globs = ["*/" + pattern.removeprefix("**/") for pattern in patterns]
     slashed = [path.replace(os.sep, "/") for path in paths]
     return sorted(path for path in slashed if not any(fnmatchcase("/" + path, pattern) for pattern in globs))
 
 
-def files(
-    name: Name, target: Target, consumer: str | None, patterns: Patterns = BY_NAME
-) -> Iterator[EditorFile]:
+def editor_files(
+    name: Name, target: ReleaseTarget, consumer: str | None, patterns: SchemaFilePatterns = BY_NAME
+) -> Iterator[EditorSettingsFile]:
     """The files for an editor: first the schemas, then its settings."""
     folder = _FOLDERS[name]
-    yield EditorFile(f"{folder}/{CONFIG}", pretty_file(json_schema(target, consumer)), mark=_MARK)
-    yield EditorFile(f"{folder}/{LAUNCH}", pretty_file(launch_schema()), mark=_MARK)
+    yield EditorSettingsFile(
+        f"{folder}/{CONFIG}", format_generated_file(json_schema(target, consumer)), mark=_MARK
+    )
+    yield EditorSettingsFile(
+        f"{folder}/{LAUNCH}", format_generated_file(accelerate_launch_schema()), mark=_MARK
+    )
     yield _SETTINGS[name](folder, patterns)
 
 
-def _vscode(folder: str, patterns: Patterns) -> EditorFile:
-    return _json(
+def _vscode_settings(folder: str, patterns: SchemaFilePatterns) -> EditorSettingsFile:
+    return _json_settings(
         f"{folder}/settings.json",
         (("json.schemas",), [{"fileMatch": list(patterns.configs), "url": f"./{folder}/{CONFIG}"}]),
         (("yaml.schemas", f"./{folder}/{LAUNCH}"), list(patterns.launch_files)),
     )
 
 
-def _zed(folder: str, patterns: Patterns) -> EditorFile:
-    def settings(server: str, language: str) -> tuple[str, ...]:
+def _zed_settings(folder: str, patterns: SchemaFilePatterns) -> EditorSettingsFile:
+    def settings_path(server: str, language: str) -> tuple[str, ...]:
         return ("lsp", server, "settings", language, "schemas")
 
-    return _json(
+    return _json_settings(
         f"{folder}/settings.json",
         (
-            settings("json-language-server", "json"),
+            settings_path("json-language-server", "json"),
             [{"fileMatch": list(patterns.configs), "url": f"./{folder}/{CONFIG}"}],
         ),
-        ((*settings("yaml-language-server", "yaml"), f"./{folder}/{LAUNCH}"), list(patterns.launch_files)),
+        (
+            (*settings_path("yaml-language-server", "yaml"), f"./{folder}/{LAUNCH}"),
+            list(patterns.launch_files),
+        ),
     )
 
 
-def _json(path: str, *entries: Entry) -> EditorFile:
+def _json_settings(path: str, *entries: Entry) -> EditorSettingsFile:
     settings: dict[str, Any] = {}
     for keys, value in entries:
         section = settings
         for key in keys[:-1]:
             section = section.setdefault(key, {})
         section[keys[-1]] = value
-    return EditorFile(path, json.dumps(settings, indent=2) + "\n", entries)
+    return EditorSettingsFile(path, json.dumps(settings, indent=2) + "\n", entries)
 
 
-def _neovim(folder: str, patterns: Patterns) -> EditorFile:
+def _neovim_settings(folder: str, patterns: SchemaFilePatterns) -> EditorSettingsFile:
     """Settings for Neovim 0.11 and later with 'exrc'; otherwise they belong in the user's configuration."""
     lines = [
         EXRC,
         f'local schemas = vim.fs.joinpath(vim.fn.getcwd(), "{folder}")',
         'vim.lsp.config("jsonls", {',
         "  settings = { json = { validate = { enable = true }, schemas = { {",
-        f"    fileMatch = {_lua(patterns.configs)},",
+        f"    fileMatch = {_lua_list(patterns.configs)},",
         f'    url = vim.uri_from_fname(vim.fs.joinpath(schemas, "{CONFIG}")),',
         "  } } } },",
         "})",
         'vim.lsp.config("yamlls", {',
         "  settings = { yaml = { schemas = {",
-        f'    [vim.uri_from_fname(vim.fs.joinpath(schemas, "{LAUNCH}"))] = {_lua(patterns.launch_files)},',
+        f'    [vim.uri_from_fname(vim.fs.joinpath(schemas, "{LAUNCH}"))] = {_lua_list(patterns.launch_files)},',
         "  } } },",
         "})",
         'vim.lsp.enable({ "jsonls", "yamlls" })',
         "",
     ]
-    return EditorFile(".nvim.lua", "\n".join(lines))
+    return EditorSettingsFile(".nvim.lua", "\n".join(lines))
 
 
-def _lua(words: tuple[str, ...]) -> str:
+def _lua_list(words: tuple[str, ...]) -> str:
     return "{ " + ", ".join(json.dumps(word) for word in words) + " }"
 
 
-def _jetbrains(folder: str, patterns: Patterns) -> EditorFile:
+def _jetbrains_settings(folder: str, patterns: SchemaFilePatterns) -> EditorSettingsFile:
     mappings = [
         line
         for title, file, globs in (
             ("DeepSpeed", CONFIG, patterns.configs),
             ("Accelerate", LAUNCH, patterns.launch_files),
         )
-        for line in _mapping(title, f"{folder}/{file}", globs)
+        for line in _jetbrains_mapping(title, f"{folder}/{file}", globs)
     ]
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
@@ -238,10 +248,10 @@ def _jetbrains(folder: str, patterns: Patterns) -> EditorFile:
         "</project>",
         "",
     ]
-    return EditorFile(f"{folder}/jsonSchemas.xml", "\n".join(lines))
+    return EditorSettingsFile(f"{folder}/jsonSchemas.xml", "\n".join(lines))
 
 
-def _mapping(title: str, file: str, patterns: tuple[str, ...]) -> Iterator[str]:
+def _jetbrains_mapping(title: str, file: str, patterns: tuple[str, ...]) -> Iterator[str]:
     yield f'      <entry key="{title}"><value><SchemaInfo>'
     yield f'        <option name="name" value="{title}" />'
     yield f'        <option name="relativePathToSchema" value="{file}" />'
@@ -256,16 +266,21 @@ def _mapping(title: str, file: str, patterns: tuple[str, ...]) -> Iterator[str]:
     yield "      </SchemaInfo></value></entry>"
 
 
-_SETTINGS = {"vscode": _vscode, "neovim": _neovim, "jetbrains": _jetbrains, "zed": _zed}
+_SETTINGS = {
+    "vscode": _vscode_settings,
+    "neovim": _neovim_settings,
+    "jetbrains": _jetbrains_settings,
+    "zed": _zed_settings,
+}
 
 
 # Settings that start the language server.
 
 
-class Server(NamedTuple):
+class LanguageServerSettings(NamedTuple):
     """Settings, and their place: in this folder, or in the user's settings."""
 
-    file: EditorFile
+    file: EditorSettingsFile
     place: str = ""
     """Description of the place, if the editor reads them only from the user's settings."""
 
@@ -360,16 +375,17 @@ _JETBRAINS = """\
   ]
 }
 """
-SERVERS: Mapping[str, Server] = {
-    "neovim": Server(EditorFile(".nvim.lua", _NEOVIM)),
-    "helix": Server(EditorFile(".helix/languages.toml", _HELIX)),
-    "jetbrains": Server(
-        EditorFile("lsp4ij-dsconfig/template.json", _JETBRAINS),
+SERVERS: Mapping[str, LanguageServerSettings] = {
+    "neovim": LanguageServerSettings(EditorSettingsFile(".nvim.lua", _NEOVIM)),
+    "helix": LanguageServerSettings(EditorSettingsFile(".helix/languages.toml", _HELIX)),
+    "jetbrains": LanguageServerSettings(
+        EditorSettingsFile("lsp4ij-dsconfig/template.json", _JETBRAINS),
         "the template that LSP4IJ's `New Language Server` imports from a folder",
     ),
-    "emacs": Server(EditorFile("dsconfig.el", _EMACS), "your init file"),
-    "sublime": Server(
-        EditorFile("LSP.sublime-settings", _SUBLIME), "the settings of the package LSP, in `Packages/User`"
+    "emacs": LanguageServerSettings(EditorSettingsFile("dsconfig.el", _EMACS), "your init file"),
+    "sublime": LanguageServerSettings(
+        EditorSettingsFile("LSP.sublime-settings", _SUBLIME),
+        "the settings of the package LSP, in `Packages/User`",
     ),
 }
 """Settings by editor. Zed starts only servers of its extensions, and VS Code has one of its own."""

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from dsconfig.core import releases
 from dsconfig.job.consumers import CONSUMERS, ELASTIC, HUGGING_FACE, LOADERS
 from dsconfig.job.consumers.consumer import BY_NAME
-from dsconfig.job.detect_consumer import consumer_of_content
+from dsconfig.job.detect_consumer import consumer_suggested_by_content
 from dsconfig.job.job_facts import DSCONFIG_KEY
-from dsconfig.model.key_table import along
+from dsconfig.model.key_table import keys_along_path
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
@@ -26,7 +26,7 @@ _BATCH: JsonObject = {"train_micro_batch_size_per_gpu": 4, "gradient_accumulatio
 
 
 @dataclass(frozen=True, slots=True)
-class Preset:
+class ConfigPreset:
     """One preset."""
 
     name: str
@@ -44,10 +44,10 @@ class Preset:
     def releases(self) -> tuple[str, ...]:
         """The releases for which the preset is intended, oldest first."""
         last = releases.NUMBERS[self.until] if self.until else releases.NEVER
-        interval = releases.Interval(releases.NUMBERS[self.since], last)
+        interval = releases.ReleaseInterval(releases.NUMBERS[self.since], last)
         return tuple(name for name, number in releases.NUMBERS.items() if number in interval)
 
-    def suits(self, release: str, consumer: str) -> bool:
+    def is_suitable(self, release: str, consumer: str) -> bool:
         """Whether the consumer can use the preset with a release."""
         # `dsconfig elastic run` removes the `elasticity` section, which later releases do not support.
         later = consumer == ELASTIC and releases.NUMBERS[release] >= releases.NUMBERS[self.since]
@@ -55,7 +55,7 @@ class Preset:
 
     def default_consumer(self, release: str) -> str:
         """The first consumer that can use the preset with a release, else the first one."""
-        suitable = (each for each in self.consumers if self.suits(release, each))
+        suitable = (each for each in self.consumers if self.is_suitable(release, each))
         return next(suitable, self.consumers[0])
 
 
@@ -63,9 +63,9 @@ class PresetError(ValueError):
     """Unknown preset, or one that does not fit the release or consumer; the message is one line."""
 
 
-def config(
+def preset_config(
     name: str,
-    target: str | releases.Target | None = None,
+    target: str | releases.ReleaseTarget | None = None,
     consumer: str | None = None,
     *,
     remarks: bool = False,
@@ -83,8 +83,8 @@ def config(
         UnknownReleaseError: the target names no release.
         ValueError: the consumer is unknown.
     """
-    preset = _named(name)
-    resolved = target if isinstance(target, releases.Target) else releases.resolve(target)
+    preset = _preset_by_name(name)
+    resolved = target if isinstance(target, releases.ReleaseTarget) else releases.resolve_target(target)
     release = resolved.releases[-1]
     resolved_consumer = consumer or preset.default_consumer(release)
     if resolved_consumer not in CONSUMERS:
@@ -93,63 +93,63 @@ def config(
         raise PresetError(
             f"preset `{name}` is for {', '.join(preset.consumers)}, not for {resolved_consumer}"
         )
-    if not preset.suits(release, resolved_consumer):
+    if not preset.is_suitable(release, resolved_consumer):
         span = f"from {preset.since} " + (f"to {preset.until}" if preset.until else "on")
         raise PresetError(f"preset `{name}` is for DeepSpeed {span}, not for {release}")
     body = copy.deepcopy(preset.body)
     if resolved_consumer in HUGGING_FACE:
-        _set_auto(resolved_consumer, body, ())
+        _set_auto_values(resolved_consumer, body, ())
     if resolved_consumer == "lightning":  # Lightning sets it and rejects a config that contains it
         body.pop("gradient_accumulation_steps", None)
-    return _with_remarks(preset, body, resolved_consumer) if remarks else body
+    return _add_remarks(preset, body, resolved_consumer) if remarks else body
 
 
-def text(
+def preset_text(
     name: str,
-    target: str | releases.Target | None = None,
+    target: str | releases.ReleaseTarget | None = None,
     consumer: str | None = None,
     *,
     file: str = "ds_config.json",
 ) -> str:
     """The config as commented text, in the format of the file name; raises the same errors as `config`."""
-    from dsconfig.document.pretty_print import pretty_for
+    from dsconfig.document.pretty_print import format_config_for_file
 
-    body = config(name, target, consumer, remarks=True)
+    body = preset_config(name, target, consumer, remarks=True)
     # All consumers except DeepSpeed itself reject comments in JSON.
     comments = (consumer or PRESETS[name].consumers[0]) == "deepspeed"
-    return pretty_for(file, body, comments=comments)
+    return format_config_for_file(file, body, comments=comments)
 
 
-def _named(name: str) -> Preset:
+def _preset_by_name(name: str) -> ConfigPreset:
     if name not in PRESETS:
-        from dsconfig.core.wording import closest
+        from dsconfig.core.wording import closest_words
 
-        close = closest(name, PRESETS)
+        close = closest_words(name, PRESETS)
         hint = f"did you mean `{close[0]}`?" if close else f"expected one of {', '.join(PRESETS)}"
         raise PresetError(f"unknown preset `{name}`: {hint}")
     return PRESETS[name]
 
 
-def _set_auto(consumer: str, section: JsonObject, path: tuple[str, ...]) -> None:
+def _set_auto_values(consumer: str, section: JsonObject, path: tuple[str, ...]) -> None:
     """Set "auto" wherever the consumer resolves it from its own arguments."""
     fills = {fill.key for fill in BY_NAME[consumer].fills}
     for key, value in section.items():
         dotted = ".".join((*path, key))
         if isinstance(value, dict):
-            _set_auto(consumer, value, (*path, key))
-        elif dotted in fills and not _spelled_out(dotted):
+            _set_auto_values(consumer, value, (*path, key))
+        elif dotted in fills and not _keeps_value(dotted):
             section[key] = "auto"
 
 
-def _spelled_out(path: str) -> bool:
+def _keeps_value(path: str) -> bool:
     """Whether presets keep the value instead of "auto"."""
-    return any("spelled_out" in info.flags for info in along(tuple(path.split("."))))
+    return any("spelled_out" in info.flags for info in keys_along_path(tuple(path.split("."))))
 
 
-def _with_remarks(preset: Preset, body: JsonObject, consumer: str) -> JsonObject:
+def _add_remarks(preset: ConfigPreset, body: JsonObject, consumer: str) -> JsonObject:
     """The body with remarks, and with its consumer if that cannot be detected from the values."""
     remarked: JsonObject = {"//": preset.summary}
-    if consumer_of_content(body).name != consumer:
+    if consumer_suggested_by_content(body).name != consumer:
         remarked[DSCONFIG_KEY] = {"consumer": consumer}
     for key, value in body.items():
         if key in preset.remarks or key in _REMARKS:
@@ -167,7 +167,7 @@ _REMARKS = {
 }
 
 
-def _zero(stage: int, **more: Json) -> JsonObject:
+def _zero_section(stage: int, **more: Json) -> JsonObject:
     return {
         **_BATCH,
         "gradient_clipping": 1.0,
@@ -177,7 +177,7 @@ def _zero(stage: int, **more: Json) -> JsonObject:
     }
 
 
-def in_fp16(body: JsonObject) -> JsonObject:
+def preset_in_fp16(body: JsonObject) -> JsonObject:
     """The body of a preset with fp16 and dynamic loss scaling instead of bf16, for GPUs without bfloat16."""
     scaled: JsonObject = {
         "enabled": True,
@@ -190,48 +190,48 @@ def in_fp16(body: JsonObject) -> JsonObject:
 
 
 _CPU: JsonObject = {"device": "cpu", "pin_memory": True}
-_GATHERED: JsonObject = _zero(3, stage3_gather_16bit_weights_on_model_save=True)
+_GATHERED: JsonObject = _zero_section(3, stage3_gather_16bit_weights_on_model_save=True)
 _NVME: JsonObject = {"device": "nvme", "nvme_path": "/local_nvme", "pin_memory": True}
-_ALL: tuple[Preset, ...] = (
-    Preset(
+_ALL: tuple[ConfigPreset, ...] = (
+    ConfigPreset(
         "zero1",
         "ZeRO stage 1: shards optimizer state over the GPUs. As fast as plain data parallelism.",
-        _zero(1),
+        _zero_section(1),
     ),
-    Preset(
+    ConfigPreset(
         "zero2",
         "ZeRO stage 2: shards optimizer state and gradients. For models that fit on each GPU.",
-        _zero(2, overlap_comm=True),
+        _zero_section(2, overlap_comm=True),
         {
             "zero_optimization": "overlap_comm hides communication behind backward, but needs two more buckets."
         },
     ),
-    Preset(
+    ConfigPreset(
         "zero2-offload",
         "ZeRO stage 2 with optimizer offload to host memory, if optimizer state does not fit on the GPU.",
-        _zero(2, offload_optimizer=_CPU),
+        _zero_section(2, offload_optimizer=_CPU),
         {"zero_optimization": "The update runs on the CPU: slower steps, much less GPU memory."},
     ),
-    Preset(
+    ConfigPreset(
         "zero3",
         "ZeRO stage 3: shards parameters too. For models that do not fit on one GPU.",
-        _zero(3, overlap_comm=True, stage3_gather_16bit_weights_on_model_save=True),
+        _zero_section(3, overlap_comm=True, stage3_gather_16bit_weights_on_model_save=True),
         {
             "zero_optimization": "Weights are gathered when the model is saved, so that the result is one model file."
         },
     ),
-    Preset(
+    ConfigPreset(
         "zero3-offload-optimizer",
         "ZeRO stage 3 with optimizer offload to host memory; parameters stay on the GPUs.",
-        _zero(3, offload_optimizer=_CPU, stage3_gather_16bit_weights_on_model_save=True),
+        _zero_section(3, offload_optimizer=_CPU, stage3_gather_16bit_weights_on_model_save=True),
         {
             "zero_optimization": "The update runs on the CPU: slower steps, less GPU memory than stage 3 alone."
         },
     ),
-    Preset(
+    ConfigPreset(
         "zero3-offload-cpu",
         "ZeRO stage 3 with offload of parameters and optimizer state to host memory.",
-        _zero(
+        _zero_section(
             3,
             offload_param=_CPU,
             offload_optimizer=_CPU,
@@ -239,11 +239,11 @@ _ALL: tuple[Preset, ...] = (
         ),
         {"zero_optimization": "Parameters are copied from host memory to the GPU when a layer needs them."},
     ),
-    Preset(
+    ConfigPreset(
         "zero3-offload-nvme",
         "ZeRO stage 3 with offload of parameters and optimizer state to NVMe, for the largest models.",
         {
-            **_zero(
+            **_zero_section(
                 3,
                 offload_param=_NVME,
                 offload_optimizer=_NVME,
@@ -257,11 +257,11 @@ _ALL: tuple[Preset, ...] = (
         },
         since="0.13.0",  # the first release that can save its checkpoints (DSC426)
     ),
-    Preset(
+    ConfigPreset(
         "zeropp",
         "ZeRO++: stage 3 with less communication between nodes, for slow networks.",
-        in_fp16(
-            _zero(
+        preset_in_fp16(
+            _zero_section(
                 3,
                 zero_quantized_weights=True,
                 zero_hpz_partition_size=8,
@@ -274,32 +274,32 @@ _ALL: tuple[Preset, ...] = (
         },
         since="0.10.0",
     ),
-    Preset(
+    ConfigPreset(
         "fp16",
         "ZeRO stage 2 in fp16 with dynamic loss scaling, for GPUs without bfloat16.",
-        in_fp16(_zero(2)),
+        preset_in_fp16(_zero_section(2)),
         {
             "fp16": "loss_scale 0 is dynamic loss scaling, which starts at 2 to the power of initial_scale_power."
         },
     ),
-    Preset(
+    ConfigPreset(
         "muon",
         "The Muon optimizer for matrices, Adam for the rest.",
         {
-            **_zero(2),
+            **_zero_section(2),
             "optimizer": {"type": "Muon", "params": {"muon_lr": 0.02, "adam_lr": 3e-4, "weight_decay": 0.1}},
         },
         {"optimizer": "Muon needs a much larger learning rate than Adam."},
         since="0.18.3",
     ),
-    Preset(
+    ConfigPreset(
         "tensor-parallel",
         "Tensor parallelism (AutoTP) over the GPUs of a node, with ZeRO stage 1.",
-        {**_zero(1), "tensor_parallel": {"autotp_size": 4}},
+        {**_zero_section(1), "tensor_parallel": {"autotp_size": 4}},
         {"tensor_parallel": "Ranks that share each layer; the number of GPUs must be a multiple of it."},
         since="0.16.4",
     ),
-    Preset(
+    ConfigPreset(
         "elastic",
         "Constant batch size with a varying number of GPUs; `dsconfig elastic plan` shows the sizes.",
         {
@@ -311,18 +311,18 @@ _ALL: tuple[Preset, ...] = (
                 "max_gpus": 256,
                 "version": 0.1,
             },
-            **{key: value for key, value in _zero(2).items() if key not in _BATCH},
+            **{key: value for key, value in _zero_section(2).items() if key not in _BATCH},
         },
         {"elasticity": "Replaces the batch keys. `dsconfig elastic run` works with any release."},
         until="0.19.7",
         consumers=(*LOADERS, ELASTIC),
     ),
-    Preset(
+    ConfigPreset(
         "transformers",
         'For the Trainer of Transformers, which resolves "auto" from its arguments.',
         {
             "train_batch_size": "auto",
-            **_zero(2, reduce_bucket_size=500_000_000),
+            **_zero_section(2, reduce_bucket_size=500_000_000),
             "scheduler": {
                 "type": "WarmupDecayLR",
                 "params": {
@@ -336,7 +336,7 @@ _ALL: tuple[Preset, ...] = (
         {"scheduler": "Omit `optimizer` and `scheduler` to use those of the Trainer."},
         consumers=("transformers",),
     ),
-    Preset(
+    ConfigPreset(
         "accelerate",
         "For scripts with Accelerate: `accelerate launch --use_deepspeed --deepspeed_config_file`.",
         {
@@ -348,5 +348,5 @@ _ALL: tuple[Preset, ...] = (
         consumers=("accelerate",),
     ),
 )
-PRESETS: dict[str, Preset] = {preset.name: preset for preset in _ALL}
+PRESETS: dict[str, ConfigPreset] = {preset.name: preset for preset in _ALL}
 """Every preset by name."""

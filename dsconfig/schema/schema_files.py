@@ -11,17 +11,17 @@ from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 
-from dsconfig.core.releases import LATEST, NUMBERS, RELEASES, Target
+from dsconfig.core.releases import LATEST, NUMBERS, RELEASES, ReleaseTarget
 from dsconfig.document.config_file_names import CONFIGS, LAUNCH_FILES
-from dsconfig.document.pretty_print import pretty_file
+from dsconfig.document.pretty_print import format_generated_file
 from dsconfig.job.consumers import CONSUMERS
 from dsconfig.job.consumers.consumer_versions import VERSION_PATTERN
 from dsconfig.job.settings_file import FAIL_ON, HOST_KINDS, MIN_SEVERITY, OVERRIDES
 from dsconfig.model._generated import SECTIONS, TYPES
-from dsconfig.model.key_table import view
+from dsconfig.model.key_table import section_view_of_release
 from dsconfig.rules import RULES
 from dsconfig.schema import json_schema
-from dsconfig.schema.accelerate_launch import launch_schema
+from dsconfig.schema.accelerate_launch import accelerate_launch_schema
 from dsconfig.schema.keywords import DRAFT, Schema
 
 BASE = "https://www.schemastore.org/"
@@ -31,81 +31,87 @@ FIRST_SERIES = (0, 9)
 _CATALOG = "catalog.json"
 
 
-def folder() -> Path:
+def schema_folder() -> Path:
     """The folder of the schemas: in the wheel, or in the repository."""
     package = Path(__file__).resolve().parents[1]
     shipped = package / "_schema"
     return shipped if shipped.is_dir() else package.parent / "schema"
 
 
-def file_of(target: Target) -> Path | None:
+def schema_file_of_target(target: ReleaseTarget) -> Path | None:
     """The file for the newest release of a target; None if there is none."""
     release = target.releases[-1]
-    for name, kept in releases().items():
-        if kept == release or (_series(kept) == _series(LATEST) and _alike(kept) == _alike(release)):
-            path = folder() / name
+    for name, kept in releases_by_file().items():
+        if kept == release or (
+            _minor_series(kept) == _minor_series(LATEST)
+            and _schema_equality_key(kept) == _schema_equality_key(release)
+        ):
+            path = schema_folder() / name
             return path if path.exists() else None
     return None
 
 
-def texts() -> dict[str, Callable[[], str]]:
+def schema_texts_by_file() -> dict[str, Callable[[], str]]:
     """Every file by its name, with the function that returns its text."""
     wrapped: dict[str, Callable[[], Schema]] = {
-        "accelerate.json": launch_schema,
+        "accelerate.json": accelerate_launch_schema,
         "deepspeed-in-yaml.json": yaml_schema,
         "dsconfig.json": settings_schema,
     }
     return {
-        **{name: partial(_text, name, release) for name, release in releases().items()},
-        **{name: partial(_wrapped, name, make) for name, make in wrapped.items()},
-        _CATALOG: _catalog,
+        **{name: partial(_schema_text, name, release) for name, release in releases_by_file().items()},
+        **{name: partial(_schema_file_text, name, make) for name, make in wrapped.items()},
+        _CATALOG: _schemastore_catalog,
     }
 
 
 @cache
-def releases() -> dict[str, str]:
+def releases_by_file() -> dict[str, str]:
     """The files with their releases: `deepspeed.json` for the newest, then the others, oldest first."""
     by_name = {"deepspeed.json": LATEST}
-    for series in dict.fromkeys(map(_series, RELEASES)):
+    for series in dict.fromkeys(map(_minor_series, RELEASES)):
         if series >= FIRST_SERIES:
-            last = _members(series)[-1]
+            last = _releases_of_series(series)[-1]
             by_name[f"deepspeed-{series[0]}.{series[1]}.json"] = last
-    by_name |= {f"deepspeed-{release}.json": release for release in _different(_series(LATEST))}
+    by_name |= {
+        f"deepspeed-{release}.json": release
+        for release in _releases_before_schema_change(_minor_series(LATEST))
+    }
     return by_name
 
 
-def _series(release: str) -> tuple[int, int]:
+def _minor_series(release: str) -> tuple[int, int]:
     major, minor, _ = release.split(".")
     return int(major), int(minor)
 
 
-def _members(series: tuple[int, int]) -> list[str]:
-    return [release for release in RELEASES if _series(release) == series]
+def _releases_of_series(series: tuple[int, int]) -> list[str]:
+    return [release for release in RELEASES if _minor_series(release) == series]
 
 
-def _different(series: tuple[int, int]) -> Iterator[str]:
+def _releases_before_schema_change(series: tuple[int, int]) -> Iterator[str]:
     """The releases of a series after which the schema changes, without the last one."""
-    members = _members(series)
+    members = _releases_of_series(series)
     for release, following in pairwise(members):
-        if _alike(release) != _alike(following):
+        if _schema_equality_key(release) != _schema_equality_key(following):
             yield release
 
 
 @cache
-def _alike(release: str) -> tuple[object, ...]:
+def _schema_equality_key(release: str) -> tuple[object, ...]:
     """A value that is equal for releases that read every section in the same way."""
     number = NUMBERS[release]
     types = tuple(
         first <= number <= last for entries in TYPES.values() for _, _, first, last, *_ in entries.values()
     )
-    return (*(view(section, number).releases for section in SECTIONS), types)
+    return (*(section_view_of_release(section, number).releases for section in SECTIONS), types)
 
 
-def _catalog() -> str:
+def _schemastore_catalog() -> str:
     """The entries for SchemaStore's catalog, in its format."""
     versions = {
         name.removeprefix("deepspeed-").removesuffix(".json"): f"{BASE}{name}"
-        for name in releases()
+        for name in releases_by_file()
         if name != "deepspeed.json"
     }
     entries = [
@@ -123,23 +129,23 @@ def _catalog() -> str:
             "url": f"{BASE}accelerate.json",
         },
     ]
-    return pretty_file({"$comment": COMMENT, "schemas": entries})
+    return format_generated_file({"$comment": COMMENT, "schemas": entries})
 
 
 @cache
-def _wrapped(name: str, make: Callable[[], Schema]) -> str:
-    return published(name, make())
+def _schema_file_text(name: str, make: Callable[[], Schema]) -> str:
+    return published_schema_text(name, make())
 
 
 @cache
-def _text(name: str, release: str) -> str:
-    return published(name, json_schema(release))
+def _schema_text(name: str, release: str) -> str:
+    return published_schema_text(name, json_schema(release))
 
 
-def published(name: str, schema: Schema) -> str:
+def published_schema_text(name: str, schema: Schema) -> str:
     """The text of a schema file."""
     draft = schema.pop("$schema")
-    return pretty_file({"$comment": COMMENT, "$schema": draft, "$id": f"{BASE}{name}", **schema})
+    return format_generated_file({"$comment": COMMENT, "$schema": draft, "$id": f"{BASE}{name}", **schema})
 
 
 # The schema of YAML files with an embedded config.
@@ -180,7 +186,9 @@ _TEXTS: Schema = {"type": "array", "items": {"type": "string"}}
 
 def settings_schema() -> Schema:
     """The schema of `[tool.dsconfig]` in pyproject.toml, and of dsconfig.toml."""
-    properties = {key: {"description": text, **value} for key, (text, value) in _properties().items()}
+    properties = {
+        key: {"description": text, **value} for key, (text, value) in _settings_properties().items()
+    }
     files: Schema = {"description": "Patterns of the files to which the override applies.", **_TEXTS}
     override: Schema = {
         "type": "object",
@@ -199,7 +207,7 @@ def settings_schema() -> Schema:
     }
 
 
-def _properties() -> dict[str, tuple[str, Schema]]:
+def _settings_properties() -> dict[str, tuple[str, Schema]]:
     """The description and the schema of each setting."""
     rule: Schema = {"anyOf": [{"enum": sorted(RULES)}, {"type": "string"}]}
     rules: Schema = {"type": "array", "items": rule}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.releases import Target, name
-from dsconfig.model.key_table import SectionView, child_section, view
+from dsconfig.core.releases import ReleaseTarget, release_name
+from dsconfig.model.key_table import SectionView, child_section, section_view_of_release
 from dsconfig.schema import presets
 from dsconfig.schema.keywords import Schema
 
@@ -60,26 +60,28 @@ def snippets_of(parent: SectionView, key: str, section: str, release: int) -> li
     return [
         {"label": label, "body": body}
         for label, body in _SNIPPETS.get((parent.name, key), ())
-        if _is_readable(view(section, release), body)
+        if _is_snippet_readable(section_view_of_release(section, release), body)
     ]
 
 
-def _is_readable(section: SectionView, body: Schema) -> bool:
+def _is_snippet_readable(section: SectionView, body: Schema) -> bool:
     """Whether the release reads every key of a snippet."""
     for key, value in body.items():
         if key not in section.keys:
             return False
         inner = child_section(section.keys[key].type) if isinstance(value, dict) and key != "params" else None
-        if inner is not None and not _is_readable(view(inner, section.releases.first), value):
+        if inner is not None and not _is_snippet_readable(
+            section_view_of_release(inner, section.releases.first), value
+        ):
             return False
     return True
 
 
-def whole(release: int, consumer: str | None) -> Iterator[Schema]:
+def snippets_of_whole_config(release: int, consumer: str | None) -> Iterator[Schema]:
     """A snippet of the whole config for each preset."""
-    target = Target((name(release),), name(release), "argument")
+    target = ReleaseTarget((release_name(release),), release_name(release), "argument")
     for preset in presets.PRESETS.values():
         preset_consumer = consumer or preset.consumers[0]
-        if preset_consumer in preset.consumers and preset.suits(name(release), preset_consumer):
-            body = presets.config(preset.name, target, preset_consumer)
+        if preset_consumer in preset.consumers and preset.is_suitable(release_name(release), preset_consumer):
+            body = presets.preset_config(preset.name, target, preset_consumer)
             yield {"label": preset.name, "description": preset.summary, "body": body}

@@ -15,7 +15,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from dsconfig.lsp.protocol import INTERNAL
-from dsconfig.lsp.service import Service, error_response, respond
+from dsconfig.lsp.service import LanguageService, error_response, response_to_request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ _TYPICAL = """{
   "fp16": { "enabled": true }
 }
 """
-_service = Service()
+_service = LanguageService()
 
 
 def answer(message: str) -> str:
@@ -35,7 +35,7 @@ def answer(message: str) -> str:
     data = json.loads(message)
     method, params = data["method"], data.get("params")
     if method != _RUN:
-        return json.dumps(respond(_service, data["id"], method, params))
+        return json.dumps(response_to_request(_service, data["id"], method, params))
     try:
         return json.dumps({"jsonrpc": "2.0", "id": data["id"], "result": run(**params)})
     except Exception as error:
@@ -56,7 +56,7 @@ def pending() -> str | None:
 
 def warm() -> None:
     """Use the features that a page uses first, so that their modules are imported."""
-    service, document = Service(), {"uri": "file:///warm/ds_config.json"}
+    service, document = LanguageService(), {"uri": "file:///warm/ds_config.json"}
     item = document | {"languageId": "deepspeed-json", "version": 1, "text": _TYPICAL}
     position = {"line": 1, "character": 3}
     range_ = {"start": {"line": 0, "character": 0}, "end": {"line": 9, "character": 0}}

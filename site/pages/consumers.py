@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dsconfig.job.consumers import CONSUMERS
 from dsconfig.launch.framework_checks import PROGRAM_CHECKS
-from dsconfig.launch.launch_file_formats import FORMATS, Format
+from dsconfig.launch.launch_file_formats import FORMATS, LaunchFileFormat
 from pages import key_entries, markdown
 
 
@@ -49,7 +49,7 @@ CONSUMER_NOTES = {
 """How each consumer loads a config."""
 
 
-def _format(each: Format) -> Iterator[str]:
+def _format(each: LaunchFileFormat) -> Iterator[str]:
     yield f"### {each.name}"
     signs = " or ".join(" and ".join(f"`{sign}`" for sign in signs) for signs in each.signs)
     facts = [
@@ -78,13 +78,13 @@ def _format(each: Format) -> Iterator[str]:
     yield markdown.bullets(facts)
 
 
-def _rejected(each: Format) -> str:
+def _rejected(each: LaunchFileFormat) -> str:
     return ", ".join(
         dict.fromkeys(f"`{row.key}` {row.condition}" for row in PROGRAM_CHECKS.get(each.name, ()))
     )
 
 
-def _mapped(each: Format) -> str:
+def _mapped(each: LaunchFileFormat) -> str:
     return ", ".join(f"`{name}` is `{original}`" for name, original in each.arguments.items())
 
 

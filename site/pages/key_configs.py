@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dsconfig.model.key_table import types_of
+from dsconfig.model.key_table import types_of_section
 from pages import key_entries
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def _type(path: str) -> str | None:
     """The optimizer or scheduler that has the param."""
     first = path.partition(".")[0].capitalize()
     used = {info.section for info in key_entries.entries()[path]}
-    return next((kind.name for kind in types_of(first).values() if kind.params in used), None)
+    return next((kind.name for kind in types_of_section(first).values() if kind.params in used), None)
 
 
 def set_value(config: JsonObject, words: list[str], value: Json) -> bool:

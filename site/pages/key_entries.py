@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dsconfig.model.key_table import KeyInfo, keys
+from dsconfig.model.key_table import KeyInfo, iter_keys
 from dsconfig.rules import RULES
 from tests.cases import files, read
 
@@ -25,7 +25,7 @@ GENERAL = ("document", "keys", "types")
 def entries() -> dict[str, list[KeyInfo]]:
     """Every key by its dotted path, parents first; several infos if the key depends on the type of its section."""
     infos: dict[str, list[KeyInfo]] = {}
-    for path, info in keys():
+    for path, info in iter_keys():
         infos.setdefault(".".join(path), []).append(info)
     return infos
 

@@ -7,8 +7,8 @@ from functools import cache
 from typing import NamedTuple
 
 from dsconfig.core.releases import NUMBERS, RELEASES
-from dsconfig.core.wording import expected, quoted
-from dsconfig.model.key_table import KeyInfo, find
+from dsconfig.core.wording import describe_type, quote_value
+from dsconfig.model.key_table import KeyInfo, find_key
 from pages import key_entries
 
 
@@ -34,11 +34,13 @@ ABSENT = KeyState(False, "", "", False, False)
 
 
 def _state(info: KeyInfo, release: int) -> KeyState:
-    if not info.read_in(release):
+    if not info.is_read_in(release):
         return KeyState(False, "", "", release >= info.refused_from, False)
     default = info.default_in(release)
-    default_text = quoted(default) if default is not None else ""
-    return KeyState(True, expected(info.type_in(release)), default_text, False, release >= info.deprecated)
+    default_text = quote_value(default) if default is not None else ""
+    return KeyState(
+        True, describe_type(info.type_in(release)), default_text, False, release >= info.deprecated
+    )
 
 
 @cache
@@ -60,7 +62,7 @@ def periods(path: str) -> tuple[KeyPeriod, ...]:
 def _reachable(path: str, release: str) -> bool:
     """Whether the release reads the section that contains the key, up to the first free name."""
     section = path.partition(".*")[0] if "*" in path else path.rpartition(".")[0]
-    return not section or find(section, NUMBERS[release])[0] is not None
+    return not section or find_key(section, NUMBERS[release])[0] is not None
 
 
 def changes(path: str, old: int, new: int) -> Iterator[str]:

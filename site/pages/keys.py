@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from dsconfig.document.pretty_print import pretty_config
+from dsconfig.document.pretty_print import format_config
 from dsconfig.memory.memory_ledger import TERMS
-from dsconfig.model.key_description import members, page, summary
+from dsconfig.model.key_description import key_page, key_summary, section_members
 from dsconfig.rules import RULES
 from pages import key_entries, key_example, markdown
 
@@ -43,7 +43,7 @@ def _index(by_page: dict[str, list[str]]) -> str:
 def _summary(name: str) -> str:
     if name == key_entries.TOP_LEVEL:
         return "Batch size, clipping, logging and other keys outside of sections."
-    return summary(key_entries.entries()[name])
+    return key_summary(key_entries.entries()[name])
 
 
 def _page(name: str, paths: list[str]) -> str:
@@ -58,7 +58,7 @@ def _page(name: str, paths: list[str]) -> str:
 def _entry(path: str, name: str) -> str:
     """The entry of one key; the section that a page is about has no heading besides the title."""
     level = 3 if path.count(".") > 1 else 2
-    text = (page(path) or "").partition("\n")[2]
+    text = (key_page(path) or "").partition("\n")[2]
     parts = [
         "" if path == name else f"{'#' * level} `{path}` {{ #{path} }}",
         text,
@@ -71,7 +71,7 @@ def _entry(path: str, name: str) -> str:
 
 def _members(path: str) -> Iterator[str]:
     """The keys of a section."""
-    rows = [(key_entries.link(f"{path}.{name}", ""), text) for name, text in members(path).items()]
+    rows = [(key_entries.link(f"{path}.{name}", ""), text) for name, text in section_members(path).items()]
     yield markdown.table(("key", "description"), rows)
 
 
@@ -96,4 +96,4 @@ def _example(path: str) -> Iterator[str]:
     example = key_example.example(path)
     if example:
         release, config = example
-        yield markdown.fence(pretty_config(config), "json", f"Example for DeepSpeed {release}")
+        yield markdown.fence(format_config(config), "json", f"Example for DeepSpeed {release}")

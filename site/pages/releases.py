@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from itertools import groupby
 
-from dsconfig.core.releases import NUMBERS, RELEASES, number
+from dsconfig.core.releases import NUMBERS, RELEASES, release_number
 from dsconfig.rules import RULES
 from pages import key_entries, markdown
 from pages.key_history import changes, periods
@@ -69,9 +69,15 @@ def _page(name: str, members: list[str]) -> str:
 def _rule_words(since: str | None, until: str | None, release: str) -> list[str]:
     """How a rule changes in a release."""
     index = RELEASES.index(release)
-    words = ["applies from this release on"] if since and index and number(since) == NUMBERS[release] else []
+    words = (
+        ["applies from this release on"]
+        if since and index and release_number(since) == NUMBERS[release]
+        else []
+    )
     before = RELEASES[index - 1] if index else None
-    return words + (["no longer applies"] if until and before and number(until) == NUMBERS[before] else [])
+    return words + (
+        ["no longer applies"] if until and before and release_number(until) == NUMBERS[before] else []
+    )
 
 
 def _compare() -> str:
@@ -116,11 +122,14 @@ def _index_of(release: str | None, default: int) -> int:
     if release is None:
         return default
     return next(
-        (index for index, each in enumerate(RELEASES) if NUMBERS[each] >= number(release)), len(RELEASES)
+        (index for index, each in enumerate(RELEASES) if NUMBERS[each] >= release_number(release)),
+        len(RELEASES),
     )
 
 
 def _last(release: str | None) -> int:
     if release is None:
         return len(RELEASES) - 1
-    return max((index for index, each in enumerate(RELEASES) if NUMBERS[each] <= number(release)), default=-1)
+    return max(
+        (index for index, each in enumerate(RELEASES) if NUMBERS[each] <= release_number(release)), default=-1
+    )

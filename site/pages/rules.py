@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from itertools import groupby
 
-from dsconfig.cli.markdown_to_terminal import dedented
+from dsconfig.cli.markdown_to_terminal import dedent_docstring
 from dsconfig.fix.fix import FixResult, fix
 from dsconfig.render.unified_diff import unified
 from dsconfig.rules import RULES, Rule
@@ -69,7 +69,7 @@ def _page(rule: Rule) -> str:
 
 def _body(rule: Rule) -> Iterator[str]:
     """The docstring, each example in it followed by the output of a check."""
-    text = "\n".join(dedented(rule.doc)) + "\n"
+    text = "\n".join(dedent_docstring(rule.doc)) + "\n"
     remaining, end = examples(rule), 0
     for match in _BLOCK.finditer(text):
         yield text[end : match.start()]

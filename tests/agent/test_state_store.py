@@ -40,10 +40,10 @@ def test_a_lost_store_is_one_line() -> None:
 
 
 def test_status_is_readable() -> None:
-    from dsconfig.cli.elastic.status import lines
+    from dsconfig.cli.elastic.status import state_as_text
 
     state = state_transitions.commit(running("a", "b", "c", size=2), "a", 1, "step-5")
-    output = "\n".join(lines(replace(state, contract=job_of().contract())))
+    output = "\n".join(state_as_text(replace(state, contract=job_of().contract())))
     for part in (
         "round        1",
         "restarts     0 of 3",
@@ -53,13 +53,13 @@ def test_status_is_readable() -> None:
         "standby",
     ):
         assert part in output
-    assert "round        0" in lines(JobState(1))[1]
+    assert "round        0" in state_as_text(JobState(1))[1]
 
 
 def test_the_published_names_of_the_state_stay() -> None:
-    from dsconfig.cli.elastic.status import published
+    from dsconfig.cli.elastic.status import state_as_json
 
-    output = published(replace(running("a"), contract=job_of().contract()))
+    output = state_as_json(replace(running("a"), contract=job_of().contract()))
     assert " ".join(output) == (
         "incarnation revision writer contract round phase group acked members next_seat removed_at suspects "
         "expelled leaving broken restarts start latest commits changed_at outcome events"
@@ -72,13 +72,15 @@ ESCAPES = "\x1b]0;owned\x07\x1b[2J\r\u202e"
 
 
 def test_status_writes_out_what_would_act_on_a_terminal() -> None:
-    from dsconfig.cli.elastic.status import lines
+    from dsconfig.cli.elastic.status import state_as_text
 
     state = running(f"a{ESCAPES}", "b", size=2)
     event = JobEvent(1.0, f"c{ESCAPES}", f"joined{ESCAPES}")
     members = (replace(state.members[0], host=f"h{ESCAPES}"), *state.members[1:])
     output = "\n".join(
-        lines(replace(state, contract=job_of().contract(), members=members, events=(event,), latest=ESCAPES))
+        state_as_text(
+            replace(state, contract=job_of().contract(), members=members, events=(event,), latest=ESCAPES)
+        )
     )
     assert output.replace("\n", "").isprintable()
     assert r"a\x1b]0;owned" in output

@@ -108,11 +108,11 @@ def parts(found: Mapping[str, list[float]]) -> dict[str, float]:
 def clean_file() -> float:
     """Milliseconds for a clean file in one process, start-up not counted, over many different files."""
     from dsconfig.check.check import check_document
-    from dsconfig.core.releases import resolve
+    from dsconfig.core.releases import resolve_target
     from dsconfig.document import read_file
 
     text = CONFIG.read_text(encoding="utf-8")
-    target = resolve(RELEASE)
+    target = resolve_target(RELEASE)
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder) / f"ds_config_{number}.json" for number in range(FILES)]
         for number, path in enumerate(paths):

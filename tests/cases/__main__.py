@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from dsconfig.document.pretty_print import pretty_file
+from dsconfig.document.pretty_print import format_generated_file
 from dsconfig.rules import RULES
 from tests.cases import Case, Content, files, place, read
 from tests.cases.words import found, verdicts
@@ -33,7 +33,7 @@ def rewrite(rule: str, content: Content) -> list[str]:
 def laid_out(content: Content) -> str:
     """The text of a case file: entries sorted by name, invisible characters escaped."""
     ordered = {kind: sorted(entries, key=_name) for kind, entries in content.items()}
-    return "".join(map(_visible, pretty_file(ordered)))
+    return "".join(map(_visible, format_generated_file(ordered)))
 
 
 def _name(entry: dict[str, Any]) -> str:

@@ -9,9 +9,9 @@ from typing import Any
 from dsconfig.check.report import Report
 from dsconfig.core.diagnostic import Diagnostic, Fix
 from dsconfig.document import read_text
-from dsconfig.document.apply_operations import edits
-from dsconfig.document.text_edit import apply
-from dsconfig.fix.verify_fixes import is_safe
+from dsconfig.document.apply_operations import edits_for_fix
+from dsconfig.document.text_edit import apply_edits
+from dsconfig.fix.verify_fixes import is_fix_safe
 from tests.cases import Case
 
 
@@ -57,7 +57,7 @@ def _pinned(diagnostic: Diagnostic, report: Report) -> dict[str, Any]:
     if diagnostic.fix is not None:
         pinned["fix"] = {
             "title": diagnostic.fix.title,
-            "safe": is_safe(diagnostic, report),
+            "safe": is_fix_safe(diagnostic, report),
             "gives": _fixed(diagnostic.fix, report),
         }
     return pinned
@@ -69,7 +69,7 @@ def _fixed(fix: Fix, report: Report) -> Any:
     document = report.document
     if document.is_data:
         document = read_text(_laid_out(document.value()))
-    text = apply(document.text, edits(document, fix))
+    text = apply_edits(document.text, edits_for_fix(document, fix))
     config = read_text(text).value()
     return config if _laid_out(config) == text else text
 

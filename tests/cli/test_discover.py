@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig.check.discover import find_configs, is_config, is_excluded
+from dsconfig.check.discover import find_configs, is_config_file, is_excluded
 from dsconfig.document.config_file_names import CONFIGS
 
 from .conftest import Runs
@@ -56,7 +56,7 @@ NOT_BY_NAME = [
 @pytest.mark.parametrize("name", BY_NAME)
 def test_a_name_that_settles_it(here: Path, name: str) -> None:
     (here / name).write_text("{")
-    assert is_config(name)
+    assert is_config_file(name)
     assert list(find_configs(".")) == [name]
 
 
@@ -70,7 +70,7 @@ def test_a_content_that_settles_it(here: Path, name: str) -> None:
 @pytest.mark.parametrize("name", NOT_BY_NAME)
 def test_a_name_that_does_not(here: Path, name: str) -> None:
     (here / name).write_text("{}")
-    assert not is_config(name)
+    assert not is_config_file(name)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_name_that_does_not(here: Path, name: str) -> None:
 def test_content_decides_otherwise(here: Path, name: str, text: str, expected: bool) -> None:
     (here / name).parent.mkdir(parents=True, exist_ok=True)
     (here / name).write_text(text)
-    assert is_config(name) == expected
+    assert is_config_file(name) == expected
 
 
 def test_the_order_is_fixed_and_other_folders_are_skipped(here: Path) -> None:

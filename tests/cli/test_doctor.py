@@ -14,7 +14,7 @@ import pytest
 
 from dsconfig.cli import main
 from dsconfig.cli.doctor import machine as machine_module
-from dsconfig.cli.doctor.examine_machine import NO_NEEDS, Item, Needs, examine
+from dsconfig.cli.doctor.examine_machine import NO_NEEDS, ConfigNeeds, MachineFact, examine_machine
 from dsconfig.cli.doctor.machine import Machine
 
 A100 = "NVIDIA A100-SXM4-80GB, 81920, 8.0\n"
@@ -64,9 +64,9 @@ class Simulated:
             self.platform,
         )
 
-    def items(self, config: Mapping[str, Any] | None = None, ranks: int | None = None) -> list[Item]:
-        needs = NO_NEEDS if config is None else Needs(dict(config), ranks)
-        return list(examine(self.machine(), needs))
+    def items(self, config: Mapping[str, Any] | None = None, ranks: int | None = None) -> list[MachineFact]:
+        needs = NO_NEEDS if config is None else ConfigNeeds(dict(config), ranks)
+        return list(examine_machine(self.machine(), needs))
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def node(tmp_path: Path) -> Simulated:
     return node
 
 
-def problems(items: list[Item]) -> list[str]:
+def problems(items: list[MachineFact]) -> list[str]:
     return [
         f"{each.topic} {each.status}: {each.message}" for each in items if each.status in ("warning", "error")
     ]

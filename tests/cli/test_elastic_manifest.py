@@ -142,11 +142,13 @@ def test_torchx(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     from torch.distributed.elastic.rendezvous import RendezvousParameters
 
-    from dsconfig.cli.handoff.torchrun_rendezvous import _job
+    from dsconfig.cli.handoff.torchrun_rendezvous import _job_from_parameters
 
     for key, value in role.env.items():
         monkeypatch.setenv(key, value)
-    job = _job(RendezvousParameters("dsconfig", "host:1", "id", role.min_replicas, role.num_replicas))
+    job = _job_from_parameters(
+        RendezvousParameters("dsconfig", "host:1", "id", role.min_replicas, role.num_replicas)
+    )
     assert (job.processes, job.max_restarts) == (2, 3)
 
 

@@ -39,8 +39,8 @@ def test_color_marks_the_page(run: Runs) -> None:
 def described(monkeypatch: pytest.MonkeyPatch) -> None:
     descriptions = {"zero_optimization.stage": "How much is **partitioned**:\n\n```json\n{}\n```\n"}
     paths = [("zero_optimization", "stage"), ("a", "enabled"), ("b", "enabled")]
-    monkeypatch.setattr("dsconfig.model.key_description.page", descriptions.get)
-    monkeypatch.setattr("dsconfig.model.key_table.keys", lambda: ((path, None) for path in paths))
+    monkeypatch.setattr("dsconfig.model.key_description.key_page", descriptions.get)
+    monkeypatch.setattr("dsconfig.model.key_table.iter_keys", lambda: ((path, None) for path in paths))
 
 
 @pytest.mark.usefixtures("described")

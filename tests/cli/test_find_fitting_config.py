@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig.cli.find_fitting_config import local_gpus
+from dsconfig.cli.find_fitting_config import detect_local_gpus
 
 from .conftest import Runs
 
@@ -124,7 +124,7 @@ def test_stdout_gets_only_the_config(here: Path, run: Runs) -> None:
 def test_what_is_missing_is_named(
     here: Path, run: Runs, options: list[str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dsconfig.cli.find_fitting_config.local_gpus", lambda: (0, ""))
+    monkeypatch.setattr("dsconfig.cli.find_fitting_config.detect_local_gpus", lambda: (0, ""))
     code, out, err = run("init", *options, *TARGET)
     assert (code, out) == (2, "")
     assert message in err
@@ -147,14 +147,14 @@ def test_the_gpus_of_the_machine_are_the_default(
         (here / "gpus" / f"0000:{number}" / "information").write_text(
             "Model: \t\t NVIDIA A100-SXM4-80GB\nIRQ: 1\n"
         )
-    found = local_gpus(str(here / "gpus"))
+    found = detect_local_gpus(str(here / "gpus"))
     assert found == (4, "NVIDIA A100-SXM4-80GB")
-    monkeypatch.setattr("dsconfig.cli.find_fitting_config.local_gpus", lambda: found)
+    monkeypatch.setattr("dsconfig.cli.find_fitting_config.detect_local_gpus", lambda: found)
     done = run("init", "x.json", "--model", "gpt2", "--yes", *TARGET)
     assert "gpt2 on 4 GPUs (NVIDIA A100-SXM4-80GB) with deepspeed" in done.out
     (here / "gpus" / "0000:0" / "information").write_text("Model: Tesla T4\n")
-    assert local_gpus(str(here / "gpus")) == (0, "")
-    assert local_gpus(str(here / "none")) == (0, "")
+    assert detect_local_gpus(str(here / "gpus")) == (0, "")
+    assert detect_local_gpus(str(here / "none")) == (0, "")
 
 
 def test_without_a_terminal_nothing_is_asked(here: Path, run: Runs) -> None:

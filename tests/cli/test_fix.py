@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig.document.atomic_write import ChangedError, rewrite, write
+from dsconfig.document.atomic_write import FileChangedError, rewrite_if_unchanged, write_atomically
 
 from .conftest import Runs, Spawns
 
@@ -171,8 +171,8 @@ def test_bytes_that_are_no_text_are_left(here: Path, run: Runs) -> None:
 def test_what_someone_else_wrote_is_kept(here: Path) -> None:
     path = here / "a.json"
     path.write_bytes(b"theirs")
-    with pytest.raises(ChangedError, match="changed while it was being fixed"):
-        rewrite(str(path), b"read", b"ours")
+    with pytest.raises(FileChangedError, match="changed while it was being fixed"):
+        rewrite_if_unchanged(str(path), b"read", b"ours")
     assert path.read_bytes() == b"theirs"
     assert sorted(os.listdir()) == [".git", "a.json"]
 
@@ -187,8 +187,8 @@ def test_a_change_in_the_last_moment_is_kept(here: Path, monkeypatch: pytest.Mon
         path.write_bytes(b"read, and more")
 
     monkeypatch.setattr(os, "fsync", late)
-    with pytest.raises(ChangedError):
-        rewrite(str(path), b"read", b"ours")
+    with pytest.raises(FileChangedError):
+        rewrite_if_unchanged(str(path), b"read", b"ours")
     assert path.read_bytes() == b"read, and more"
     assert sorted(os.listdir()) == [".git", "a.json"]
 
@@ -202,7 +202,7 @@ def test_a_full_disk_leaves_the_file_whole(here: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
-        rewrite(str(path), b"read", b"ours")
+        rewrite_if_unchanged(str(path), b"read", b"ours")
     assert path.read_bytes() == b"read"
     assert sorted(os.listdir()) == [".git", "a.json"]
 
@@ -212,7 +212,7 @@ def test_a_written_file_keeps_its_mode_and_its_link(here: Path) -> None:
     real.write_bytes(b"old")
     real.chmod(0o640)
     (here / "link.json").symlink_to("real.json")
-    write("link.json", b"new")
+    write_atomically("link.json", b"new")
     assert (here / "link.json").is_symlink()
     assert (real.read_bytes(), real.stat().st_mode & 0o777) == (b"new", 0o640)
 
@@ -220,14 +220,14 @@ def test_a_written_file_keeps_its_mode_and_its_link(here: Path) -> None:
 def test_a_file_that_cannot_be_written_leaves_nothing_behind(here: Path) -> None:
     (here / "folder").mkdir()
     with pytest.raises(IsADirectoryError):
-        write("folder", b"new")
+        write_atomically("folder", b"new")
     assert sorted(os.listdir()) == [".git", "folder"]
 
 
 def test_a_pipe_is_written_into(here: Path) -> None:
     os.mkfifo("pipe")
     reader = os.open("pipe", os.O_RDONLY | os.O_NONBLOCK)
-    write("pipe", b"new")
+    write_atomically("pipe", b"new")
     assert os.read(reader, 9) == b"new"
     os.close(reader)
     assert sorted(os.listdir()) == [".git", "pipe"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig.check.rule_selector import catalog, expand, match
+from dsconfig.check.rule_selector import expand_selectors, rule_names_by_code, rules_matching_selector
 from dsconfig.rules._former_names import FORMER_NAMES
 
 from .conftest import Runs
@@ -16,16 +16,16 @@ TYPO = '{"train_batch_size": 8, "gradient_clipp1ng": 1.0}'
 
 
 def test_former_names_are_not_current_names() -> None:
-    names = set(catalog().values())
+    names = set(rule_names_by_code().values())
     assert not names & FORMER_NAMES.keys()
     assert names >= set(FORMER_NAMES.values())
 
 
 @pytest.mark.parametrize(("former", "current"), FORMER_NAMES.items())
 def test_former_name_selects_the_same_rule(run: Runs, former: str, current: str) -> None:
-    rules = catalog()
-    assert match(former, rules) == match(current, rules)
-    assert len(expand((former,), rules, "--select")) == 1
+    rules = rule_names_by_code()
+    assert rules_matching_selector(former, rules) == rules_matching_selector(current, rules)
+    assert len(expand_selectors((former,), rules, "--select")) == 1
     assert run("explain", former) == run("explain", current)
     assert f"Former name: {former}" in run("explain", current).out
     assert run("rules", former) == run("rules", current)

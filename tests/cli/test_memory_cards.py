@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dsconfig import memory
-from dsconfig.core.gpu_memory import CARDS, memory_of, parse_gpu
+from dsconfig.core.gpu_memory import CARDS, memory_of_card, parse_gpu_memory
 from tests.cli.conftest import Runs
 from tests.cli.estimates import config_of, estimate
 
@@ -36,17 +36,17 @@ pytestmark = pytest.mark.usefixtures("ds_json")
     ],
 )
 def test_a_card_is_known_by_its_name_however_it_is_written(text: str, card: str) -> None:
-    assert parse_gpu(text)[:2] == (memory_of(card), memory_of(card))
+    assert parse_gpu_memory(text)[:2] == (memory_of_card(card), memory_of_card(card))
 
 
 @pytest.mark.parametrize(("sold", "least", "most"), [(24, 22, 24), (40, 39, 40), (48, 44, 48), (80, 79, 80)])
 def test_a_size_is_that_of_the_cards_that_are_sold_by_it(sold: int, least: int, most: int) -> None:
-    parsed = parse_gpu(f"{sold}GB")
+    parsed = parse_gpu_memory(f"{sold}GB")
     assert least * GIB <= parsed.least <= parsed.most <= most * GIB
     assert tuple(name for name, _ in parsed.cards) == tuple(
         name for name, card in CARDS.items() if sold in card.sold
     )
-    assert 139 * GIB <= parse_gpu("141 gb").least <= 141 * GIB
+    assert 139 * GIB <= parse_gpu_memory("141 gb").least <= 141 * GIB
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_size_is_that_of_the_cards_that_are_sold_by_it(sold: int, least: int, 
     [("80e9", 80 * 10**9), ("74.5GiB", 149 * GIB // 2), ("80GiB", 80 * GIB), ("79GB", 79 * 10**9), (5, 5)],
 )
 def test_all_other_amounts_are_exact(text: str | int, count: int) -> None:
-    assert parse_gpu(text)[:2] == (count, count)
+    assert parse_gpu_memory(text)[:2] == (count, count)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_where_cards_of_one_size_differ_the_card_is_asked_for(run: Runs) -> None
         "a6000 and 6000-ada would be large enough, a40 and l40 and l40s would not: name the card" in found.out
     )
     limits = estimate(run, *RUN, *size, "--gpu", "48GB", "--margin", free, codes=(2,))["limits"]
-    assert (limits["gpu"], limits["gpu_name"]) == (memory_of("l40s"), "48GB")
+    assert (limits["gpu"], limits["gpu_name"]) == (memory_of_card("l40s"), "48GB")
     assert (limits["gpu_fits"], limits["gpu_verdict"]) == (None, "unknown")
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import dsconfig
-from dsconfig.core.diagnostic import dotted
+from dsconfig.core.diagnostic import dotted_path
 from dsconfig.document import read_text
 from dsconfig.fix.migrate import migrate
-from dsconfig.fix.migration_plan import Change, Decision
+from dsconfig.fix.migration_plan import MigrationChange, MigrationDecision
 from elastic import plan
 
 from .conftest import Runs, Spawns
@@ -51,8 +51,8 @@ ELASTIC = """{
 WAY = ("--from", "0.14.5", "--to", "0.19.8")
 
 
-def paths(items: Iterable[Change | Decision]) -> list[str]:
-    return [dotted(each.path) for each in items]
+def paths(items: Iterable[MigrationChange | MigrationDecision]) -> list[str]:
+    return [dotted_path(each.path) for each in items]
 
 
 # -- what is changed ---------------------------------------------------------------------------------------

@@ -197,9 +197,9 @@ def test_leaves_set_by_a_script_of_the_repository_count(here: Path) -> None:
     (here / "train.py").write_text("from deepspeed.utils import set_z3_leaf_modules\n")
     from dsconfig.launch import repository
 
-    repository.invalidate()
+    repository.invalidate_cache()
     assert effects() == []
-    repository.stop_watching()
+    repository.stop_watching_files()
 
 
 def test_its_block_takes_no_number(run: Runs, here: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from dsconfig.cli import main
 from dsconfig.core import file_access
-from dsconfig.lsp.service import Service
+from dsconfig.lsp.service import LanguageService
 
 from .conftest import Runs, Spawns
 
@@ -179,38 +179,38 @@ def test_a_program_or_a_pin_outside_tells_nothing(here: Path, secrets: Path, run
 
 
 def test_the_language_server_leads_to_nothing_outside(here: Path, secrets: Path) -> None:
-    service = Service()
-    service.request("initialize", {"capabilities": {}, "rootUri": here.as_uri()})
+    service = LanguageService()
+    service.handle_request("initialize", {"capabilities": {}, "rootUri": here.as_uri()})
     for name, text in LAUNCHES.items():
         for target in targets(secrets):
             uri = (here / name).as_uri()
             item = {"uri": uri, "languageId": "deepspeed", "version": 1, "text": text.format(target)}
             service.handle_notification("textDocument/didOpen", {"textDocument": item})
-            published = list(service.pending())
+            published = list(service.pending_messages())
             params = {"textDocument": {"uri": uri}, "position": {"line": 0, "character": 30}}
-            assert not service.request("textDocument/documentLink", params)
-            assert not service.request("textDocument/definition", params)
+            assert not service.handle_request("textDocument/documentLink", params)
+            assert not service.handle_request("textDocument/definition", params)
             assert SECRET not in json.dumps(published)
             service.handle_notification("textDocument/didClose", {"textDocument": {"uri": uri}})
 
 
 @pytest.mark.parametrize("schema", ["../../../etc/passwd", "/etc/passwd", "file://server/share/x.json"])
 def test_a_schema_elsewhere_is_no_link(here: Path, schema: str) -> None:
-    service = Service()
-    service.request("initialize", {"capabilities": {}})
+    service = LanguageService()
+    service.handle_request("initialize", {"capabilities": {}})
     uri = (here / "a.json").as_uri()
     text = json.dumps({"$schema": schema, "zero_optimization": {}})
     item = {"uri": uri, "languageId": "json", "version": 1, "text": text}
     service.handle_notification("textDocument/didOpen", {"textDocument": item})
-    assert service.request("textDocument/documentLink", {"textDocument": {"uri": uri}}) == []
+    assert service.handle_request("textDocument/documentLink", {"textDocument": {"uri": uri}}) == []
 
 
 def test_shares_of_windows_are_not_even_looked_at(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "name", "nt")
     for path in (r"\\server\share\ds.json", "//server/share/ds.json", r"\\.\pipe\x", r"\\?\UNC\server\x"):
         monkeypatch.setattr(os.path, "realpath", None)
-        assert file_access.is_on_share(path)
-        assert not file_access.may_read(path, "run.sh")
+        assert file_access.is_on_network_share(path)
+        assert not file_access.may_read_file(path, "run.sh")
         monkeypatch.undo()
         monkeypatch.setattr(os, "name", "nt")
 

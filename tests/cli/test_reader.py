@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dsconfig import check, fix
-from dsconfig.job.detect_consumer import consumer_of_content
+from dsconfig.job.detect_consumer import consumer_suggested_by_content
 
 from .conftest import Runs
 
@@ -39,7 +39,7 @@ READERS = [
 
 @pytest.mark.parametrize(("data", "name", "likely"), READERS)
 def test_what_the_content_says(data: Any, name: str, likely: bool) -> None:
-    consumer = consumer_of_content(data)
+    consumer = consumer_suggested_by_content(data)
     assert (consumer.name, consumer.likely) == (name, likely)
     report = check(json.dumps(data))
     assert (report.reader, report.consumer) == (consumer, name)

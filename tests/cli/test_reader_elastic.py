@@ -10,7 +10,7 @@ import pytest
 
 import dsconfig
 from dsconfig.api import presets
-from dsconfig.core.releases import LATEST, Target
+from dsconfig.core.releases import LATEST, ReleaseTarget
 from dsconfig.job.detect_consumer import Origin
 from dsconfig.schema import json_schema
 
@@ -134,7 +134,7 @@ def test_the_preset_passes_as_it_is(here: Path, run: Runs) -> None:
 
 def test_the_schema_has_the_block_at_every_release() -> None:
     for release in ("0.19.8", "0.16.9"):
-        target = Target((release,), release, "argument")
+        target = ReleaseTarget((release,), release, "argument")
         schema = json_schema(target, "elastic")
         assert schema["properties"]["elasticity"]["$ref"]
         judge = jsonschema.Draft7Validator(schema)

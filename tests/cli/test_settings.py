@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 
 from dsconfig.cli import main
-from dsconfig.job.settings_file import HOST_KINDS, KEYS, Settings, SettingsFileError, find_settings
+from dsconfig.job.settings_file import HOST_KINDS, KEYS, SettingsFile, SettingsFileError, find_settings
 
 from .conftest import Runs, Spawns
 
 
-def written(here: Path, text: str, name: str = "dsconfig.toml") -> Settings:
+def written(here: Path, text: str, name: str = "dsconfig.toml") -> SettingsFile:
     (here / name).write_text(text)
     return find_settings()
 
 
 def test_none_at_all(here: Path) -> None:
-    assert find_settings() == Settings()
+    assert find_settings() == SettingsFile()
 
 
 def test_every_key(here: Path) -> None:
@@ -44,7 +44,7 @@ def test_every_key(here: Path) -> None:
         "tests/*" = ["DSC4", "unknown-key"]
         """,
     )
-    assert settings == Settings(
+    assert settings == SettingsFile(
         path=str(here / "dsconfig.toml"),
         target=">=0.14,<0.19.8",
         world_size=8,
@@ -61,7 +61,7 @@ def test_every_key(here: Path) -> None:
         skip=("notebooks",),
         per_file_ignores=(("tests/*", ("DSC4", "unknown-key")),),
     )
-    assert len(KEYS) == len(Settings._fields) - 5, "the path, overrides, what is not used"
+    assert len(KEYS) == len(SettingsFile._fields) - 5, "the path, overrides, what is not used"
 
 
 def test_pyproject_has_them_in_a_table(here: Path) -> None:
@@ -103,7 +103,7 @@ def test_the_repository_ends_the_search(here: Path, monkeypatch: pytest.MonkeyPa
     (here / "dsconfig.toml").write_text('target = "0.16.9"')
     (here / "other" / ".git").mkdir(parents=True)
     monkeypatch.chdir(here / "other")
-    assert find_settings() == Settings()
+    assert find_settings() == SettingsFile()
 
 
 MISTAKES = {

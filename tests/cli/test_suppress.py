@@ -6,10 +6,10 @@ from importlib import import_module
 
 import pytest
 
-from dsconfig.check.suppressions import SuppressionResult, apply
+from dsconfig.check.suppressions import SuppressionResult, apply_suppressions
 from dsconfig.core.diagnostic import Diagnostic, Effect, Location
 from dsconfig.document import Document, read_dict, read_text
-from dsconfig.launch.python.config_dicts import python_configs
+from dsconfig.launch.python.config_dicts import find_python_configs
 
 RULES = {
     "DSC008": "unused-suppression",
@@ -21,7 +21,7 @@ RULES = {
 
 @pytest.fixture(autouse=True)
 def _rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module("dsconfig.check.rule_selector"), "catalog", lambda: RULES)
+    monkeypatch.setattr(import_module("dsconfig.check.rule_selector"), "rule_names_by_code", lambda: RULES)
 
 
 def diagnostic_at(document: Document, code: str, *path: str | int) -> Diagnostic:
@@ -35,7 +35,9 @@ def diagnostic_at(document: Document, code: str, *path: str | int) -> Diagnostic
 def suppressed(text: str, *findings: tuple[str, str], format: str = "json") -> SuppressionResult:
     """Suppress diagnostics, each given as a code and a dotted path."""
     document = read_text(text, format="yaml" if format == "yaml" else "json")
-    return apply(document, [diagnostic_at(document, code, *path.split(".")) for code, path in findings])
+    return apply_suppressions(
+        document, [diagnostic_at(document, code, *path.split(".")) for code, path in findings]
+    )
 
 
 def codes(diagnostics: tuple[Diagnostic, ...]) -> list[str]:
@@ -72,8 +74,8 @@ def test_an_unknown_key_of_the_block_has_a_remedy(key: str, help: str) -> None:
 )
 def test_a_block_that_a_program_computes_is_not_malformed(block: str) -> None:
     text = f"ds_config = {{'train_batch_size': 8, 'fp16': {{}}, '$dsconfig': {block}}}"
-    (config,) = python_configs(text, "<x>")
-    assert apply(config.document, []).unused == ()
+    (config,) = find_python_configs(text, "<x>")
+    assert apply_suppressions(config.document, []).unused == ()
 
 
 @pytest.mark.parametrize("selector", ["DSC101", "dsc101", "DSC1", "DSC", "unknown-key"])
@@ -92,7 +94,7 @@ def test_the_block_can_speak_of_a_key_and_all_below_it() -> None:
 
 def test_a_dict_may_have_the_block() -> None:
     document = read_dict({"$dsconfig": {"ignore": ["DSC101", "DSC401"]}, "a": 1})
-    result = apply(document, [Diagnostic("DSC101", "unknown-key", Effect.IGNORED, "", ("a",))])
+    result = apply_suppressions(document, [Diagnostic("DSC101", "unknown-key", Effect.IGNORED, "", ("a",))])
     assert codes(result.suppressed) == ["DSC101"]
     assert [(d.message, d.location) for d in result.unused] == [
         ("unused suppression `DSC401`: it matches no diagnostic", None)

@@ -274,7 +274,7 @@ def test_a_draft_that_is_swept_too_early_is_made_again(here: Path, monkeypatch: 
         return descriptor
 
     monkeypatch.setattr(os, "open", slow)
-    atomic_write.write("a.json", b"new")
+    atomic_write.write_atomically("a.json", b"new")
     assert (len(swept), Path("a.json").read_bytes()) == (1, b"new")
     assert sorted(os.listdir()) == [".git", "a.json"]
 

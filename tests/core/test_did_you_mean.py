@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from dsconfig.core.did_you_mean import distance, lexicon, near
+from dsconfig.core.did_you_mean import edit_distance, index_words, similar_words
 from dsconfig.core.json_types import Json
 from dsconfig.core.releases import NUMBERS
-from dsconfig.model.key_table import ROOT, view
+from dsconfig.model.key_table import ROOT, section_view_of_release
 from dsconfig.rules._did_you_mean import guess
 
 RELEASE = NUMBERS["0.19.8"]
@@ -63,21 +63,21 @@ UNKNOWN = [
 
 @pytest.mark.parametrize(("section", "word", "value", "meant"), MEANT)
 def test_an_obvious_typo_has_a_suggestion(section: str, word: str, value: Json, meant: str) -> None:
-    assert sorted(guess(word, value, view(section, RELEASE)).suggestions) == meant.split()
+    assert sorted(guess(word, value, section_view_of_release(section, RELEASE)).suggestions) == meant.split()
 
 
 @pytest.mark.parametrize(("section", "word", "value"), UNKNOWN)
 def test_an_unrelated_key_has_no_suggestion(section: str, word: str, value: Json) -> None:
-    assert guess(word, value, view(section, RELEASE)).suggestions == ()
+    assert guess(word, value, section_view_of_release(section, RELEASE)).suggestions == ()
 
 
 def test_each_edit_of_each_key_is_recognized() -> None:
     """Of one letter left out, doubled, exchanged with the next or wrong, in words of six letters and more."""
     for section in (ROOT, ZERO, "Fp16", "OffloadOptimizer"):
-        words = lexicon(view(section, RELEASE).keys)
-        for word in view(section, RELEASE).keys:
+        words = index_words(section_view_of_release(section, RELEASE).keys)
+        for word in section_view_of_release(section, RELEASE).keys:
             for slip in _slips(word) if len(word) > 5 else ():
-                found = near(slip, words)
+                found = similar_words(slip, words)
                 best = [each.word for each in found if each.cost == found[0].cost]
                 assert word in best, (slip, found)
 
@@ -96,7 +96,7 @@ def test_distance_agrees_with_the_textbook() -> None:
     for _ in range(3000):
         one, other = ("".join(spread.choices("abc", k=spread.randrange(8))) for _ in "12")
         for most in range(4):
-            assert min(distance(one, other, most), most + 1) == min(_textbook(one, other), most + 1)
+            assert min(edit_distance(one, other, most), most + 1) == min(_textbook(one, other), most + 1)
 
 
 def _textbook(one: str, other: str) -> int:
@@ -115,5 +115,5 @@ def _textbook(one: str, other: str) -> int:
 @pytest.mark.parametrize("word", ["", "_", "@@@", "é" * 50, "a" * 100_000, "a_" * 5_000, "1"])
 def test_any_word_is_accepted(word: str) -> None:
     start = time.process_time()
-    assert near(word, lexicon(view(ROOT, RELEASE).keys)) == []
+    assert similar_words(word, index_words(section_view_of_release(ROOT, RELEASE).keys)) == []
     assert time.process_time() - start < 0.1

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from dsconfig.core import releases
-from dsconfig.core.releases import EVERY_RELEASE, NEVER, NUMBERS, Interval
+from dsconfig.core.releases import EVERY_RELEASE, NEVER, NUMBERS, ReleaseInterval
 from dsconfig.document import read_dict
 from dsconfig.evaluation.rule_context import Context, EvaluatedDocument
 
-SPAN = Interval(NUMBERS["0.9.0"], NUMBERS["0.14.5"])
+SPAN = ReleaseInterval(NUMBERS["0.9.0"], NUMBERS["0.14.5"])
 
 
 def context(release: str) -> Context:
@@ -32,15 +32,19 @@ def test_both_ends_belong_to_an_interval() -> None:
 
 
 def test_intersection_of_intervals() -> None:
-    open_end = Interval(NUMBERS["0.12.0"])
-    assert SPAN.meet(open_end) == open_end.meet(SPAN) == Interval(NUMBERS["0.12.0"], NUMBERS["0.14.5"])
-    assert SPAN.meet(EVERY_RELEASE) is SPAN
+    open_end = ReleaseInterval(NUMBERS["0.12.0"])
+    assert (
+        SPAN.intersect(open_end)
+        == open_end.intersect(SPAN)
+        == ReleaseInterval(NUMBERS["0.12.0"], NUMBERS["0.14.5"])
+    )
+    assert SPAN.intersect(EVERY_RELEASE) is SPAN
 
 
 @pytest.mark.parametrize("release", ["0.3.1", "0.8.3", "0.9.0", "0.12.6", "0.14.5", "0.15.0", "0.19.8"])
 def test_sides_of_an_interval(release: str) -> None:
     number = NUMBERS[release]
-    side = SPAN.side(number)
+    side = SPAN.releases_on_same_side(number)
     assert number in side
     assert {other for other in NUMBERS.values() if other in side} == {
         other
@@ -71,10 +75,10 @@ def test_equivalent_releases_give_the_same_answer(question: str, release: str) -
 def test_depends_on_narrows_without_a_comparison() -> None:
     seen = context("0.18.0")
     seen.depends_on("0.17.0", "0.19.3")
-    assert seen.equivalent == Interval(NUMBERS["0.17.0"], NUMBERS["0.19.3"] - 1)
+    assert seen.equivalent == ReleaseInterval(NUMBERS["0.17.0"], NUMBERS["0.19.3"] - 1)
     seen = context("0.19.3")
     seen.depends_on("0.17.0", "0.19.3")
-    assert seen.equivalent == Interval(NUMBERS["0.19.3"], NEVER)
+    assert seen.equivalent == ReleaseInterval(NUMBERS["0.19.3"], NEVER)
 
 
 @pytest.mark.parametrize(
@@ -119,4 +123,4 @@ def test_a_folder_of_packages_is_listed_again_only_after_a_change(
 def test_the_release_that_is_installed_needs_no_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "deepspeed-0.17.0.dist-info").mkdir()
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    assert releases.resolve(None) == releases.Target(("0.17.0",), "0.17.0", "installed")
+    assert releases.resolve_target(None) == releases.ReleaseTarget(("0.17.0",), "0.17.0", "installed")

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dsconfig.core.diagnostic import Fix, Move, Operation, Remove, Rename, Replace, Set
+from dsconfig.core.diagnostic import Fix, MoveKey, Operation, RemoveKey, RenameKey, ReplaceText, SetValue
 from dsconfig.core.json_types import KeyPath
 from dsconfig.document import Document, read_text
-from dsconfig.document.apply_operations import apply_to_value, edits, is_equal
-from dsconfig.document.text_edit import EditError, apply, minimal_edit
+from dsconfig.document.apply_operations import apply_operations_to_value, are_equal_for_parsers, edits_for_fix
+from dsconfig.document.text_edit import EditError, apply_edits, smallest_edit
 
 JSONC = """{
   // what we train with
@@ -52,7 +52,7 @@ empty:
 
 def edited(text: str, *operations: Operation, format: str = "json") -> str:
     document = read_text(text, format=format)  # type: ignore[arg-type]
-    return apply(text, edits(document, Fix("", operations)))
+    return apply_edits(text, edits_for_fix(document, Fix("", operations)))
 
 
 def lines(before: str, after: str) -> tuple[list[str], list[str]]:
@@ -64,36 +64,36 @@ def lines(before: str, after: str) -> tuple[list[str], list[str]]:
 @pytest.mark.parametrize(
     ("operation", "gone", "come"),
     [
-        (Set(("batch",), 16), ['  "batch": 8,   // per step'], ['  "batch": 16,   // per step']),
-        (Remove(("batch",)), ['  "batch": 8,   // per step'], ["  // per step"]),
+        (SetValue(("batch",), 16), ['  "batch": 8,   // per step'], ['  "batch": 16,   // per step']),
+        (RemoveKey(("batch",)), ['  "batch": 8,   // per step'], ["  // per step"]),
         (
-            Rename(("fp16",), "bf16"),
+            RenameKey(("fp16",), "bf16"),
             ['  "fp16": {"enabled": true, "scale": 0},'],
             ['  "bf16": {"enabled": true, "scale": 0},'],
         ),
         (
-            Remove(("fp16", "scale")),
+            RemoveKey(("fp16", "scale")),
             ['  "fp16": {"enabled": true, "scale": 0},'],
             ['  "fp16": {"enabled": true},'],
         ),
         (
-            Remove(("fp16", "enabled")),
+            RemoveKey(("fp16", "enabled")),
             ['  "fp16": {"enabled": true, "scale": 0},'],
             ['  "fp16": {"scale": 0},'],
         ),
-        (Remove(("fp16",)), ['  "fp16": {"enabled": true, "scale": 0},'], []),
+        (RemoveKey(("fp16",)), ['  "fp16": {"enabled": true, "scale": 0},'], []),
         (
-            Set(("fp16", "window"), 1e-5),
+            SetValue(("fp16", "window"), 1e-5),
             ['  "fp16": {"enabled": true, "scale": 0},'],
             ['  "fp16": {"enabled": true, "scale": 0, "window": 1e-05},'],
         ),
         (
-            Set(("zero", "offload", "pin"), True),
+            SetValue(("zero", "offload", "pin"), True),
             ['      "device": "cpu"'],
             ['      "device": "cpu",', '      "pin": true'],
         ),
-        (Set(("new", "deep"), [1]), [], ["  },", '  "new": {', '    "deep": [1]']),
-        (Move(("zero", "stage"), ("stage",)), ['    "stage": 3,', "  }"], ["  },", '  "stage": 3']),
+        (SetValue(("new", "deep"), [1]), [], ["  },", '  "new": {', '    "deep": [1]']),
+        (MoveKey(("zero", "stage"), ("stage",)), ['    "stage": 3,', "  }"], ["  },", '  "stage": 3']),
     ],
 )  # fmt: skip
 def test_only_the_lines_of_the_entry_change(operation: Operation, gone: list[str], come: list[str]) -> None:
@@ -103,46 +103,46 @@ def test_only_the_lines_of_the_entry_change(operation: Operation, gone: list[str
 
 
 def test_a_section_without_entries_remains() -> None:
-    assert edited('{\n  "a": {\n    "b": 1\n  }\n}\n', Remove(("a", "b"))) == '{\n  "a": {}\n}\n'
-    assert edited("a:\n  b: 1\nc: 2\n", Remove(("a", "b")), format="yaml") == "a: {}\nc: 2\n"
-    assert edited("a:  # why\n  b: 1\n", Remove(("a", "b")), format="yaml") == "a:  # why\n  {}\n"
-    assert edited("a:\n- 1\n", Remove(("a", 0)), format="yaml") == "a: []\n"
+    assert edited('{\n  "a": {\n    "b": 1\n  }\n}\n', RemoveKey(("a", "b"))) == '{\n  "a": {}\n}\n'
+    assert edited("a:\n  b: 1\nc: 2\n", RemoveKey(("a", "b")), format="yaml") == "a: {}\nc: 2\n"
+    assert edited("a:  # why\n  b: 1\n", RemoveKey(("a", "b")), format="yaml") == "a:  # why\n  {}\n"
+    assert edited("a:\n- 1\n", RemoveKey(("a", 0)), format="yaml") == "a: []\n"
 
 
 def test_removing_the_last_entry_removes_the_comma_before_it() -> None:
-    assert edited('{"a": 1, "b": 2}', Remove(("b",))) == '{"a": 1}'
-    assert edited('{"a": 1, // x\n"b": 2}', Remove(("b",))) == '{"a": 1 // x\n}'
-    assert edited('{"a": [1, 2, 3]}', Remove(("a", 2))) == '{"a": [1, 2]}'
-    assert edited('{"a": 1, "b": 2,}', Remove(("b",))) == '{"a": 1,}'
+    assert edited('{"a": 1, "b": 2}', RemoveKey(("b",))) == '{"a": 1}'
+    assert edited('{"a": 1, // x\n"b": 2}', RemoveKey(("b",))) == '{"a": 1 // x\n}'
+    assert edited('{"a": [1, 2, 3]}', RemoveKey(("a", 2))) == '{"a": [1, 2]}'
+    assert edited('{"a": 1, "b": 2,}', RemoveKey(("b",))) == '{"a": 1,}'
 
 
 def test_added_entries_follow_the_style_of_the_text() -> None:
-    assert edited("{}", Set(("a",), 1)) == '{"a": 1}'
-    assert edited("{\n}\n", Set(("a",), 1)) == '{\n  "a": 1\n}\n'
-    assert edited('{"a": 1,}', Set(("b",), 2)) == '{"a": 1, "b": 2,}'
-    assert edited('{\r\n\t"a": 1\r\n}', Set(("b",), {"c": 2})) == (
+    assert edited("{}", SetValue(("a",), 1)) == '{"a": 1}'
+    assert edited("{\n}\n", SetValue(("a",), 1)) == '{\n  "a": 1\n}\n'
+    assert edited('{"a": 1,}', SetValue(("b",), 2)) == '{"a": 1, "b": 2,}'
+    assert edited('{\r\n\t"a": 1\r\n}', SetValue(("b",), {"c": 2})) == (
         '{\r\n\t"a": 1,\r\n\t"b": {\r\n\t\t"c": 2\r\n\t}\r\n}'
     )
-    assert edited("{'a': 1}", Set(("b",), "x")) == "{'a': 1, 'b': 'x'}"
-    assert edited(HJSON, Set(("fp16", "new"), 1)) == HJSON.replace("comma\n", "comma\n\tnew: 1\n")
-    assert edited(HJSON, Set(("new",), 1)) == HJSON.rstrip() + "\nnew: 1\n"
-    assert edited("{ // c\n}", Set(("a",), 1)) == '{ // c\n  "a": 1\n}'
+    assert edited("{'a': 1}", SetValue(("b",), "x")) == "{'a': 1, 'b': 'x'}"
+    assert edited(HJSON, SetValue(("fp16", "new"), 1)) == HJSON.replace("comma\n", "comma\n\tnew: 1\n")
+    assert edited(HJSON, SetValue(("new",), 1)) == HJSON.rstrip() + "\nnew: 1\n"
+    assert edited("{ // c\n}", SetValue(("a",), 1)) == '{ // c\n  "a": 1\n}'
 
 
 @pytest.mark.parametrize(
     ("operation", "gone", "come"),
     [
-        (Set(("batch",), 1e-5), ["batch: 8  # per step"], ["batch: 1.0e-05  # per step"]),
-        (Remove(("batch",)), ["batch: 8  # per step"], ["# per step"]),
-        (Remove(("zero", "offload", "path")), ["    path: /nvme"], []),
-        (Set(("zero", "offload", "pin"), True), [], ["    pin: true"]),
-        (Set(("empty",), 1), ["empty:"], ["empty: 1"]),
-        (Set(("new", "no"), {"a": 1}), [], ["new:", '  "no":', "    a: 1"]),
-        (Rename(("zero",), "one"), ["zero:"], ["one:"]),
-        (Remove(("hosts", 1)), ["- name: b"], []),
-        (Remove(("hosts", 0, "name")), ["- name: a", "  slots: 2"], ["- slots: 2"]),
+        (SetValue(("batch",), 1e-5), ["batch: 8  # per step"], ["batch: 1.0e-05  # per step"]),
+        (RemoveKey(("batch",)), ["batch: 8  # per step"], ["# per step"]),
+        (RemoveKey(("zero", "offload", "path")), ["    path: /nvme"], []),
+        (SetValue(("zero", "offload", "pin"), True), [], ["    pin: true"]),
+        (SetValue(("empty",), 1), ["empty:"], ["empty: 1"]),
+        (SetValue(("new", "no"), {"a": 1}), [], ["new:", '  "no":', "    a: 1"]),
+        (RenameKey(("zero",), "one"), ["zero:"], ["one:"]),
+        (RemoveKey(("hosts", 1)), ["- name: b"], []),
+        (RemoveKey(("hosts", 0, "name")), ["- name: a", "  slots: 2"], ["- slots: 2"]),
         (
-            Move(("zero", "offload"), ("fast", "disk")),
+            MoveKey(("zero", "offload"), ("fast", "disk")),
             ["  offload:"],
             ["fast:", "  disk:"],
         ),
@@ -157,17 +157,17 @@ def test_yaml_keeps_its_lines(operation: Operation, gone: list[str], come: list[
 @pytest.mark.parametrize(
     ("text", "operation"),
     [
-        ("a: &x {b: 1}\nc: *x\n", Set(("c", "b"), 2)),
-        ("a: &x {b: 1}\nc: *x\n", Set(("a", "b"), 2)),
-        ("a: &x\n  b: 1\nc:\n  <<: *x\n", Remove(("c", "b"))),
-        ("a: !!str 1\n", Set(("a",), 2)),
-        ("a: 1\n", Remove(("b",))),
-        ("a: 1\n", Set(("a", "b"), 2)),
-        ("a: 1\nb: 2\n", Rename(("a",), "b")),
-        ("a: 1\nb: 2\n", Move(("a",), ("b",))),
-        ("a:\n- null\nb: [{}]\n", Move(("a",), ("b", 0, "a"))),
-        ("a: {b: 1}\n", Move(("a",), ("a", "b", "c"))),
-        ("a: 1\n", Set(("b",), float("nan"))),
+        ("a: &x {b: 1}\nc: *x\n", SetValue(("c", "b"), 2)),
+        ("a: &x {b: 1}\nc: *x\n", SetValue(("a", "b"), 2)),
+        ("a: &x\n  b: 1\nc:\n  <<: *x\n", RemoveKey(("c", "b"))),
+        ("a: !!str 1\n", SetValue(("a",), 2)),
+        ("a: 1\n", RemoveKey(("b",))),
+        ("a: 1\n", SetValue(("a", "b"), 2)),
+        ("a: 1\nb: 2\n", RenameKey(("a",), "b")),
+        ("a: 1\nb: 2\n", MoveKey(("a",), ("b",))),
+        ("a:\n- null\nb: [{}]\n", MoveKey(("a",), ("b", 0, "a"))),
+        ("a: {b: 1}\n", MoveKey(("a",), ("a", "b", "c"))),
+        ("a: 1\n", SetValue(("b",), float("nan"))),
     ],
 )
 def test_harmful_edits_are_rejected(text: str, operation: Operation) -> None:
@@ -179,13 +179,13 @@ def test_a_dict_has_no_text_to_edit() -> None:
     from dsconfig.document import read_dict
 
     with pytest.raises(EditError, match="no text"):
-        edits(read_dict({"a": 1}), Fix("", (Remove(("a",)),)))
+        edits_for_fix(read_dict({"a": 1}), Fix("", (RemoveKey(("a",)),)))
 
 
 def test_minimal_edit() -> None:
-    assert minimal_edit("abcd", "abXd") == (2, 3, "X")
-    assert minimal_edit("aa", "aaa") == (2, 2, "a")
-    assert minimal_edit("same", "same") == (4, 4, "")
+    assert smallest_edit("abcd", "abXd") == (2, 3, "X")
+    assert smallest_edit("aa", "aaa") == (2, 2, "a")
+    assert smallest_edit("same", "same") == (4, 4, "")
 
 
 # -- any text, any operation -----------------------------------------------------------------------
@@ -265,10 +265,10 @@ def operations(draw: st.DrawFn, document: Document) -> Operation:
     new = (*draw(st.sampled_from([p for p in known if isinstance(_at(value, p), dict)])), draw(KEYS))
     return draw(
         st.one_of(
-            st.builds(Set, st.sampled_from([path, new, (*new, "deep")]), SCALARS | VALUES),
-            st.just(Remove(path)),
-            st.builds(Rename, st.just(path), KEYS),
-            st.just(Move(path, new)),
+            st.builds(SetValue, st.sampled_from([path, new, (*new, "deep")]), SCALARS | VALUES),
+            st.just(RemoveKey(path)),
+            st.builds(RenameKey, st.just(path), KEYS),
+            st.just(MoveKey(path, new)),
         )
     )
 
@@ -283,16 +283,16 @@ def check(document: Document, operation: Operation) -> None:
     """The text says what the operation means, and no comment outside of what goes is lost."""
     text = document.text
     try:
-        made = edits(document, Fix("", (operation,)))
-        expected = apply_to_value(document.value(), (operation,))
+        made = edits_for_fix(document, Fix("", (operation,)))
+        expected = apply_operations_to_value(document.value(), (operation,))
     except (EditError, KeyError, IndexError, TypeError, AttributeError):
         return
-    after = read_text(apply(text, made), format=document.format)
+    after = read_text(apply_edits(text, made), format=document.format)
     assert after.is_readable(), (text, operation, after.text)
-    assert is_equal(after.value(), expected), (text, operation, after.text)
-    if isinstance(operation, Replace):
+    assert are_equal_for_parsers(after.value(), expected), (text, operation, after.text)
+    if isinstance(operation, ReplaceText):
         return
-    start, end = document.span(operation.path, "value" if isinstance(operation, Set) else "entry")
+    start, end = document.span(operation.path, "value" if isinstance(operation, SetValue) else "entry")
     gone = document.has_path(operation.path)
     around = [words for span, words in document.comments if not (gone and start <= span.start < end)]
     kept = Counter(words.strip() for _, words in after.comments)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsconfig.core.diagnostic import Set
+from dsconfig.core.diagnostic import SetValue
 from dsconfig.core.json_types import Json
 from dsconfig.document import Format
 from tests.document.test_edit import edited
@@ -44,7 +44,7 @@ SECTION = {"device": "cpu", "ratio": 0.5}
     ],
 )
 def test_an_added_section_follows_the_style_of_its_neighbors(text: str, after: str) -> None:
-    assert edited(text, Set(("o",), SECTION)) == after
+    assert edited(text, SetValue(("o",), SECTION)) == after
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_an_added_section_follows_the_style_of_its_neighbors(text: str, after: s
     ],
 )
 def test_an_added_yaml_section_follows_the_style_of_its_neighbors(text: str, after: str) -> None:
-    assert edited(text, Set(("o",), SECTION), format="yaml") == after
+    assert edited(text, SetValue(("o",), SECTION), format="yaml") == after
 
 
 @pytest.mark.parametrize(
@@ -83,4 +83,4 @@ def test_an_added_yaml_section_follows_the_style_of_its_neighbors(text: str, aft
     ],
 )
 def test_a_value_is_written_as_the_old_one_was(text: str, value: Json, after: str, format: Format) -> None:
-    assert edited(text, Set(("a",), value), format=format) == after
+    assert edited(text, SetValue(("a",), value), format=format) == after

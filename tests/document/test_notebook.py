@@ -12,7 +12,7 @@ import pytest
 from dsconfig import check
 from dsconfig.cli import main
 from dsconfig.document.notebook import Notebook, python_of_cell
-from dsconfig.launch.python.config_dicts import python_configs
+from dsconfig.launch.python.config_dicts import find_python_configs
 
 PIECES = ["a", "b = {\n", "é", "\n", '"', "\\", "\t", "😀", "    x\n", "}", "'q'", "\n\n"]
 
@@ -51,11 +51,11 @@ def test_an_edit_of_a_cell_changes_that_cell_alone(seed: int) -> None:
     text = cells[at]
     start = random.randint(0, len(text))
     new = text[:start] + random.choice(PIECES) + text[random.randint(start, len(text)) :]
-    edited = parsed.cells[at].with_text(new)
+    edited = parsed.cells[at].notebook_text_with(new)
     cells[at] = new
     assert [cell.text for cell in Notebook(edited).cells] == cells
     assert json.loads(edited) | {"cells": 0} == json.loads(raw) | {"cells": 0}
-    assert parsed.cells[at].with_text(text) == raw
+    assert parsed.cells[at].notebook_text_with(text) == raw
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_configs_of_a_notebook(empty_repository: Path, is_list: bool) -> None:
     path = Path("train.ipynb")
     raw = notebook(CELLS, is_list=is_list)
     path.write_text(raw)
-    written, literal, text = python_configs(raw, "train.ipynb")
+    written, literal, text = find_python_configs(raw, "train.ipynb")
     assert (written.document.format, literal.document.format, text.document.format) == (
         "json",
         "python",
@@ -121,7 +121,7 @@ def test_fix_edits_the_source_of_cells(empty_repository: Path) -> None:
     "text", ["{}", "[]", "{", '{"cells": 3}', '{"cells": [{"cell_type": "code"}, 3, {"source": 4}]}']
 )
 def test_other_json_is_no_notebook(text: str) -> None:
-    assert python_configs(text + " " * 10, "x.ipynb") == ()
+    assert find_python_configs(text + " " * 10, "x.ipynb") == ()
 
 
 COMMAND = (

@@ -8,15 +8,20 @@ from random import Random
 
 import pytest
 
-from dsconfig.core.diagnostic import Fix, Remove, Rename, Set
-from dsconfig.document.apply_operations import apply_operations, apply_to_value, edits, reparse
-from dsconfig.document.text_edit import EditError, apply
+from dsconfig.core.diagnostic import Fix, RemoveKey, RenameKey, SetValue
+from dsconfig.document.apply_operations import (
+    apply_operations,
+    apply_operations_to_value,
+    edits_for_fix,
+    reparse_document,
+)
+from dsconfig.document.text_edit import EditError, apply_edits
 from dsconfig.document.tree import UNKNOWN
-from dsconfig.launch.python.config_dicts import PythonConfig, python_configs
+from dsconfig.launch.python.config_dicts import PythonConfig, find_python_configs
 
 
 def only(text: str) -> PythonConfig:
-    (config,) = python_configs(text, "train.py")
+    (config,) = find_python_configs(text, "train.py")
     return config
 
 
@@ -61,7 +66,7 @@ def test_which_dicts_are_configs(text: str, consumer: str | None) -> None:
     ],
 )
 def test_other_dicts_are_none(text: str) -> None:
-    assert python_configs(text, "x.py") == ()
+    assert find_python_configs(text, "x.py") == ()
 
 
 def test_a_dict_within_a_config_is_part_of_it() -> None:
@@ -173,18 +178,20 @@ CONFIG = {
     "fp16": {"enabled": False, "loss_scale": 0},
 }
 OPERATIONS = [
-    Set(("zero_optimization", "stage"), 3),
-    Set(("zero_optimization", "round_robin_gradients"), True),
-    Set(("bf16",), {"enabled": True, "x": None}),
-    Remove(("fp16", "loss_scale")),
-    Remove(("optimizer",)),
-    Rename(("zero_optimization", "overlap_comm"), "overlap"),
+    SetValue(("zero_optimization", "stage"), 3),
+    SetValue(("zero_optimization", "round_robin_gradients"), True),
+    SetValue(("bf16",), {"enabled": True, "x": None}),
+    RemoveKey(("fp16", "loss_scale")),
+    RemoveKey(("optimizer",)),
+    RenameKey(("zero_optimization", "overlap_comm"), "overlap"),
 ]
 
 
 @pytest.mark.parametrize("seed", range(40))
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)
-def test_an_edit_changes_what_it_means_and_nothing_else(seed: int, operation: Set | Remove | Rename) -> None:
+def test_an_edit_changes_what_it_means_and_nothing_else(
+    seed: int, operation: SetValue | RemoveKey | RenameKey
+) -> None:
     random = Random(seed)
     before, after = "x = 1\nds_config = ", "\nprint(ds_config)\n"
     text = f"{before}{literal(CONFIG, random)}{after}"
@@ -193,33 +200,33 @@ def test_an_edit_changes_what_it_means_and_nothing_else(seed: int, operation: Se
     assert new.text.startswith(before)
     assert new.text.endswith(after)
     ast.parse(new.text)
-    assert new.value() == apply_to_value(json.loads(json.dumps(CONFIG)), [operation])
+    assert new.value() == apply_operations_to_value(json.loads(json.dumps(CONFIG)), [operation])
 
 
 def test_nothing_is_added_to_a_call_of_dict() -> None:
     document = only("ds_config = dict(fp16=dict(enabled=True))").document
     with pytest.raises(EditError):
-        edits(document, Fix("", (Set(("fp16", "loss_scale"), 0),)))
+        edits_for_fix(document, Fix("", (SetValue(("fp16", "loss_scale"), 0),)))
     assert (
-        apply_operations(document, [Rename(("fp16", "enabled"), "on")]).text
+        apply_operations(document, [RenameKey(("fp16", "enabled"), "on")]).text
         == "ds_config = dict(fp16=dict(on=True))"
     )
     with pytest.raises(EditError):
-        edits(document, Fix("", (Rename(("fp16", "enabled"), "not-a-name"),)))
+        edits_for_fix(document, Fix("", (RenameKey(("fp16", "enabled"), "not-a-name"),)))
 
 
 def test_the_same_config_is_found_in_the_edited_source() -> None:
     text = "ds_config_a = {'fp16': {}}\nds_config = {'train_batch_size': 8}\n"
-    _, second = python_configs(text, "train.py")
-    new = apply(text, edits(second.document, Fix("", (Set(("train_batch_size",), 16),))))
-    assert reparse(second.document, new).value() == {"train_batch_size": 16}
+    _, second = find_python_configs(text, "train.py")
+    new = apply_edits(text, edits_for_fix(second.document, Fix("", (SetValue(("train_batch_size",), 16),))))
+    assert reparse_document(second.document, new).value() == {"train_batch_size": 16}
     with pytest.raises(EditError):
-        reparse(second.document, "nothing = 1")
+        reparse_document(second.document, "nothing = 1")
 
 
 def test_a_deep_or_huge_source_is_no_config() -> None:
-    assert python_configs("ds_config = " + "{'fp16': " * 3000 + "1" + "}" * 3000, "x.py") == ()
-    assert python_configs("ds_config = {'fp16': {}}\n" + "#" * 600_000, "x.py") == ()
+    assert find_python_configs("ds_config = " + "{'fp16': " * 3000 + "1" + "}" * 3000, "x.py") == ()
+    assert find_python_configs("ds_config = {'fp16': {}}\n" + "#" * 600_000, "x.py") == ()
 
 
 def test_a_dict_that_nothing_takes_may_be_a_part() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig.document import Document, Span, read_base64, read_bytes, read_dict, read_file, read_text
+from dsconfig.document import Document, TextSpan, read_base64, read_bytes, read_dict, read_file, read_text
 
 CONFIG = '{\n  "fp16": {"enabled": true, "scale": 1e3},\n  "list": [1, {"x": "😀", "y": 2}]\n}\n'
 
@@ -75,8 +75,8 @@ def test_the_last_duplicate_wins_and_is_the_one_located() -> None:
     assert document.value() == {"a": 3, "b": {"c": 2}}
     assert document.text[slice(*document.span(("a",), "entry"))] == '"a": 3'
     assert [(problem.path, problem.span) for problem in document.problems] == [
-        (("b", "c"), Span(23, 26)),
-        (("a",), Span(32, 35)),
+        (("b", "c"), TextSpan(23, 26)),
+        (("a",), TextSpan(32, 35)),
     ]
     assert document.is_readable("hjson")
     assert document.is_readable("json")
@@ -134,7 +134,7 @@ def test_a_mapping_is_returned_unchanged_and_has_no_locations() -> None:
     document = read_dict(data)
     assert document.value() is data
     assert document.value("json") is data
-    assert document.span(("a", "b")) == Span(0, 0)
+    assert document.span(("a", "b")) == TextSpan(0, 0)
     assert not document.has_path(("a",))
     assert document.is_data
     assert document.is_readable()
@@ -152,7 +152,7 @@ def test_binary_data_is_one_problem(data: bytes) -> None:
 def test_bytes_that_are_not_utf8_keep_their_keys(format: str) -> None:
     document = read_bytes(b'{"caf\xe9": 1, "b": 2}', format=format)  # type: ignore[arg-type]
     assert kinds(document)[0] == "invalid-utf8"
-    assert document.problems[0].span == Span(5, 6)
+    assert document.problems[0].span == TextSpan(5, 6)
     assert document.value() == {"caf\ufffd": 1, "b": 2}
     assert not document.is_readable("yaml" if format == "yaml" else "hjson")
 

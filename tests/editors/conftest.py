@@ -32,7 +32,7 @@ class Services:
     def ask(self, ask: str, schema: str, **job: Any) -> Any:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        path = schema if schema.startswith("/") else str(schema_files.folder() / schema)
+        path = schema if schema.startswith("/") else str(schema_files.schema_folder() / schema)
         self._process.stdin.write(json.dumps({"ask": ask, "schema": path, **job}) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()

@@ -14,8 +14,8 @@ import pytest
 from dsconfig import __version__
 from dsconfig.core.releases import RELEASES
 from dsconfig.document.config_file_names import CONFIGS
-from dsconfig.lsp.document_filter import is_draft, is_relevant
-from dsconfig.lsp.open_documents import from_item
+from dsconfig.lsp.document_filter import is_document_relevant, is_draft_config
+from dsconfig.lsp.open_documents import open_document_from_item
 from tests.parity.browser import command
 from tests.source import ROOT
 
@@ -91,8 +91,8 @@ def test_a_server_is_wanted_for_all_that_it_takes_for_its_business(
     result = json.loads(f'"{names}"'), json.loads(f'"{words}"')
     for name, text in BEGUN.items():
         item = {"uri": f"file:///{name}", "text": text, "languageId": name.rpartition(".")[2]}
-        document = from_item(item, "utf-16")
-        assert is_relevant(document) or is_draft(document)
+        document = open_document_from_item(item, "utf-16")
+        assert is_document_relevant(document) or is_draft_config(document)
         assert re.search(result[0], name, re.IGNORECASE) or re.search(result[1], text, re.IGNORECASE), name
 
 

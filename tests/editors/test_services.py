@@ -15,7 +15,7 @@ import yaml
 import dsconfig
 from dsconfig.core.releases import LATEST, NUMBERS
 from dsconfig.document import read_text
-from dsconfig.model.key_table import KeyView, child_section, types_of, view
+from dsconfig.model.key_table import KeyView, child_section, section_view_of_release, types_of_section
 from dsconfig.schema import schema_files
 from tests.editors.conftest import Services
 from tests.editors.mistakes import MISTAKES, Mistake
@@ -80,7 +80,7 @@ def sections() -> Iterator[tuple[str, str]]:
     while waiting:
         name, path = waiting.pop()
         yield name, path
-        for word, key in view(name, NEWEST).keys.items():
+        for word, key in section_view_of_release(name, NEWEST).keys.items():
             inner = child_section(key.type)
             if inner and word == key.info.name and word != "params" and not hidden(key):
                 waiting.append((inner, f"{path}.{word}".lstrip(".")))
@@ -105,7 +105,7 @@ def test_every_key_is_proposed_in_its_section(services: Services, name: str, pat
     place = len(text) - text.count("}")
     offered = services.ask("complete", "deepspeed.json", language="json", text=text, at=place)
     labels = {item["label"] for item in offered}
-    keys = view(name, NEWEST).keys
+    keys = section_view_of_release(name, NEWEST).keys
     wanted = {word for word, key in keys.items() if word == key.info.name and not hidden(key)}
     assert wanted <= labels
     kept_back = {word for word, key in keys.items() if word != key.info.name or hidden(key)}
@@ -117,7 +117,7 @@ def kinds() -> Iterator[tuple[str, str, KeyView]]:
     """For each section, one key of each kind of value, with its path."""
     for name, path in SECTIONS:
         met = set()
-        for word, key in view(name, NEWEST).keys.items():
+        for word, key in section_view_of_release(name, NEWEST).keys.items():
             kind = key.type[0] if key.type[0] != "union" else "/".join(sorted(arm[0] for arm in key.type[1:]))
             if word == key.info.name and not hidden(key) and kind not in met and word != "params":
                 met.add(kind)
@@ -171,7 +171,11 @@ def _description(path: str) -> str:
         ("scheduler.type", {'"WarmupLR"', '"WarmupCosineLR"'}),
         (
             "optimizer.type",
-            {f'"{kind.name}"' for kind in types_of("Optimizer").values() if kind.releases.last > NEWEST},
+            {
+                f'"{kind.name}"'
+                for kind in types_of_section("Optimizer").values()
+                if kind.releases.last > NEWEST
+            },
         ),
         ("zero_optimization", {"stage 3", "stage 2, optimizer on the CPU"}),
         ("optimizer", {"AdamW", "Muon"}),
@@ -213,7 +217,7 @@ def test_ajv_in_strict_mode_judges_as_jsonschema_does(
     assert 20 < sum(verdicts) < len(verdicts)
 
 
-@pytest.mark.parametrize("name", schema_files.texts())
+@pytest.mark.parametrize("name", schema_files.schema_texts_by_file())
 def test_every_kept_file_compiles_in_strict_mode(services: Services, name: str) -> None:
     if name != "catalog.json":
         services.ask("ajv", name, documents=[{}])

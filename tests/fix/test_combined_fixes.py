@@ -6,7 +6,7 @@ import json
 
 import dsconfig
 from dsconfig.check.report import Report
-from dsconfig.core.diagnostic import Remove, Rename, Set
+from dsconfig.core.diagnostic import RemoveKey, RenameKey, SetValue
 from dsconfig.document import Document, read_text
 from dsconfig.fix.fix import fix_document
 from tests.fix.test_fixer import finding, report_of
@@ -19,7 +19,7 @@ def test_fixes_of_neighbors_are_combined() -> None:
         passes.append(document.text)
         value = document.value()
         assert isinstance(value, dict)
-        diagnostics = [finding(Remove((key,))) for key in ("a", "b") if key in value]
+        diagnostics = [finding(RemoveKey((key,))) for key in ("a", "b") if key in value]
         return report_of(document, *diagnostics)
 
     assert fix_document(read_text('{"a": 1, "b": 2}'), judge).text == "{}"
@@ -33,8 +33,8 @@ def test_fixes_of_one_path_wait() -> None:
         passes.append(document.text)
         value = document.value()
         assert isinstance(value, dict)
-        diagnostics = [finding(Set(("a", "x"), 1))] if value.get("a") == {"x": 0} else []
-        return report_of(document, *diagnostics, *([finding(Rename(("a",), "b"))] if "a" in value else []))
+        diagnostics = [finding(SetValue(("a", "x"), 1))] if value.get("a") == {"x": 0} else []
+        return report_of(document, *diagnostics, *([finding(RenameKey(("a",), "b"))] if "a" in value else []))
 
     assert fix_document(read_text('{"a": {"x": 0}}'), judge).text == '{"b": {"x": 1}}'
     assert passes == ['{"a": {"x": 0}}', '{"a": {"x": 1}}', '{"b": {"x": 1}}']

@@ -12,8 +12,17 @@ from hypothesis import strategies as st
 import dsconfig
 from dsconfig.check.check import check_document
 from dsconfig.check.report import Report
-from dsconfig.core.diagnostic import Diagnostic, Effect, Fix, Operation, Remove, Rename, Replace, Set
-from dsconfig.core.releases import resolve
+from dsconfig.core.diagnostic import (
+    Diagnostic,
+    Effect,
+    Fix,
+    Operation,
+    RemoveKey,
+    RenameKey,
+    ReplaceText,
+    SetValue,
+)
+from dsconfig.core.releases import resolve_target
 from dsconfig.document import Document, read_text
 from dsconfig.fix.fix import MAX_PASSES, fix_document
 from dsconfig.rules import RULES, Rule
@@ -154,14 +163,16 @@ def finding(*operations: Operation, safe: bool = True) -> Diagnostic:
 
 
 def report_of(document: Document, *diagnostics: Diagnostic) -> Report:
-    return Report("x", resolve("0.19.8"), "deepspeed", None, diagnostics, document=document)
+    return Report("x", resolve_target("0.19.8"), "deepspeed", None, diagnostics, document=document)
 
 
 def test_fixes_that_undo_each_other_end() -> None:
     def judge(document: Document) -> Report:
         value = document.value()
         assert isinstance(value, dict)
-        return report_of(document, finding(Rename(("a",), "b") if "a" in value else Rename(("b",), "a")))
+        return report_of(
+            document, finding(RenameKey(("a",), "b") if "a" in value else RenameKey(("b",), "a"))
+        )
 
     assert fix_document(read_text('{"a": 1}'), judge).text == '{"b": 1}'
 
@@ -170,14 +181,14 @@ def test_endless_fixes_are_stopped() -> None:
     def judge(document: Document) -> Report:
         value = document.value()
         assert isinstance(value, dict)
-        return report_of(document, finding(Set(("a",), value["a"] + 1)))
+        return report_of(document, finding(SetValue(("a",), value["a"] + 1)))
 
     assert fix_document(read_text('{"a": 0}'), judge).text == f'{{"a": {MAX_PASSES}}}'
 
 
 def test_an_edit_with_another_value_is_not_applied() -> None:
     document = read_text('{"a": 1}')
-    wrong = finding(Replace(6, 7, "2"))
+    wrong = finding(ReplaceText(6, 7, "2"))
     assert fix_document(document, lambda _: report_of(document, wrong)).text == document.text
 
 
@@ -185,7 +196,7 @@ def test_operations_of_one_fix_follow_each_other() -> None:
     text = '{"a": 1, "b": 2}'
 
     def judge(document: Document) -> Report:
-        steps = (Rename(("a",), "c"), Set(("c",), 3), Remove(("b",)))
+        steps = (RenameKey(("a",), "c"), SetValue(("c",), 3), RemoveKey(("b",)))
         return report_of(document, *([finding(*steps)] if document.text == text else []))
 
     assert fix_document(read_text(text), judge).text == '{"c": 3}'
@@ -209,7 +220,7 @@ def test_the_fix_turns_a_bad_example_into_the_fixed_one(rule: Rule, fixed: Examp
 
 def _mended_by(rule: Rule, example: Example) -> str:
     """The example's text after the fixes of this rule alone."""
-    target = resolve(example.target)
+    target = resolve_target(example.target)
 
     def judge(document: Document) -> Report:
         report = check_document(document, target, world_size=example.world_size, consumer=example.consumer)
@@ -235,7 +246,7 @@ TEXTS = st.sampled_from(BAD) | st.builds(
 @given(TEXTS, st.booleans(), st.sampled_from(["0.19.8", "0.14.5", "0.8.0"]))
 def test_a_second_run_changes_nothing(text: str, unsafe: bool, release: str) -> None:
     def judge(document: Document) -> Report:
-        return check_document(document, resolve(release))
+        return check_document(document, resolve_target(release))
 
     once = fix_document(read_text(text), judge, unsafe=unsafe)
     assert fix_document(read_text(once.text), judge, unsafe=unsafe).text == once.text
@@ -255,7 +266,7 @@ def test_a_second_run_changes_nothing(text: str, unsafe: bool, release: str) -> 
 def test_a_fix_that_introduces_a_diagnostic_is_withdrawn() -> None:
     """Naming the stage would lay open that the section's old key is refused there."""
     text = '{"train_batch_size": 8, "zero_optimization": true, "allgather_size": -1}'
-    report = check_document(read_text(text), resolve("0.19.8"))
+    report = check_document(read_text(text), resolve_target("0.19.8"))
     assert any(diagnostic.code == "DSC140" and diagnostic.fix is not None for diagnostic in report)
     assert dsconfig.fix(text, unsafe=True, target="0.19.8").text == text
 
@@ -274,7 +285,7 @@ def test_a_fix_that_introduces_a_diagnostic_is_withdrawn() -> None:
 def test_a_harmful_fix_is_not_offered(
     text: str, target: str, world_size: int | None, path: tuple[str, ...]
 ) -> None:
-    plain = check_document(read_text(text), resolve(target), world_size=world_size)
+    plain = check_document(read_text(text), resolve_target(target), world_size=world_size)
     assert any(diagnostic.fix is not None and diagnostic.path[: len(path)] == path for diagnostic in plain)
     for source in (text, json.loads(text)):
         report = dsconfig.check(source, target=target, world_size=world_size)

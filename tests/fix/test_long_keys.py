@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from dsconfig.check.check import check_document
-from dsconfig.core.releases import resolve
+from dsconfig.core.releases import resolve_target
 from dsconfig.document import read_text
 from dsconfig.fix.migrate import migrate
 
@@ -16,7 +16,7 @@ TEXT = json.dumps({"train_batch_size": 8, "compression_training": {"weight_quant
 
 
 def test_findings() -> None:
-    report = check_document(read_text(TEXT), resolve("0.14.5"), consumer="deepspeed")
+    report = check_document(read_text(TEXT), resolve_target("0.14.5"), consumer="deepspeed")
     assert len(report.diagnostics) >= 20
     assert all(len(diagnostic.message) < 5000 and len(diagnostic.help or "") < 5000 for diagnostic in report)
     assert any(diagnostic.message.endswith("DeepSpeed ignores it") for diagnostic in report)

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from dsconfig import check
-from dsconfig.core.diagnostic import Diagnostic, KeyPath, Move, Rename
+from dsconfig.core.diagnostic import Diagnostic, KeyPath, MoveKey, RenameKey
 from dsconfig.core.releases import NUMBERS
-from dsconfig.document.apply_operations import apply_to_value
-from dsconfig.model.key_table import child_section, view
+from dsconfig.document.apply_operations import apply_operations_to_value
+from dsconfig.model.key_table import child_section, section_view_of_release
 from tests.fuzz.drafts import strayed
 
 TARGETS = ["0.19.8", "0.16.9", "0.14.5", "0.9.5", "0.6.7", ">=0.14.5,<=0.19.8", ">=0.9.5,<0.16"]
@@ -30,7 +30,7 @@ def test_a_moved_key_is_accepted_at_its_new_path(seed: int) -> None:
             if to is None or diagnostic.fix is None:
                 continue
             seen += 1
-            after = check(apply_to_value(config, diagnostic.fix.operations), target=target)
+            after = check(apply_operations_to_value(config, diagnostic.fix.operations), target=target)
             for new in _at(after, to):
                 before = (*diagnostic.path, *new.path[len(to) :])
                 known = any((old.code, old.path) == (new.code, before) for old in report)
@@ -52,9 +52,9 @@ def _at(report: object, to: KeyPath) -> Iterator[Diagnostic]:
 
 def _destination(diagnostic: Diagnostic) -> KeyPath | None:
     for step in diagnostic.fix.operations if diagnostic.fix else ():
-        if isinstance(step, Rename):
+        if isinstance(step, RenameKey):
             return (*step.path[:-1], step.name)
-        if isinstance(step, Move):
+        if isinstance(step, MoveKey):
             return step.to
     return None
 
@@ -70,7 +70,7 @@ def test_a_key_of_part_of_the_range_is_neither_written_nor_removed() -> None:
 
 def _misspelt(section: str, above: KeyPath = ()) -> Iterator[KeyPath]:
     """A slip in each integer key of a strict section, and of the sections in it."""
-    for word, key in view(section, NUMBERS["0.19.8"]).keys.items():
+    for word, key in section_view_of_release(section, NUMBERS["0.19.8"]).keys.items():
         if (inner := child_section(key.type)) is not None:
             yield from _misspelt(inner, (*above, word))
         elif key.type[0] == "int" and len(word) > 6:

@@ -6,23 +6,23 @@ import json
 
 import pytest
 
-from dsconfig.check.check import check_document, recheck
+from dsconfig.check.check import check_document, recheck_text
 from dsconfig.check.report import Report
-from dsconfig.core.releases import resolve
+from dsconfig.core.releases import resolve_target
 from dsconfig.document import Document, read_text
-from dsconfig.fix.verify_fixes import verified
+from dsconfig.fix.verify_fixes import verify_fixes_of_report
 
 
 def verified_with_trials(config: dict[str, object]) -> tuple[Report, int]:
     """The report with verified fixes, and the number of texts that were checked for them."""
-    report = check_document(read_text(json.dumps(config, indent=2)), resolve("0.19.8"))
+    report = check_document(read_text(json.dumps(config, indent=2)), resolve_target("0.19.8"))
     texts: list[str] = []
 
     def checker(document: Document) -> Report:
         texts.append(document.text)
-        return recheck(report, document)
+        return recheck_text(report, document)
 
-    return verified(report, checker), len(texts)
+    return verify_fixes_of_report(report, checker), len(texts)
 
 
 def test_independent_fixes_share_a_trial() -> None:

@@ -9,14 +9,14 @@ from random import Random
 from typing import NamedTuple
 
 from dsconfig.core.json_types import Json, JsonObject
-from dsconfig.core.releases import LATEST, RELEASES, Target, resolve
+from dsconfig.core.releases import LATEST, RELEASES, ReleaseTarget, resolve_target
 from dsconfig.job.consumers import CONSUMERS
-from dsconfig.model.key_table import keys
+from dsconfig.model.key_table import iter_keys
 from tests.parity.generators import auto
 from tests.parity.generators.case import WORLD_SIZES
 from tests.parity.generators.cases import generate
 
-PATHS = [path for path, _ in keys() if "*" not in path]
+PATHS = [path for path, _ in iter_keys() if "*" not in path]
 WORDS = sorted({path[-1] for path in PATHS})
 VALUES: list[Json] = [
     *(True, False, None, 0, 1, 2, -1, 0.5, "auto", "cpu", "fp16", "Adam", "3", [], [1], ["a"]),
@@ -35,9 +35,9 @@ class Draft(NamedTuple):
     world_size: int | None
 
     @property
-    def chosen(self) -> Target:
+    def chosen(self) -> ReleaseTarget:
         """The target's releases."""
-        return resolve(self.target)
+        return resolve_target(self.target)
 
 
 def drafts(count: int, seed: int) -> Iterator[Draft]:

@@ -6,7 +6,7 @@ import json
 import random
 
 from dsconfig.model._generated import SECTIONS
-from dsconfig.model.key_table import ROOT, section_keys
+from dsconfig.model.key_table import ROOT, keys_of_section_class
 from tests.fuzz.kinds import config, kind, object_of
 
 
@@ -22,7 +22,7 @@ def keys_of_something_else(size: int) -> bytes:
 
 @kind()
 def misspelt_keys(size: int) -> bytes:
-    words = sorted(section_keys(ROOT))
+    words = sorted(keys_of_section_class(ROOT))
     spread = random.Random(0)
     return object_of([f'"{_misspelt(spread.choice(words), spread)}{i}": 1' for i in range(size // 32)])
 
@@ -34,7 +34,7 @@ def _misspelt(word: str, spread: random.Random) -> str:
 
 @kind()
 def misspelt_keys_of_zero(size: int) -> bytes:
-    words = sorted(section_keys("ZeroOptimization"))
+    words = sorted(keys_of_section_class("ZeroOptimization"))
     spread = random.Random(1)
     count = size // 38
     return config(
@@ -132,7 +132,10 @@ def suppressed_below_many_keys(size: int) -> bytes:
 
 @kind()
 def misplaced_keys(size: int) -> bytes:
-    words = sorted({word for section in SECTIONS for word in section_keys(section)} - set(section_keys(ROOT)))
+    words = sorted(
+        {word for section in SECTIONS for word in keys_of_section_class(section)}
+        - set(keys_of_section_class(ROOT))
+    )
     entries = [f'"{word}": 1' for word in words] + [f'"k{i}": 1' for i in range(size // 10)]
     text = object_of(entries[: max(1, size // 24)])
     return text[:-1] + b"," + b" " * max(0, size - len(text)) + b'"z": 1}'

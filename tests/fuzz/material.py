@@ -11,7 +11,7 @@ from random import Random
 
 from dsconfig.core.json_types import Spec
 from dsconfig.job.consumers.accelerate_launch_file import BLOCK_KEYS, DISTRIBUTED_TYPES, PRECISIONS, ROOT_KEYS
-from dsconfig.model.key_table import ROOT, child_section, section_keys, types_of
+from dsconfig.model.key_table import ROOT, child_section, keys_of_section_class, types_of_section
 from tests.fuzz import inputs, odd_inputs  # noqa: F401  they register their kinds
 from tests.fuzz.choices import HEADER, LARGEST
 from tests.fuzz.kinds import KINDS
@@ -80,10 +80,10 @@ def words() -> tuple[str, ...]:
         if name in seen:
             continue
         seen.add(name)
-        for key, info in section_keys(name).items():
+        for key, info in keys_of_section_class(name).items():
             found |= {key, *(alias for alias, _ in info.aliases), *info.known}
             pending += _sections(info.type)
-        for kind in types_of(name).values():
+        for kind in types_of_section(name).values():
             found.add(kind.name)
             pending += [kind.params] if kind.params else []
     return tuple(sorted(found))
@@ -105,7 +105,7 @@ def config(spread: Random) -> bytes:
 
 
 def _object(section: str, spread: Random, style: str, depth: int) -> str:
-    table = section_keys(section)
+    table = keys_of_section_class(section)
     entries = []
     for _ in range(spread.choice((0, 1, 1, 2, 3, 5) if depth else (1, 2, 2, 3, 4, 8))):
         key = spread.choice(list(table))
@@ -127,12 +127,12 @@ def _key(key: str, style: str) -> str:
 
 
 def _value(section: str, key: str, spread: Random, style: str, depth: int) -> str:
-    info = section_keys(section)[key]
+    info = keys_of_section_class(section)[key]
     inner = child_section(info.type)
-    if types_of(section) and key == "params":
-        inner = spread.choice([kind.params for kind in types_of(section).values() if kind.params])
-    if types_of(section) and key == "type":
-        return json.dumps(spread.choice(list(types_of(section).values())).name)
+    if types_of_section(section) and key == "params":
+        inner = spread.choice([kind.params for kind in types_of_section(section).values() if kind.params])
+    if types_of_section(section) and key == "type":
+        return json.dumps(spread.choice(list(types_of_section(section).values())).name)
     if inner and depth < 4 and spread.random() < 0.9:
         return _object(inner, spread, style, depth + 1)
     chance = spread.random()

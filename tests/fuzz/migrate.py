@@ -17,8 +17,8 @@ from random import Random
 from typing import NamedTuple
 
 from dsconfig.check.check import check_document
-from dsconfig.cli.migrate import Route
-from dsconfig.core.releases import resolve
+from dsconfig.cli.migrate import MigrationRoute
+from dsconfig.core.releases import resolve_target
 from dsconfig.document import read_text
 from dsconfig.fix.migrate import Migration
 from tests.fuzz.migrations import broken
@@ -40,7 +40,7 @@ class Trip(NamedTuple):
     """A config's text, and the way that it is to go."""
 
     text: str
-    way: Route
+    way: MigrationRoute
 
     def __str__(self) -> str:
         way = self.way
@@ -64,11 +64,11 @@ def trips(count: int, seed: int) -> Iterator[Trip]:
             if not _encodable(text) or not (rng.random() < REFUSED or _taken(text, origin, consumer, size)):
                 continue
             made += 1
-            yield Trip(text, Route(origin, "--from", to, consumer, size))
+            yield Trip(text, MigrationRoute(origin, "--from", to, consumer, size))
 
 
 def _taken(text: str, release: str, consumer: str, size: int | None) -> bool:
-    return check_document(read_text(text), resolve(release), world_size=size, consumer=consumer).ok
+    return check_document(read_text(text), resolve_target(release), world_size=size, consumer=consumer).ok
 
 
 def _text(case: Case, consumer: str, rng: Random) -> str:
@@ -100,7 +100,7 @@ def _encodable(text: str) -> bool:
 
 def migrated(trip: Trip) -> Migration:
     """What `dsconfig migrate` makes of it."""
-    return trip.way.migrate(read_text(trip.text, "config.json"), keep=False)
+    return trip.way.migrate_document(read_text(trip.text, "config.json"), keep=False)
 
 
 def judged(results: Sequence[tuple[Trip, Migration]]) -> list[str]:

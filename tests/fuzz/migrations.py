@@ -6,22 +6,28 @@ from collections.abc import Iterator
 
 from dsconfig.check.check import check_document
 from dsconfig.check.report import Report
-from dsconfig.cli.migrate import Route
-from dsconfig.core.diagnostic import Replace
+from dsconfig.cli.migrate import MigrationRoute
+from dsconfig.core.diagnostic import ReplaceText
 from dsconfig.core.json_types import Json, KeyPath
-from dsconfig.core.releases import NUMBERS, resolve
+from dsconfig.core.releases import NUMBERS, resolve_target
 from dsconfig.document import Document, read_text
 from dsconfig.document.apply_operations import apply_operations
 from dsconfig.evaluation.rule_context import MISSING, Context, EvaluatedDocument
 from dsconfig.fix.migrate import Migration
-from dsconfig.fix.migration_decisions import _is_equivalent, _is_json_value
-from dsconfig.fix.migration_plan import BATCH_KEYS, Choice, Decision, Meaning, at
+from dsconfig.fix.migration_decisions import _are_equivalent_values, _is_json_value
+from dsconfig.fix.migration_plan import (
+    BATCH_KEYS,
+    ConfigMeaning,
+    DecisionChoice,
+    MigrationDecision,
+    value_or_missing,
+)
 
 MOST = 4
 """Of what is to decide before a migration, so much is done and migrated again."""
 
 
-def broken(text: str, way: Route, done: Migration) -> Iterator[str]:
+def broken(text: str, way: MigrationRoute, done: Migration) -> Iterator[str]:
     """The promises that the migration of this text does not keep."""
     if done.stopped is not None:
         if done.text != text or done.changes or done.elastic:
@@ -38,9 +44,9 @@ def broken(text: str, way: Route, done: Migration) -> Iterator[str]:
     yield from _followed(result, way, done)
 
 
-def report(document: Document, way: Route, release: str | None = None) -> Report:
+def report(document: Document, way: MigrationRoute, release: str | None = None) -> Report:
     """What `check` says of a text at the end of the way."""
-    target = resolve(release or way.to)
+    target = resolve_target(release or way.to)
     return check_document(document, target, world_size=way.world_size, consumer=way.consumer)
 
 
@@ -54,7 +60,7 @@ def _filled(old: Json, new: Json, written: tuple[str, ...], path: KeyPath = ()) 
     """Every "auto" stays one, or goes with its key."""
     if path and path[0] in written:
         return
-    here = at(new, path)
+    here = value_or_missing(new, path)
     if old == "auto" and here is not MISSING and here != "auto":
         yield f'"auto" of {path} became {here!r}'
     entries = old.items() if isinstance(old, dict) else ()
@@ -62,22 +68,22 @@ def _filled(old: Json, new: Json, written: tuple[str, ...], path: KeyPath = ()) 
         yield from _filled(value, new, written, (*path, word))
 
 
-def _unspoken(text: str, way: Route, done: Migration) -> Iterator[str]:
+def _unspoken(text: str, way: MigrationRoute, done: Migration) -> Iterator[str]:
     """Values that both releases read, each another, of which nothing is said."""
     source = EvaluatedDocument(read_text(text), way.consumer, way.world_size)
-    before = Meaning(Context(source, NUMBERS[way.origin])).values
+    before = ConfigMeaning(Context(source, NUMBERS[way.origin])).effective_values
     source = EvaluatedDocument(read_text(done.text), way.consumer, way.world_size)
-    after = Meaning(Context(source, NUMBERS[way.to])).values
+    after = ConfigMeaning(Context(source, NUMBERS[way.to])).effective_values
     said = [each.path for each in (*done.changes, *done.decisions)]
     for path in before.keys() & after.keys():
         (written, old), (place, new) = before[path], after[path]
-        if not _is_json_value(old) or not _is_json_value(new) or _is_equivalent(old, new):
+        if not _is_json_value(old) or not _is_json_value(new) or _are_equivalent_values(old, new):
             continue
         if not any(where[: len(each)] == each for each in said for where in (path, written, place)):
             yield f"{path} is {old!r} before, {new!r} after, and nothing is said of it"
 
 
-def _followed(result: Document, way: Route, done: Migration) -> Iterator[str]:
+def _followed(result: Document, way: MigrationRoute, done: Migration) -> Iterator[str]:
     """Each choice that is an edit can be made, the release takes what comes out, and nothing new is found."""
     base = _codes(report(result, way))
     for decision in done.decisions:
@@ -95,23 +101,23 @@ def _followed(result: Document, way: Route, done: Migration) -> Iterator[str]:
                 yield f"{_named(decision, choice)}: brings {new}"
 
 
-def _followed_in_file(text: str, way: Route, first: tuple[Decision, ...]) -> Iterator[str]:
+def _followed_in_file(text: str, way: MigrationRoute, first: tuple[MigrationDecision, ...]) -> Iterator[str]:
     """Each edit that is named first ends the matter: the next migration has other things to say, or none."""
     for decision in first[:MOST]:
         for choice in decision.choices:
-            if not choice.operations or isinstance(choice.operations[0], Replace):
+            if not choice.operations or isinstance(choice.operations[0], ReplaceText):
                 continue  # behind a mistake in the text stands the next
             try:
                 edit = apply_operations(read_text(text), choice.operations)
             except ValueError as error:
                 yield f"{_named(decision, choice)}: {error}"
                 continue
-            again = way.migrate(edit, keep=False).stopped
+            again = way.migrate_document(edit, keep=False).stopped
             if again and _alike_in(again.first, decision) >= _alike_in(first, decision):
                 yield f"{_named(decision, choice)}: done, and still to do"
 
 
-def _alike_in(decisions: tuple[Decision, ...], one: Decision) -> int:
+def _alike_in(decisions: tuple[MigrationDecision, ...], one: MigrationDecision) -> int:
     return sum((each.path, each.why) == (one.path, one.why) for each in decisions)
 
 
@@ -119,5 +125,5 @@ def _codes(found: Report) -> list[str]:
     return [each.code for each in found if each.severity != "info"]
 
 
-def _named(decision: Decision, choice: Choice) -> str:
+def _named(decision: MigrationDecision, choice: DecisionChoice) -> str:
     return f"{decision.path}: {decision.why}: {choice.what}"

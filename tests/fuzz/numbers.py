@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from dsconfig.core.json_types import Spec
-from dsconfig.model.key_table import keys
+from dsconfig.model.key_table import iter_keys
 
 HUGE = "1" + "0" * 400
 IN_JSON = (
@@ -35,7 +35,9 @@ BASE: dict[str, object] = {
 def number_paths() -> list[tuple[str, ...]]:
     """The paths of keys that may hold a number."""
     return [
-        path for path, info in keys() if "*" not in path and {"int", "float", "any"} & set(_heads(info.type))
+        path
+        for path, info in iter_keys()
+        if "*" not in path and {"int", "float", "any"} & set(_heads(info.type))
     ]
 
 

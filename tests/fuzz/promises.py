@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 from dsconfig.check.check import check_document
 from dsconfig.core.diagnostic import Effect
-from dsconfig.core.releases import resolve as releases
+from dsconfig.core.releases import resolve_target as releases
 from dsconfig.document import Document, read_bytes, read_dict
 from tests.fuzz.choices import Input
 from tests.fuzz.targets import BrokenError, Result, run

@@ -17,15 +17,15 @@ from typing import NamedTuple
 
 from dsconfig.check.check import check_document
 from dsconfig.check.report import Report
-from dsconfig.core.diagnostic import Diagnostic, Effect, Remove, Rename, dotted
+from dsconfig.core.diagnostic import Diagnostic, Effect, RemoveKey, RenameKey, dotted_path
 from dsconfig.core.json_types import Json
 from dsconfig.core.releases import NUMBERS
-from dsconfig.core.releases import resolve as releases_of
+from dsconfig.core.releases import resolve_target as releases_of
 from dsconfig.document import Document, Format, read_text
-from dsconfig.document.apply_operations import apply_to_value, edits, is_equal
-from dsconfig.document.text_edit import apply
+from dsconfig.document.apply_operations import apply_operations_to_value, are_equal_for_parsers, edits_for_fix
+from dsconfig.document.text_edit import apply_edits
 from dsconfig.fix.fix import FixedText, fix_document
-from dsconfig.fix.verify_fixes import does_harm, with_verified_fixes
+from dsconfig.fix.verify_fixes import do_operations_harm, verify_fixes_of_reports
 from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.resolve.effective_values import effective
 from dsconfig.resolve.errors import ResolveError
@@ -114,15 +114,17 @@ def no_new_finding(case: Written) -> Iterator[str]:
 @prop
 def shown_fixes_hold(case: Written) -> Iterator[str]:
     """Each fix that is shown can be made alone, says what it means, and brings nothing."""
-    report = with_verified_fixes(case.judge(case.document))
+    report = verify_fixes_of_reports(case.judge(case.document))
     for found in report:
         if found.fix is None:
             continue
-        after = case.again(apply(case.document.text, edits(case.document, found.fix)))
-        if not is_equal(after.value(), apply_to_value(case.document.value(), found.fix.operations)):
+        after = case.again(apply_edits(case.document.text, edits_for_fix(case.document, found.fix)))
+        if not are_equal_for_parsers(
+            after.value(), apply_operations_to_value(case.document.value(), found.fix.operations)
+        ):
             yield f"{found.code} {found.fix.title} does not say what it means:\n{after.text}"
         textual = any(problem.rejected_by for problem in case.document.problems)
-        if not textual and does_harm(report, case.judge(after), found.fix.operations):
+        if not textual and do_operations_harm(report, case.judge(after), found.fix.operations):
             yield f"{found.code} {found.fix.title} brings something:\n{after.text}"
 
 
@@ -184,7 +186,10 @@ def unread(applied: Sequence[Diagnostic]) -> tuple[str, ...]:
     gone = (Effect.IGNORED, Effect.DEPRECATED)
     fixes = [each.fix for each in applied if each.effect in gone and each.fix]
     return tuple(
-        dotted(step.path) for fix in fixes for step in fix.operations if isinstance(step, Remove | Rename)
+        dotted_path(step.path)
+        for fix in fixes
+        for step in fix.operations
+        if isinstance(step, RemoveKey | RenameKey)
     )
 
 
@@ -203,7 +208,7 @@ def counts_alike(old: Json, new: Json) -> bool:
     if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
         return all(counts_alike(old[key], new[key]) for key in old)
     true = isinstance(old, bool) or isinstance(new, bool)
-    return is_equal(old, new) or (true and (old == new or bool(old) == new))
+    return are_equal_for_parsers(old, new) or (true and (old == new or bool(old) == new))
 
 
 @prop
@@ -222,16 +227,16 @@ def formats_agree(case: Written) -> Iterator[str]:
     first: tuple[object, Json] | None = None
     for form, text in texts:
         document = read_text(text, format=form)
-        if not is_equal(document.value(), config):
+        if not are_equal_for_parsers(document.value(), config):
             continue
         report = case.judge(document)
-        found = sorted((each.code, dotted(each.path), each.effect.value) for each in _of_values(report))
+        found = sorted((each.code, dotted_path(each.path), each.effect.value) for each in _of_values(report))
         fixed = read_text(fix_document(document, case.judge, unsafe=True).text, format=form).value()
         if first is None:
             first = found, fixed
         elif found != first[0]:
             yield f"{set(map(str, found)) ^ set(map(str, first[0]))} in\n{text}"  # type: ignore[call-overload]
-        elif not is_equal(fixed, first[1]):
+        elif not are_equal_for_parsers(fixed, first[1]):
             yield f"fixed to {fixed!r} and to {first[1]!r}, in\n{text}"
 
 

@@ -23,11 +23,11 @@ import pytest
 
 from dsconfig.cli import main
 from dsconfig.document import read_text
-from dsconfig.launch.repository import search
-from dsconfig.launch.requirements import requirements_of
-from dsconfig.lsp.cursor import cursor
-from dsconfig.lsp.document_filter import is_relevant
-from dsconfig.lsp.open_documents import from_item
+from dsconfig.launch.repository import resolve_written_path
+from dsconfig.launch.requirements import find_requirements
+from dsconfig.lsp.cursor import cursor_at
+from dsconfig.lsp.document_filter import is_document_relevant
+from dsconfig.lsp.open_documents import open_document_from_item
 from tests.fuzz.blow_ups import CONFIG, JOB, NAME, Files, many, patterns, repeated
 from tests.fuzz.measure import MEMORY
 
@@ -45,21 +45,23 @@ PATTERNS = patterns()
 
 def _pinned(name: str, text: str) -> object:
     Path(name).write_text(text, "utf-8")
-    return requirements_of("deepspeed", str(Path(NAME).resolve()))
+    return find_requirements("deepspeed", str(Path(NAME).resolve()))
 
 
 def _is_ours(text: str) -> bool:
     item = {"uri": "file:///ds.json", "languageId": "json", "version": 1, "text": text}
-    return is_relevant(from_item(item, "utf-16"))
+    return is_document_relevant(open_document_from_item(item, "utf-16"))
 
 
 CALLS: Mapping[str, Callable[[int], Callable[[], object]]] = {
     "requirement, blanks": lambda n: partial(_pinned, "requirements.txt", many(n, f"deepspeed{' ' * 3900}x")),
     "requirement, sources": lambda n: partial(_pinned, "requirements.txt", many(n, "deepspeed@git+" * 270)),
     "locked": lambda n: partial(_pinned, "uv.lock", repeated('name = "deepspeed"\nversion = "1"\n', 20 * n)),
-    "slashes": lambda n: partial(search, f"$A{'/' * n}$B.json", "run.sh"),
+    "slashes": lambda n: partial(resolve_written_path, f"$A{'/' * n}$B.json", "run.sh"),
     "schemas": lambda n: partial(_is_ours, f'{{"x": "{repeated("$schema:deepspeed-", n)}"}}'),
-    "word before the cursor": lambda n: partial(cursor, read_text("{" + "a" * n + " ", NAME, "json"), n + 2),
+    "word before the cursor": lambda n: partial(
+        cursor_at, read_text("{" + "a" * n + " ", NAME, "json"), n + 2
+    ),
 }
 """What no pattern's command comes to: a call in an empty repository, for a length."""
 

@@ -165,7 +165,7 @@ def test_what_is_raised_is_seen(
 
 def test_a_place_outside_the_text_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "dsconfig.core.diagnostic._location_fields",
+        "dsconfig.core.diagnostic._location_as_json",
         lambda _: dict.fromkeys(("line", "column", "end_line", "end_column"), 9),
     )
     with pytest.raises(BrokenError, match="a line outside the text"):

@@ -12,9 +12,14 @@ import pytest
 from dsconfig import check, resolve
 from dsconfig.cli import main
 from dsconfig.job.consumers import accelerate_launch_file
-from dsconfig.job.consumers.autofill import fill
-from dsconfig.job.consumers.consumer import BY_NAME, consumer_of
-from dsconfig.job.consumers.consumer_versions import CHANGES, does, is_consumer_spec, version_tuple
+from dsconfig.job.consumers.autofill import autofill_config
+from dsconfig.job.consumers.consumer import BY_NAME, consumer_from_spec
+from dsconfig.job.consumers.consumer_versions import (
+    CHANGES,
+    is_consumer_spec,
+    version_includes_change,
+    version_tuple,
+)
 
 ZERO3 = {"stage": 3, "stage3_prefetch_bucket_size": "auto"}
 BATCH = {"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto"}
@@ -58,7 +63,7 @@ def test_rejected_configs(
 
 def filled(config: dict[str, Any], spec: str, arguments: dict[str, Any], model: dict[str, Any]) -> Any:
     config_copy = json.loads(json.dumps(config))
-    fill(config_copy, consumer_of(spec), 2, arguments, model)
+    autofill_config(config_copy, consumer_from_spec(spec), 2, arguments, model)
     return config_copy
 
 
@@ -204,7 +209,7 @@ def test_message_of_a_new_key_names_its_first_version() -> None:
     ("version", "steps", "clipping"), [("0.22", 1, None), ("0.23", "auto", None), ("0.30", "auto", "auto")]
 )
 def test_the_config_of_a_block(version: str, steps: Any, clipping: Any) -> None:
-    config_copy = accelerate_launch_file.plugin_config(LAUNCH, version)
+    config_copy = accelerate_launch_file.build_plugin_config(LAUNCH, version)
     assert config_copy is not None
     assert (config_copy["gradient_accumulation_steps"], config_copy.get("gradient_clipping")) == (
         steps,
@@ -212,7 +217,7 @@ def test_the_config_of_a_block(version: str, steps: Any, clipping: Any) -> None:
     )
     fp8 = {**LAUNCH, "mixed_precision": "fp8"}
     assert [
-        ("bf16" in (accelerate_launch_file.plugin_config(fp8, each) or {})) for each in ("0.33", "0.34")
+        ("bf16" in (accelerate_launch_file.build_plugin_config(fp8, each) or {})) for each in ("0.33", "0.34")
     ] == [
         False,
         True,
@@ -325,6 +330,6 @@ def test_changes_are_sorted_and_used() -> None:
         rows = [each for each in CHANGES if each.consumer == consumer]
         assert rows == sorted(rows, key=lambda each: version_tuple(each.since))
         for row in rows:
-            assert does(row.word, consumer, row.since)
-            assert not does(row.word, consumer, "0.1")
-    assert consumer_of("transformers") == BY_NAME["transformers"]
+            assert version_includes_change(row.word, consumer, row.since)
+            assert not version_includes_change(row.word, consumer, "0.1")
+    assert consumer_from_spec("transformers") == BY_NAME["transformers"]

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from dsconfig import ResolveError, check, resolve
-from dsconfig.check.build_job import job_of
+from dsconfig.check.build_job import job_of_document
 from dsconfig.cli import main
 from dsconfig.document import read_file
 
@@ -60,7 +60,7 @@ def test_of_one_launch_file(config: str, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_with_its_world_size(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     launched(run_sh=SHELL)
-    reader = job_of(read_file(config)).reader
+    reader = job_of_document(read_file(config)).reader
     assert (reader.name, reader.processes) == ("transformers", 8)
     assert reader.why.endswith("with the arguments of run.sh (8 processes)")
     assert resolve(config, target="0.19.8").triplet == (64, 2, 4)
@@ -231,7 +231,7 @@ def test_scripts_that_calculate_with_their_ranks_agree(config: str) -> None:
         b_sh=reckoned,
         c_yaml={**JOB, "gradient_accumulation_steps": 4, "per_device_train_batch_size": 2},
     )
-    arguments = job_of(read_file(config)).reader.training_arguments
+    arguments = job_of_document(read_file(config)).reader.training_arguments
     assert arguments is not None
     assert arguments.arguments["per_device_train_batch_size"] == 2
     assert arguments.arguments["gradient_accumulation_steps"] == 4

@@ -11,7 +11,13 @@ import yaml
 
 from dsconfig import NotModelledError, ResolveError, UnknownWorldSizeError, check, fix, memory, resolve, show
 from dsconfig.cli import main
-from dsconfig.core.batch_triplet import ABSENT, Degree, Parallelism, UnevenError, data_parallel_size
+from dsconfig.core.batch_triplet import (
+    ABSENT,
+    ParallelDegree,
+    Parallelism,
+    UnevenRanksError,
+    data_parallel_size,
+)
 
 CONFIG = {"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 8}
 NAMES = "--deepspeed_config ds.json"
@@ -250,9 +256,9 @@ def test_every_verb_divides(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_one_function_divides() -> None:
-    two = Parallelism((Degree("tensor", 2, ""), Degree("sequence", 4, "", False)))
+    two = Parallelism((ParallelDegree("tensor", 2, ""), ParallelDegree("sequence", 4, "", False)))
     assert data_parallel_size(8, two, 4, 19008, from_file=False) == 4  # an mpu comes before the key
     assert data_parallel_size(8, Parallelism(), 4, 19008, from_file=False) == 2
     assert data_parallel_size(8, Parallelism(), 4, 19008, from_file=True) == 8
-    with pytest.raises(UnevenError):
+    with pytest.raises(UnevenRanksError):
         data_parallel_size(9, two, ABSENT, 19008, from_file=False)

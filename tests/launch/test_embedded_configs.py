@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dsconfig import check, fix, resolve
-from dsconfig.check.build_job import job_of
+from dsconfig.check.build_job import job_of_document
 from dsconfig.check.check import check_document
 from dsconfig.check.report import Report
 from dsconfig.cli import main
@@ -120,7 +120,7 @@ def test_dsconfig_block_of_an_embedded_config() -> None:
 
 def check_text(text: str) -> Report:
     document = read_text(text, "train.yaml", "yaml")
-    job = job_of(document)
+    job = job_of_document(document)
     target, size, reader = job.releases, job.ranks, job.reader
     return check_document(document, target, world_size=size, consumer=reader)
 

@@ -11,7 +11,7 @@ import pytest
 from dsconfig import check, resolve
 from dsconfig.launch import framework_checks
 from dsconfig.launch.launch_file_formats import FORMATS
-from dsconfig.launch.training_arguments import derive
+from dsconfig.launch.training_arguments import derive_arguments
 from tests.launches import AUTO, JOBS, launch
 
 Z3: dict[str, Any] = {**AUTO, "zero_optimization": {"stage": 3}}
@@ -123,7 +123,7 @@ PRECISIONS = [
 @pytest.mark.parametrize(("name", "data", "precision"), PRECISIONS)
 def test_derived_precision(name: str, data: dict[str, Any], precision: dict[str, Any]) -> None:
     arguments = {key: data[key] for key in ("bf16", "fp16") if key in data}
-    derive(name, arguments, data)
+    derive_arguments(name, arguments, data)
     assert {key: value for key, value in arguments.items() if key in ("bf16", "fp16")} == precision
 
 

@@ -12,9 +12,9 @@ import yaml
 from dsconfig import ResolveError, check, resolve
 from dsconfig.check.accepting_releases import compat
 from dsconfig.cli import main
-from dsconfig.core.releases import resolve as target
+from dsconfig.core.releases import resolve_target as target
 from dsconfig.document import read_file
-from dsconfig.launch.launch_file_formats import FORMATS, format_of
+from dsconfig.launch.launch_file_formats import FORMATS, detect_launch_format
 from dsconfig.launch.training_arguments import parse_human_numbers
 from tests.launches import AUTO, COMMANDS, JOBS, launch
 
@@ -31,7 +31,7 @@ def test_every_format_has_an_example() -> None:
 
 @pytest.mark.parametrize("name", JOBS)
 def test_recognized_and_followed(project: Path, name: str) -> None:
-    launch_format = format_of(JOBS[name])
+    launch_format = detect_launch_format(JOBS[name])
     assert launch_format is not None
     assert launch_format.name == name
     report = check(launch(project, JOBS[name]))

@@ -8,7 +8,7 @@ import pytest
 
 from dsconfig import check, fix
 from dsconfig.cli import main
-from dsconfig.launch.read_passed_config import read_config
+from dsconfig.launch.read_passed_config import read_config_at_path
 
 JSON = '{"train_batch_size": 8, "zero_optimization": {"stage": 2, "reduce_bucket_size": 5e8}}\n'
 YAML = "train_batch_size: 8\nzero_optimization:\n  stage: 2\n"
@@ -54,7 +54,7 @@ def test_json_text_under_a_yaml_name_is_read_as_json(here: Path, job: str) -> No
     assert "DSC115" not in [code for code, _ in messages_of(name)]
     if job in ("deepspeed", "transformers"):
         assert "DSC115" not in [code for code, _ in messages_of("ds.yaml")]
-        assert read_config("ds.yaml").format == "json"
+        assert read_config_at_path("ds.yaml").format == "json"
 
 
 @pytest.mark.parametrize(("program", "codes"), [("", []), ("import yaml\n", ["DSC115"])])

@@ -9,7 +9,7 @@ import pytest
 
 from dsconfig import check
 from dsconfig.document.tree import UNKNOWN
-from dsconfig.launch.python.config_dicts import PythonConfig, python_configs
+from dsconfig.launch.python.config_dicts import PythonConfig, find_python_configs
 
 IMPORTS = "import copy, json, deepspeed\n"
 LITERAL = "cfg = {'train_batch_size': 8, 'zero_optimization': {'stage': 2, 'cpu_offload': False}}\n"
@@ -125,7 +125,7 @@ def test_what_the_program_may_change_is_unknown(
         body = "def main():\n" + "".join(f"  {line}\n" for line in body.splitlines())
     (config,) = (
         each
-        for each in python_configs(IMPORTS + body, "<x>")
+        for each in find_python_configs(IMPORTS + body, "<x>")
         if each.document.has_path((BATCH,))
         and each.reader
         and each.document.has_path(("zero_optimization", "cpu_offload"))
@@ -154,7 +154,7 @@ def test_what_the_program_may_change_is_unknown(
     ],
 )
 def test_a_dict_of_another_program_is_no_config(text: str) -> None:
-    assert python_configs(text, "<x>") == ()
+    assert find_python_configs(text, "<x>") == ()
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_a_dict_of_another_program_is_no_config(text: str) -> None:
 def test_the_call_that_receives_a_dict_is_found(
     text: str, consumer: str, unknown: set[tuple[str, ...]]
 ) -> None:
-    (config,) = python_configs(text, "<x>")
+    (config,) = find_python_configs(text, "<x>")
     assert config.reader is not None
     assert (config.reader.name, config.unknown) == (consumer, unknown)
 
@@ -206,13 +206,15 @@ def test_fabric_is_not_the_trainer_of_lightning() -> None:
         "from lightning.fabric import Fabric\nfrom lightning.fabric.strategies import DeepSpeedStrategy\n"
         "Fabric(strategy=DeepSpeedStrategy(config={'fp16': {}, 'gradient_accumulation_steps': 1}))"
     )
-    (config,) = python_configs(text, "<x>")
+    (config,) = find_python_configs(text, "<x>")
     assert (config.reader, config.unknown) == (None, {("*",)})
 
 
 def test_several_dicts_of_a_table_are_configs() -> None:
     text = "CONF = {'a': {'fp16': {}}, 'b': {'bf16': {}}}\ndeepspeed.initialize(config=CONF[name])"
-    assert [each.reader and each.reader.name for each in python_configs(text, "<x>")] == ["deepspeed"] * 2
+    assert [each.reader and each.reader.name for each in find_python_configs(text, "<x>")] == [
+        "deepspeed"
+    ] * 2
 
 
 @pytest.mark.parametrize(
@@ -243,7 +245,7 @@ def test_several_dicts_of_a_table_are_configs() -> None:
 )
 def test_a_name_is_known_if_one_statement_binds_it(binding: str, is_known: bool) -> None:
     text = f"{binding}\nds_config = {{'zero_optimization': {{'stage': STAGE}}, 'fp16': {{}}}}"
-    (config,) = python_configs(text, "<x>")
+    (config,) = find_python_configs(text, "<x>")
     assert value_at(config, STAGE) == (7 if is_known else UNKNOWN)
 
 
@@ -260,7 +262,7 @@ def test_other_modules_are_followed(empty_repository: Path) -> None:
         "ds_config['train_batch_size'] = 4\ncfg = make()\nh.fill(cfg)\n"
         "deepspeed.initialize(config=cfg)\ndeepspeed.initialize(config=ds_config)\n"
     )
-    first, second = python_configs(Path("pkg/conf.py").read_text(), "pkg/conf.py")
+    first, second = find_python_configs(Path("pkg/conf.py").read_text(), "pkg/conf.py")
     assert first.unknown == {("train_batch_size",)}
     assert first.places == {("train_batch_size",): "train.py:4"}
     assert second.unknown == {("fp16",)}

@@ -9,7 +9,7 @@ import pytest
 
 from dsconfig import check, fix
 from dsconfig.document.tree import UNKNOWN
-from dsconfig.launch.python.config_dicts import python_configs
+from dsconfig.launch.python.config_dicts import find_python_configs
 
 HEAD = "import deepspeed\n"
 START = "deepspeed.initialize(model=m, config=cfg)\n"
@@ -17,7 +17,7 @@ START = "deepspeed.initialize(model=m, config=cfg)\n"
 
 def value_of(code: str) -> Any:
     """Value of the only config that the program passes to DeepSpeed."""
-    (config,) = [each for each in python_configs(HEAD + code, "<x>") if each.reader]
+    (config,) = [each for each in find_python_configs(HEAD + code, "<x>") if each.reader]
     return config.document.value()
 
 
@@ -75,7 +75,7 @@ def test_a_key_that_may_have_another_value_is_unknown(code: str, *, is_local: bo
     code = "cfg = {'fp16': {'enabled': True}}\n" + code + START
     values = [
         each.document.value()
-        for each in python_configs(HEAD + (inside(code) if is_local else code), "<x>")
+        for each in find_python_configs(HEAD + (inside(code) if is_local else code), "<x>")
         if each.reader and each.document.has_path(("fp16",))
     ]
     assert [value["train_batch_size"] is UNKNOWN for value in values if isinstance(value, dict)] == [True]
@@ -165,4 +165,4 @@ def test_fixes_edit_the_statements(empty_repository: Path, before: str, after: s
     ],
 )
 def test_a_dict_of_another_program_is_no_config(code: str) -> None:
-    assert python_configs(f"x = 'train_batch_size'\n{code}train(config)\n", "<x>") == ()
+    assert find_python_configs(f"x = 'train_batch_size'\n{code}train(config)\n", "<x>") == ()

@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from dsconfig.core.diagnostic import Operation, Rename, Set
-from dsconfig.document.apply_operations import apply_operations, apply_to_value
-from dsconfig.launch.python.config_dicts import python_configs
+from dsconfig.core.diagnostic import Operation, RenameKey, SetValue
+from dsconfig.document.apply_operations import apply_operations, apply_operations_to_value
+from dsconfig.launch.python.config_dicts import find_python_configs
 
 CONFIG = {
     "train_batch_size": 64,
@@ -74,17 +74,17 @@ def test_a_literal_is_read_and_edited_in_any_style(place: str, seed: int) -> Non
     literal = writer.mapping(CONFIG)
     before, after = place.format("<>").split("<>")
     text = f"import deepspeed\n{writer.constants}{before}{literal}{after}"
-    (config,) = python_configs(text, "<x>")
+    (config,) = find_python_configs(text, "<x>")
     assert json.loads(json.dumps(config.document.value())) == CONFIG
     assert config.reader is not None
     assert not config.unknown
     operations: list[Operation] = [
-        Set(("zero_optimization", "stage"), 3),
-        Rename(("fp16", "loss_scale"), "hysteresis"),
+        SetValue(("zero_optimization", "stage"), 3),
+        RenameKey(("fp16", "loss_scale"), "hysteresis"),
     ]
     new = apply_operations(config.document, operations)
     ast.parse(new.text)
     assert new.text.endswith(after)
     assert new.text.startswith(f"import deepspeed\n{writer.constants}{before}")
-    expected = apply_to_value(json.loads(json.dumps(CONFIG)), operations)
+    expected = apply_operations_to_value(json.loads(json.dumps(CONFIG)), operations)
     assert json.loads(json.dumps(new.value())) == expected

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig.launch.requirements import requirements_of
+from dsconfig.launch.requirements import find_requirements
 
 SAID = {
     "an exact pin": ("requirements.txt", "torch\ndeepspeed==0.14.5\n", "==0.14.5", 2),
@@ -88,11 +88,11 @@ def test_a_requirement_is_read_with_its_file_and_line(case: str, tmp_path: Path)
     name, text, specifier, line = SAID[case]
     tmp_path.joinpath(name).parent.mkdir(exist_ok=True)
     tmp_path.joinpath(name).write_text(text)
-    requirements = requirements_of("deepspeed", str(tmp_path / "ds_config.json"))
+    requirements = find_requirements("deepspeed", str(tmp_path / "ds_config.json"))
     assert requirements is not None
-    assert requirements.agreed is not None
-    assert requirements.agreed.specifier == specifier
-    assert requirements.agreed.source.endswith(f"{name}:{line}")
+    assert requirements.agreed_requirement is not None
+    assert requirements.agreed_requirement.specifier == specifier
+    assert requirements.agreed_requirement.source.endswith(f"{name}:{line}")
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_requirement_is_read_with_its_file_and_line(case: str, tmp_path: Path)
 )
 def test_requirement_without_a_version(name: str, text: str, tmp_path: Path) -> None:
     tmp_path.joinpath(name).write_text(text)
-    assert requirements_of("deepspeed", str(tmp_path / "ds_config.json")) is None
+    assert find_requirements("deepspeed", str(tmp_path / "ds_config.json")) is None
 
 
 def test_the_nearest_directory_wins(tmp_path: Path) -> None:
@@ -117,42 +117,42 @@ def test_the_nearest_directory_wins(tmp_path: Path) -> None:
     inner = tmp_path / "examples" / "llama"
     inner.mkdir(parents=True)
     config = str(inner / "ds_config.json")
-    requirements = requirements_of("deepspeed", config)
+    requirements = find_requirements("deepspeed", config)
     assert requirements is not None
-    assert requirements.requirements[0].exact == "0.9.5"
+    assert requirements.requirements[0].exact_version == "0.9.5"
     inner.joinpath("requirements.txt").write_text("deepspeed==0.16.4\n")
     from dsconfig.launch import repository
 
-    repository.invalidate()
+    repository.invalidate_cache()
     try:
-        nearer = requirements_of("deepspeed", config)
+        nearer = find_requirements("deepspeed", config)
     finally:
-        repository.stop_watching()
+        repository.stop_watching_files()
     assert nearer is not None
-    assert nearer.requirements[0].exact == "0.16.4"
+    assert nearer.requirements[0].exact_version == "0.16.4"
 
 
 def test_a_lock_file_counts_before_the_requirements_that_it_resolves(tmp_path: Path) -> None:
     tmp_path.joinpath("pyproject.toml").write_text('[project]\ndependencies = ["deepspeed>=0.14"]\n')
     tmp_path.joinpath("uv.lock").write_text('[[package]]\nname = "deepspeed"\nversion = "0.17.2"\n')
-    requirements = requirements_of("deepspeed", str(tmp_path / "ds.json"))
+    requirements = find_requirements("deepspeed", str(tmp_path / "ds.json"))
     assert requirements is not None
-    assert [each.exact for each in requirements.requirements] == ["0.17.2"]
+    assert [each.exact_version for each in requirements.requirements] == ["0.17.2"]
 
 
 def test_contradicting_files(tmp_path: Path) -> None:
     tmp_path.joinpath("requirements.txt").write_text("deepspeed==0.14.5\n")
     tmp_path.joinpath("requirements-dev.txt").write_text("deepspeed==0.16.4\n")
-    requirements = requirements_of("deepspeed", str(tmp_path / "ds.json"))
+    requirements = find_requirements("deepspeed", str(tmp_path / "ds.json"))
     assert requirements is not None
-    assert requirements.agreed is None
+    assert requirements.agreed_requirement is None
     assert len(requirements.requirements) == 2
 
 
 def test_an_exact_pin_that_the_ranges_allow_is_what_all_agree_on(tmp_path: Path) -> None:
     tmp_path.joinpath("requirements.txt").write_text("deepspeed==0.14.5\n")
     tmp_path.joinpath("setup.py").write_text('install_requires=["deepspeed>=0.9.3"]\n')
-    requirements = requirements_of("deepspeed", str(tmp_path / "ds.json"))
+    requirements = find_requirements("deepspeed", str(tmp_path / "ds.json"))
     assert requirements is not None
-    assert requirements.agreed is not None
-    assert requirements.agreed.text.startswith("0.14.5 (")
+    assert requirements.agreed_requirement is not None
+    assert requirements.agreed_requirement.shown_requirement.startswith("0.14.5 (")

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from dsconfig import ResolveError, UnknownWorldSizeError, check, resolve
-from dsconfig.launch.job_command import Command, commands_in
-from dsconfig.launch.repository import SpentError
-from dsconfig.launch.shell.interpreter import Shell
+from dsconfig.launch.job_command import LaunchCommand, find_launch_commands
+from dsconfig.launch.repository import BudgetExceededError
+from dsconfig.launch.shell.interpreter import ShellInterpreter
 from tests.launches import AUTO
 
 
-def first(text: str) -> Command:
-    return next(commands_in(Shell(text, "/repo/scripts/run.sh")))
+def first(text: str) -> LaunchCommand:
+    return next(find_launch_commands(ShellInterpreter(text, "/repo/scripts/run.sh")))
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_commands(text: str) -> None:
 
 
 def test_unclosed_quote() -> None:
-    assert not list(commands_in(Shell('X="open\nt --deepspeed ds.json')))
+    assert not list(find_launch_commands(ShellInterpreter('X="open\nt --deepspeed ds.json')))
 
 
 def test_unset_variables_are_unknown() -> None:
@@ -185,9 +185,9 @@ def test_unknown_arguments_never_contradict(tmp_path: Path, monkeypatch: pytest.
 )
 def test_odd_text_is_read_quickly(piece: str) -> None:
     """Bounded values of variables keep this test from running for hours."""
-    with suppress(SpentError):
-        list(commands_in(Shell(piece * 3000)))
-    list(commands_in(Shell(f"a=1\n{piece * 60}\nt --deepspeed $a.json")))
+    with suppress(BudgetExceededError):
+        list(find_launch_commands(ShellInterpreter(piece * 3000)))
+    list(find_launch_commands(ShellInterpreter(f"a=1\n{piece * 60}\nt --deepspeed $a.json")))
 
 
 def test_unknown_batch(project: Path) -> None:
@@ -345,13 +345,13 @@ def test_hostile_text_is_read_quickly(tmp_path: Path, monkeypatch: pytest.Monkey
 )
 def test_a_value_that_depends_on_a_condition_is_unknown(script: str, processes: str) -> None:
     text = f"{script}torchrun --nproc_per_node $N t --deepspeed ds.json"
-    commands = [each.words for each in Shell(text).commands() if each.words[0] == "torchrun"]
+    commands = [each.words for each in ShellInterpreter(text).run_commands() if each.words[0] == "torchrun"]
     assert commands == [("torchrun", "--nproc_per_node", processes, "t", "--deepspeed", "ds.json")]
 
 
 def test_inside_a_branch_its_value_is_known() -> None:
     text = "N=4\nif a; then\n  N=1\n  torchrun --nproc_per_node $N t\nfi\ntorchrun --nproc_per_node $N t"
-    commands = [each.words for each in Shell(text).commands() if each.words[0] == "torchrun"]
+    commands = [each.words for each in ShellInterpreter(text).run_commands() if each.words[0] == "torchrun"]
     assert [words[2] for words in commands] == ["1", "$N"]
 
 
@@ -360,5 +360,5 @@ def test_inside_a_branch_its_value_is_known() -> None:
     ['A="--x 1"\nif a; then A="--x 1 --y 8"; fi\nt $A', 'A=(--x 1)\nif a; then A+=(--y 8); fi\nt "${A[@]}"'],
 )
 def test_flags_of_all_branches_stay(script: str) -> None:
-    (*_, command) = Shell(script).commands()
+    (*_, command) = ShellInterpreter(script).run_commands()
     assert command.words == ("t", "--x", "1", "--y", "$A")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig.launch.shell.interpreter import Shell
+from dsconfig.launch.shell.interpreter import ShellInterpreter
 
 DATA = Path(__file__).parent / "shell" / "scripts.txt"
 """Scripts under their names; each starts `deepspeed` or `torchrun` once or more."""
@@ -70,9 +70,9 @@ def test_commands_agree_with_bash(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (tmp_path / "inner.sh").chmod(0o755)
     (tmp_path / "sub").mkdir()
     (tmp_path / "run.sh").write_text(scripts()[name])
-    shell = Shell(scripts()[name], str(tmp_path / "run.sh"))
+    shell = ShellInterpreter(scripts()[name], str(tmp_path / "run.sh"))
     read = [
-        flags(list(each.words)) for each in shell.commands() if each.words[0] in ("deepspeed", "torchrun")
+        flags(list(each.words)) for each in shell.run_commands() if each.words[0] in ("deepspeed", "torchrun")
     ]
     expected = commands_of_bash(tmp_path)
     assert len(read) == len(expected)

@@ -9,7 +9,7 @@ import pytest
 
 from dsconfig import check, fix
 from dsconfig.document.tree import UNKNOWN
-from dsconfig.launch.python.config_dicts import python_configs
+from dsconfig.launch.python.config_dicts import find_python_configs
 
 CONFIG = '{"train_batch_size": 100, "train_micro_batch_size_per_gpu": 4, "gradient_cliping": 1.0}'
 COMMAND = "deepspeed --num_gpus 8 train.py --deepspeed --deepspeed_config ds_config.json"
@@ -69,7 +69,7 @@ def test_a_call_of_the_program_names_the_file(empty_repository: Path, use: str, 
     ],
 )
 def test_a_dict_in_a_file_is_the_whole_config(code: str, is_whole: bool) -> None:
-    (config,) = python_configs(f"import json\ncfg = {CONFIG}\n{code}\n", "<x>")
+    (config,) = find_python_configs(f"import json\ncfg = {CONFIG}\n{code}\n", "<x>")
     assert (("*",) not in config.unknown) == is_whole
 
 
@@ -77,7 +77,7 @@ def test_what_is_written_has_the_keys_of_that_moment() -> None:
     text = (
         f"import json\ncfg = {CONFIG}\njson.dump(cfg, open('ds.json', 'w'))\ncfg['train_batch_size'] = 64\n"
     )
-    (config,) = python_configs(text, "<x>")
+    (config,) = find_python_configs(text, "<x>")
     value = config.document.value()
     assert isinstance(value, dict)
     assert value["train_batch_size"] is UNKNOWN
@@ -85,4 +85,4 @@ def test_what_is_written_has_the_keys_of_that_moment() -> None:
 
 def test_a_here_document_with_variables_is_no_config(empty_repository: Path) -> None:
     text = notebook(f"%%bash\ncat <<EOT > ds_config.json\n{CONFIG.replace('100', '$N')}\nEOT\n")
-    assert python_configs(text, "train.ipynb") == ()
+    assert find_python_configs(text, "train.ipynb") == ()

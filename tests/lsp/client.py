@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dsconfig.lsp.protocol import uri_of
+from dsconfig.lsp.protocol import uri_from_path
 
 COMMAND = Path(sys.executable).parent / "dsconfig"
 PATIENCE = 60
@@ -42,7 +42,11 @@ class Editor:
         """Messages that were not waited for."""
         self.numbers = iter(range(1, 1 << 30))
         self.versions: dict[str, int] = {}
-        params = {"processId": None, "rootUri": uri_of(str(folder)), "capabilities": capabilities or {}}
+        params = {
+            "processId": None,
+            "rootUri": uri_from_path(str(folder)),
+            "capabilities": capabilities or {},
+        }
         self.can = self.request("initialize", {**params, "initializationOptions": options})["capabilities"]
         self.notify("initialized", {})
 
@@ -92,7 +96,7 @@ class Editor:
     # -- documents -----------------------------------------------------------------------------------
 
     def uri(self, name: str) -> str:
-        return name if ":" in name else uri_of(str(self.folder / name))
+        return name if ":" in name else uri_from_path(str(self.folder / name))
 
     def open(self, name: str, text: str, language: str = "json") -> list[dict[str, Any]]:
         """Open a text; returns its diagnostics."""

@@ -12,8 +12,8 @@ from statistics import quantiles
 from typing import Any, TypeAlias
 
 from dsconfig import check
-from dsconfig.lsp.protocol import uri_of
-from dsconfig.lsp.service import Service
+from dsconfig.lsp.protocol import uri_from_path
+from dsconfig.lsp.service import LanguageService
 from tests.lsp.client import Editor
 
 SIZE, KEYSTROKES, WARM = 5 * 1024, 110, 10
@@ -78,8 +78,8 @@ def measured(text: str, type_: Keystroke) -> tuple[float, float]:
 
 def in_process(folder: Path) -> Keystroke:
     """The service itself."""
-    service, uri = Service(), uri_of(str(folder / "ds_config.json"))
-    service.request(
+    service, uri = LanguageService(), uri_from_path(str(folder / "ds_config.json"))
+    service.handle_request(
         "initialize",
         {"capabilities": {"workspace": {"didChangeWatchedFiles": {"dynamicRegistration": True}}}},
     )
@@ -91,7 +91,7 @@ def in_process(folder: Path) -> Keystroke:
         service.notify(
             "textDocument/didChange", {"textDocument": document, "contentChanges": [{"text": text}]}
         )
-        return json.dumps(list(service.pending()))
+        return json.dumps(list(service.pending_messages()))
 
     return type_
 

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from dsconfig.core.releases import LATEST, NUMBERS
-from dsconfig.lsp.service import Service
-from dsconfig.model.key_table import ROOT, child_section, types_of, view
+from dsconfig.lsp.service import LanguageService
+from dsconfig.model.key_table import ROOT, child_section, section_view_of_release, types_of_section
 from tests.lsp.client import SNIPPETS, edited, position
 
 RELEASE = NUMBERS[LATEST]
@@ -79,12 +79,12 @@ def sections() -> Iterator[Section]:
     todo = [Section((), {}, ROOT)]
     while todo:
         yield (here := todo.pop())
-        for word, key in view(here.name, RELEASE).keys.items():
+        for word, key in section_view_of_release(here.name, RELEASE).keys.items():
             inner = child_section(key.type)
             if inner is not None and len(here.path) < 5:
                 todo.append(Section((*here.path, word), {}, inner))
     for word in ("optimizer", "scheduler"):
-        for name, kind in types_of(word.capitalize()).items():
+        for name, kind in types_of_section(word.capitalize()).items():
             if kind.params and RELEASE in kind.releases:
                 yield Section((word, "params"), {"type": name}, kind.params)
 
@@ -119,8 +119,8 @@ class Typist:
     """An editor in this process."""
 
     def __init__(self, snippets: bool) -> None:
-        self.service = Service()
-        self.service.request("initialize", {"capabilities": SNIPPETS if snippets else {}})
+        self.service = LanguageService()
+        self.service.handle_request("initialize", {"capabilities": SNIPPETS if snippets else {}})
 
     def offered(self, name: str, text: str) -> tuple[str, list[dict[str, Any]]]:
         """The text without the bar, and what is offered at it."""
@@ -130,9 +130,9 @@ class Typist:
         item = {"uri": uri, "languageId": name.rpartition(".")[2], "version": 1, "text": text}
         self.service.notify("textDocument/didOpen", {"textDocument": item})
         params = {"textDocument": {"uri": uri}, "position": position(text, at)}
-        items = self.service.request("textDocument/completion", params)["items"]
+        items = self.service.handle_request("textDocument/completion", params)["items"]
         self.service.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
-        list(self.service.pending())
+        list(self.service.pending_messages())
         return text, items
 
 
@@ -193,7 +193,7 @@ def test_any_key_completed_anywhere(typist: Typist, form: str) -> None:
 def test_any_value_completed_anywhere(typist: Typist, form: str) -> None:
     number = 0
     for section in sections():
-        for word in view(section.name, RELEASE).keys:
+        for word in section_view_of_release(section.name, RELEASE).keys:
             number += 1
             if section.beside and word == "type":
                 continue

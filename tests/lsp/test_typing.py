@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dsconfig.core.releases import RELEASES
-from dsconfig.lsp.hover import code, escaped
+from dsconfig.lsp.hover import escape_markdown, markdown_code_span
 from dsconfig.lsp.workspace import Workspace
 from tests.lsp.client import Editor, edited, position
 from tests.lsp.conftest import Editors
@@ -240,13 +240,13 @@ def test_nothing_of_a_config_is_markdown_in_a_hover(editor: Editor) -> None:
 
 
 def test_markdown_of_a_text() -> None:
-    assert code("a") == "`a`"
-    assert code("`[a](b)`") == "`` `[a](b)` ``"
-    assert code("a\n\n[b](c)") == r"`a\n\n[b](c)`"
-    assert escaped("from `a`, [b](http://c) <d> `") == r"from `a`, \[b\](http\://c) \<d\> \`"
+    assert markdown_code_span("a") == "`a`"
+    assert markdown_code_span("`[a](b)`") == "`` `[a](b)` ``"
+    assert markdown_code_span("a\n\n[b](c)") == r"`a\n\n[b](c)`"
+    assert escape_markdown("from `a`, [b](http://c) <d> `") == r"from `a`, \[b\](http\://c) \<d\> \`"
 
 
 def test_no_message_of_the_server_holds_a_link() -> None:
     workspace = Workspace()
-    workspace.say("dsconfig: dsconfig.toml: unknown key [a](command:b)", 2)
+    workspace.show_message("dsconfig: dsconfig.toml: unknown key [a](command:b)", 2)
     assert "](" not in workspace.outbox[-1]["params"]["message"]

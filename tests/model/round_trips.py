@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from dsconfig import Config, ConfigError
 from dsconfig.core.releases import NUMBERS
-from dsconfig.model.key_table import child_section, view
+from dsconfig.model.key_table import child_section, section_view_of_release
 from tests.model import strategies
 from tests.parity.environment import TESTED
 
@@ -42,7 +42,7 @@ def configs(release: int) -> strategies.Strategy:
     """A batch, and at most three other keys of the top level with all that is in them; some of nobody's."""
     keys = {
         name: key
-        for name, key in view("Config", release).keys.items()
+        for name, key in section_view_of_release("Config", release).keys.items()
         if key.info.refused_from > release and key.info.name == name
     }
     values = {name: strategies.value_of(key, release) for name, key in keys.items()}

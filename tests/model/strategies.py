@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dsconfig.core.json_types import Spec
 from dsconfig.model._generated import VARIANTS
-from dsconfig.model.key_table import KeyView, view
+from dsconfig.model.key_table import KeyView, section_view_of_release
 
 Strategy = st.SearchStrategy[Any]
 WORDS = st.text("abcxyz_.0179é", max_size=6)
@@ -22,7 +22,7 @@ ANYTHING: Strategy = st.recursive(
 
 def section(name: str, release: int) -> Strategy:
     """Objects of a section class; of a key and its aliases at most one is written."""
-    seen = view(name, release)
+    seen = section_view_of_release(name, release)
     own = {word: key for word, key in seen.keys.items() if word == key.info.name}
     keys = {
         word: value_of(key, release)

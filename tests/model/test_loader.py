@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import dsconfig
 from dsconfig.api.config import Config
-from dsconfig.api.construct_config import construct
+from dsconfig.api.construct_config import construct_section
 from dsconfig.core.releases import LATEST, NUMBERS
 from dsconfig.document import read_file
 from dsconfig.model import (
@@ -23,7 +23,7 @@ from dsconfig.model import (
     OffloadOptimizer,
     WarmupLRParams,
 )
-from dsconfig.model.key_table import child_section, keys, view
+from dsconfig.model.key_table import child_section, iter_keys, section_view_of_release
 from tests.model import strategies
 
 DEMO = sorted((Path(__file__).parents[2] / "demo" / "configs").iterdir())
@@ -72,7 +72,9 @@ def test_defaults_are_those_of_the_target() -> None:
 
 
 def test_no_default_that_could_change_in_place_differs_by_release() -> None:
-    assert [path for path, info in keys() if info.defaults and isinstance(info.default, list | dict)] == []
+    assert [
+        path for path, info in iter_keys() if info.defaults and isinstance(info.default, list | dict)
+    ] == []
 
 
 def test_unknown_keys_are_kept() -> None:
@@ -109,7 +111,7 @@ def test_an_alias_that_the_target_does_not_read_is_an_unknown_key() -> None:
 
 def test_a_key_beside_its_alias_wins() -> None:
     both = {"kernel_inject": True, "replace_with_kernel_inject": False}
-    config = construct(Config, {"tensor_parallel": both}, NOW)
+    config = construct_section(Config, {"tensor_parallel": both}, NOW)
     assert config.tensor_parallel.kernel_inject is True
     assert config.to_dict() == {"tensor_parallel": both}
 
@@ -134,7 +136,7 @@ def test_params_are_of_the_class_of_their_type(section: str, kind: str, params: 
 def test_sections_in_lists_and_maps_are_typed() -> None:
     specs = [{"patterns": ["a"], "shape": [2, [1, 3]]}]
     metrics = {"seqlen": {"min_difficulty": 1, "schedule_config": {"difficulty": [1, 2]}}}
-    config = construct(
+    config = construct_section(
         Config,
         {
             "tensor_parallel": {"partition_config": {"layer_specs": specs}},
@@ -211,16 +213,18 @@ RELEASES = ("0.19.8", "0.16.9", "0.6.7")
 @given(release=st.sampled_from(RELEASES), data=st.data())
 def test_any_config_comes_back(release: str, data: st.DataObject) -> None:
     config = data.draw(strategies.section("Config", NUMBERS[release]))
-    assert exact(construct(Config, config, NUMBERS[release]).to_dict()) == exact(config)
+    assert exact(construct_section(Config, config, NUMBERS[release]).to_dict()) == exact(config)
 
 
-SECTIONS = sorted(name for name, key in view("Config", NOW).keys.items() if child_section(key.type))
+SECTIONS = sorted(
+    name for name, key in section_view_of_release("Config", NOW).keys.items() if child_section(key.type)
+)
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(name=st.sampled_from(SECTIONS), data=st.data())
 def test_a_config_that_is_taken_comes_back(name: str, data: st.DataObject) -> None:
-    key = view("Config", NOW).keys[name]
+    key = section_view_of_release("Config", NOW).keys[name]
     assume(key.info.refused_from > NOW)
     config = {**BATCH, name: data.draw(strategies.value_of(key, NOW))}
     try:

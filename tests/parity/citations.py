@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dsconfig.core.releases import LATEST, NEVER, NUMBERS, RELEASES
-from dsconfig.model.key_description import source_of
-from dsconfig.model.key_table import keys
+from dsconfig.model.key_description import deepspeed_source_of_key
+from dsconfig.model.key_table import iter_keys
 from dsconfig.rules import RULES
 from dsconfig.rules._advisory_table import advisories
 from tests.parity import environment
@@ -95,10 +95,12 @@ def deepspeed_citations() -> Iterator[Citation]:
     for rule in RULES.values():
         last = rule.releases.last
         yield from _of_text(rule.source, rule.code, _newest(0, last))
-    for path, info in keys():
+    for path, info in iter_keys():
         if info.spans:
             yield from _of_text(
-                source_of(info), ".".join(path), _newest(0, max(span.last for span in info.spans))
+                deepspeed_source_of_key(info),
+                ".".join(path),
+                _newest(0, max(span.last for span in info.spans)),
             )
     for each in advisories():
         if "deepspeed" in each.versions and not each.source.startswith("accelerate "):

@@ -18,8 +18,8 @@ from dsconfig.api.check import check
 from dsconfig.check.report import Report
 from dsconfig.core.diagnostic import Effect
 from dsconfig.core.releases import LATEST, NEVER
-from dsconfig.document.pretty_print import pretty_file
-from dsconfig.model.key_table import keys
+from dsconfig.document.pretty_print import format_generated_file
+from dsconfig.model.key_table import iter_keys
 from dsconfig.rules import RULES
 from tests.cases import cases
 from tests.examples import examples
@@ -48,7 +48,7 @@ def questions() -> Iterator[Question]:
             if example.kind == "Bad" and example.consumer == "deepspeed":
                 content = {"config": json.loads(example.text)} if example.as_dict else {"text": example.text}
                 yield from _asked(rule.code, example.target, example.world_size, example.check(), content)
-    for path, info in keys():
+    for path, info in iter_keys():
         if info.refused_from < NEVER:
             config: Any = None
             for word in reversed(path):
@@ -94,7 +94,7 @@ def main() -> int:
     """Write the file."""
     said = answers()
     told: Any = {"$comment": "Written by `python -m tests.parity.errors` from real releases.", "rules": said}
-    FILE.write_text(pretty_file(told), encoding="utf-8")
+    FILE.write_text(format_generated_file(told), encoding="utf-8")
     print(f"{sum(map(len, said.values()))} messages of {len(said)} rules")
     return 0
 

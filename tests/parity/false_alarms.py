@@ -19,18 +19,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dsconfig.check.build_job import job_of, why_not_config
+from dsconfig.check.build_job import job_of_document, why_not_config
 from dsconfig.check.check import check_document
 from dsconfig.check.report import Report
 from dsconfig.core.diagnostic import Diagnostic
-from dsconfig.core.releases import resolve
+from dsconfig.core.releases import resolve_target
 from dsconfig.document import Document, read_file
 from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
-from dsconfig.job.consumers.autofill import fill
+from dsconfig.job.consumers.autofill import autofill_config
 from dsconfig.job.consumers.consumer import BY_NAME
-from dsconfig.job.detect_consumer import Reader
-from dsconfig.launch.launch_file_formats import format_of
+from dsconfig.job.detect_consumer import ConsumerEvidence
+from dsconfig.launch.launch_file_formats import detect_launch_format
 from tests.parity import environment
 from tests.parity.generators.case import Case
 from tests.parity.judges import engines, judging
@@ -55,7 +55,7 @@ class Outcome:
     """One config: what is found in it, and what an engine does with it."""
 
     name: str
-    reader: Reader
+    reader: ConsumerEvidence
     errors: tuple[Diagnostic, ...]
     result: TrialResult
 
@@ -81,12 +81,12 @@ def documents(folder: Path) -> Iterator[tuple[str, Document]]:
             if (
                 isinstance(data, dict)
                 and not is_launch_file(data)
-                and not (why_not_config(document) or format_of(data))
+                and not (why_not_config(document) or detect_launch_format(data))
             ):
                 yield str(path.relative_to(folder)), document
 
 
-def handed_over(document: Document, reader: Reader) -> dict[str, Any] | None:
+def handed_over(document: Document, reader: ConsumerEvidence) -> dict[str, Any] | None:
     """What DeepSpeed gets from this reader; None where it refuses the config itself: see `loaders`."""
     consumer = BY_NAME[reader.name]
     plain = reader.name == "deepspeed"
@@ -95,7 +95,7 @@ def handed_over(document: Document, reader: Reader) -> dict[str, Any] | None:
         return None
     data = deepcopy(data)
     try:
-        filling = fill(data, consumer, 1, ARGUMENTS, MODEL)
+        filling = autofill_config(data, consumer, 1, ARGUMENTS, MODEL)
     except (ValueError, TypeError, AttributeError):
         return None
     lacks = reader.name in HUGGING_FACE and "zero_optimization" not in data
@@ -103,7 +103,7 @@ def handed_over(document: Document, reader: Reader) -> dict[str, Any] | None:
 
 
 def accepted(
-    release: str, found: Mapping[str, tuple[Document, Reader, dict[str, Any]]], world_size: int
+    release: str, found: Mapping[str, tuple[Document, ConsumerEvidence, dict[str, Any]]], world_size: int
 ) -> set[str]:
     """The configs that the release itself takes at this world size, as their reader hands them over."""
     cases = [
@@ -122,9 +122,9 @@ def outcomes(
 
     `alarms`: of those with an error only, so that engines start for these alone.
     """
-    found: dict[str, tuple[Document, Reader, dict[str, Any]]] = {}
+    found: dict[str, tuple[Document, ConsumerEvidence, dict[str, Any]]] = {}
     for name, document in list(documents(folder))[::every]:
-        reader = job_of(document).reader
+        reader = job_of_document(document).reader
         data = handed_over(document, reader)
         if data is not None:
             found[name] = document, reader, data
@@ -133,7 +133,7 @@ def outcomes(
     trials = []
     for name, (document, reader, data) in found.items():
         if name in taken:
-            report = check_document(document, resolve(release), world_size=world_size, consumer=reader)
+            report = check_document(document, resolve_target(release), world_size=world_size, consumer=reader)
             if alarms and report.ok:
                 continue
             reports[name] = report

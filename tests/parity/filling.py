@@ -14,8 +14,8 @@ import sys
 from functools import partial
 
 from dsconfig.job.consumers import HUGGING_FACE
-from dsconfig.job.consumers.autofill import MissingArgumentsError, fill
-from dsconfig.job.consumers.consumer import consumer_of
+from dsconfig.job.consumers.autofill import MissingArgumentsError, autofill_config
+from dsconfig.job.consumers.consumer import consumer_from_spec
 from tests.parity.generators.auto import Config, generated
 from tests.parity.judges.consumers import RANKS, by_accelerate, by_transformers, disagreements, stand_in
 
@@ -30,7 +30,7 @@ def differs(consumer: str, config: Config, args: Config, hidden: int) -> str | N
         theirs = None
     ours = copy.deepcopy(config)
     try:
-        filler = fill(ours, consumer_of(consumer), RANKS, args, {"hidden_size": hidden})
+        filler = autofill_config(ours, consumer_from_spec(consumer), RANKS, args, {"hidden_size": hidden})
     except MissingArgumentsError as error:
         return None if theirs is None else str(error)
     stopped = [message.text for message in filler.messages if message.kind in ("refused", "unfilled")]

@@ -18,7 +18,7 @@ from typing import Any
 from dsconfig.check.check import check_document
 from dsconfig.check.report import Report
 from dsconfig.core.diagnostic import Diagnostic
-from dsconfig.core.releases import resolve
+from dsconfig.core.releases import resolve_target
 from dsconfig.document import Document, read_text
 from dsconfig.fix.fix import FixedText, fix_document
 from tests.parity import environment
@@ -76,7 +76,7 @@ FORMS = (("safe", False, True), ("unsafe", True, True), ("unsafe at any size", T
 
 def fixed_text(text: str, release: str, world_size: int | None, *, unsafe: bool) -> FixedText | None:
     """The text after its fixes; None where it is not text."""
-    target = resolve(release)
+    target = resolve_target(release)
 
     def judge(document: Document) -> Report:
         return check_document(document, target, world_size=world_size)

@@ -24,12 +24,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dsconfig.check.build_job import job_of
+from dsconfig.check.build_job import job_of_document
 from dsconfig.cli import main as dsconfig
 from dsconfig.document import read_file
 from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
-from dsconfig.job.consumers.autofill import fill
+from dsconfig.job.consumers.autofill import autofill_config
 from dsconfig.job.consumers.consumer import BY_NAME
 from tests.parity import environment
 from tests.parity.generators.case import Case
@@ -112,7 +112,7 @@ def run(verb: Verb, source: Path, name: str, place: Path) -> Run:
 
 
 def _reader(path: Path) -> str:
-    return job_of(read_file(path)).reader.name
+    return job_of_document(read_file(path)).reader.name
 
 
 def case(name: str, path: Path) -> Case | None:
@@ -121,12 +121,12 @@ def case(name: str, path: Path) -> Case | None:
     data = document.value()
     if is_launch_file(data):
         return None
-    reader = job_of(document).reader.name
+    reader = job_of_document(document).reader.name
     if not isinstance(data, dict) or (reader not in HUGGING_FACE and document.format == "json"):
         return Case(name, "corpus", name, WORLD_SIZE, text=document.text)
     handed: dict[str, Any] = copy.deepcopy(data)
     with contextlib.suppress(ValueError, TypeError, AttributeError):
-        fill(handed, BY_NAME[reader], WORLD_SIZE, ARGUMENTS, HIDDEN)
+        autofill_config(handed, BY_NAME[reader], WORLD_SIZE, ARGUMENTS, HIDDEN)
     try:
         json.dumps(handed)
     except (TypeError, ValueError):

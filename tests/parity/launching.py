@@ -25,7 +25,7 @@ from dsconfig.api.check import check
 from dsconfig.check.report import Report
 from dsconfig.document import read_file
 from dsconfig.job.consumers import accelerate_launch_file
-from dsconfig.launch.find_jobs import job_of
+from dsconfig.launch.find_jobs import job_of_launch_file
 
 Config = dict[str, Any]
 BLOCK: dict[str, tuple[Any, ...]] = {
@@ -129,7 +129,7 @@ def ours(path: Path, words: list[str], version: str) -> tuple[list[Report], Conf
     if not words:
         data: Any = read_file(path).value()
         made = (
-            accelerate_launch_file.plugin_config(data, version)
+            accelerate_launch_file.build_plugin_config(data, version)
             if data.get("distributed_type") == "DEEPSPEED"
             else None
         )
@@ -137,9 +137,9 @@ def ours(path: Path, words: list[str], version: str) -> tuple[list[Report], Conf
     script = path.with_suffix(".sh")
     script.write_text(f"accelerate launch --config_file {path} {' '.join(words)} train.py\n", "utf-8")
     report = check(str(script), consumer=f"accelerate=={version}")
-    job = job_of(read_file(script))
+    job = job_of_launch_file(read_file(script))
     merged: Any = job.config(version) if job else None
-    return [report, *report.children], accelerate_launch_file.plugin_config(
+    return [report, *report.children], accelerate_launch_file.build_plugin_config(
         merged.value(), version
     ) or {} if merged else {}
 

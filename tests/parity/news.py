@@ -11,7 +11,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from dsconfig.core.releases import LATEST, NUMBERS, number
+from dsconfig.core.releases import LATEST, NUMBERS, release_number
 from tests.parity import environment, loading
 from tests.parity.citations import newest
 
@@ -39,7 +39,7 @@ def main() -> int:
     held &= done("tests.parity.filling", str(FILLED), python=str(loading.python(loading.LIBRARIES)))
     held &= done("tests.parity.citations")
     held &= done("tests.parity.citations", "all")
-    if held and number(release) > NUMBERS[LATEST]:
+    if held and release_number(release) > NUMBERS[LATEST]:
         print(f"\nDeepSpeed {release} is new and reads what {LATEST} reads: `make census RELEASE={release}`")
         return 1
     return 0 if held else 1

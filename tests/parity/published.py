@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dsconfig.core.gpu_memory import parse_gpu
-from dsconfig.launch.config_source import read
+from dsconfig.core.gpu_memory import parse_gpu_memory
+from dsconfig.launch.config_source import read_config_source
 from dsconfig.resolve.memory import MemoryOptions, estimate_request
 from dsconfig.resolve.memory_limits import RequestedLimits
 
@@ -58,9 +58,11 @@ def compare(run: Mapping[str, Any]) -> Comparison:
         "bf16": {"enabled": True},
         "zero_optimization": options.pop("zero"),
     }
-    gpu = parse_gpu(run["gpu"])
+    gpu = parse_gpu_memory(run["gpu"])
     options["frozen_models"] = tuple(options.get("frozen_models", ()))
-    estimate = estimate_request(read(config), MemoryOptions(**options, gpu_bytes=gpu.least)).answer()
+    estimate = estimate_request(
+        read_config_source(config), MemoryOptions(**options, gpu_bytes=gpu.least)
+    ).answer()
     assert estimate.device is not None
     verdict = RequestedLimits(gpu, None).on_gpu(estimate).word
     return Comparison(run, estimate.device.low / GIB, estimate.device.high(gpu.least) / GIB, verdict)

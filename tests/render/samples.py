@@ -7,7 +7,7 @@ from typing import NamedTuple
 from dsconfig.core.diagnostic import Diagnostic, Effect, Location
 from dsconfig.core.job_summary import JobSummary
 from dsconfig.document import Document
-from dsconfig.document.tree import Tree
+from dsconfig.document.tree import LocatedTree
 from dsconfig.rules import RULES, Rule
 
 
@@ -56,7 +56,7 @@ def place(text: str, snippet: str, length: int | None = None) -> Location:
 
 
 def location(text: str, start: int, end: int) -> Location:
-    document = Document("", text, "json", Tree(None, ()))
+    document = Document("", text, "json", LocatedTree(None, ()))
     first, last = document.position(start), document.position(end)
     return Location(start, end, first.line, first.column, last.line, last.column)
 

@@ -6,7 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from dsconfig.core.diagnostic import Diagnostic, Effect, Fix, Related, Remove
+from dsconfig.core.diagnostic import Diagnostic, Effect, Fix, Related, RemoveKey
 from dsconfig.render.full import render, spans
 from dsconfig.render.terminal_style import TerminalStyle
 
@@ -37,7 +37,7 @@ def test_a_finding_with_everything() -> None:
         location=place(text, "256"),
         releases=("0.19.7", "0.19.8"),
         related=(Related("`stage` is set here", ("zero_optimization", "stage"), place(text, "5}", 1)),),
-        fix=Fix("remove `train_batch_size`", (Remove(("train_batch_size",)),)),
+        fix=Fix("remove `train_batch_size`", (RemoveKey(("train_batch_size",)),)),
     )
     report = Report(
         "ds.json", (diagnostic,), Target(">=0.19.6", ("0.19.6", "0.19.7", "0.19.8")), Source(text)

@@ -13,12 +13,12 @@ from dsconfig.core.diagnostic import (
     Diagnostic,
     Effect,
     Fix,
-    Move,
+    MoveKey,
     Operation,
     Related,
-    Remove,
-    Rename,
-    Set,
+    RemoveKey,
+    RenameKey,
+    SetValue,
     rule_url,
 )
 from dsconfig.render import FORMATS, renderer
@@ -55,7 +55,13 @@ def test_json_exactly() -> None:
         releases=("0.19.8",),
         related=(Related("here", ("b",)),),
         fix=Fix(
-            "do it", (Set(("a",), float("nan")), Remove(("b",)), Rename(("c",), "d"), Move(("e",), ("f",)))
+            "do it",
+            (
+                SetValue(("a",), float("nan")),
+                RemoveKey(("b",)),
+                RenameKey(("c",), "d"),
+                MoveKey(("e",), ("f",)),
+            ),
         ),
     )
     report = Report("a\udcff.json", (diagnostic,), Target("0.19.8"), Source(text))
@@ -106,7 +112,7 @@ def test_json_exactly() -> None:
 
 
 def test_json_has_no_number_that_python_cannot_read_back() -> None:
-    fix = Fix("do it", (Set((), {"a": [10**5000, float("inf"), 10**4000]}),))
+    fix = Fix("do it", (SetValue((), {"a": [10**5000, float("inf"), 10**4000]}),))
     diagnostic = Diagnostic("DSC101", "unknown-key", Effect.IGNORED, "no such key", fix=fix)
     report = Report("a.json", (diagnostic,), Target("0.19.8"), None)
     (file,) = json.loads(shown("json", report))["files"]
@@ -183,10 +189,10 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
     max_leaves=4,
 )
 OPERATIONS: st.SearchStrategy[Operation] = st.one_of(
-    st.builds(Set, PATHS, VALUES),
-    st.builds(Remove, PATHS),
-    st.builds(Rename, PATHS, WORDS),
-    st.builds(Move, PATHS, PATHS),
+    st.builds(SetValue, PATHS, VALUES),
+    st.builds(RemoveKey, PATHS),
+    st.builds(RenameKey, PATHS, WORDS),
+    st.builds(MoveKey, PATHS, PATHS),
 )
 FIXES = st.builds(Fix, WORDS, st.lists(OPERATIONS, max_size=2).map(tuple), st.booleans())
 

@@ -14,7 +14,7 @@ import pytest
 from dsconfig.check.check import check_document
 from dsconfig.check.report import Report
 from dsconfig.core.diagnostic import Diagnostic, Effect
-from dsconfig.core.releases import resolve
+from dsconfig.core.releases import resolve_target
 from dsconfig.document import read_text
 from dsconfig.fix.fix import fix_document
 from dsconfig.render import renderer
@@ -35,11 +35,11 @@ TEXT = """{
 
 
 def report(text: str = TEXT, name: str = "configs/ds zero.json") -> Report:
-    return check_document(read_text(text, name), resolve("0.19.8"))
+    return check_document(read_text(text, name), resolve_target("0.19.8"))
 
 
 def shown(form: str, *reports: Report | samples.Report) -> str:
-    return "".join(renderer(form)(reports, resolve("0.19.8"), TerminalStyle()))
+    return "".join(renderer(form)(reports, resolve_target("0.19.8"), TerminalStyle()))
 
 
 # -- GitHub and GitLab -------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ def test_sarif_holds_rules_places_and_fixes() -> None:
 def test_sarif_fixes_are_those_that_fix_makes() -> None:
     run = sarif(report(TEXT))
     whole = fix_document(
-        read_text(TEXT), lambda document: check_document(document, resolve("0.19.8")), unsafe=True
+        read_text(TEXT), lambda document: check_document(document, resolve_target("0.19.8")), unsafe=True
     )
     text = TEXT
     replacements = [

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dsconfig.core.releases import NUMBERS, RELEASES
-from dsconfig.model.key_table import find
+from dsconfig.model.key_table import find_key
 from dsconfig.resolve.effective_values import effective
 from dsconfig.resolve.replaced_values import DERIVATIONS, EffectiveValue
 
@@ -110,4 +110,4 @@ def test_every_derivation_is_of_a_key_that_some_release_reads(entry: Any) -> Non
     readers = [release for release in RELEASES if NUMBERS[release] in entry.releases]
     for key in (entry.key, *entry.of):
         if not key.startswith("optimizer.params"):
-            assert any(find(key, NUMBERS[release])[0] for release in readers), key
+            assert any(find_key(key, NUMBERS[release])[0] for release in readers), key

@@ -11,8 +11,8 @@ from dsconfig import ResolveError, resolve
 from dsconfig.document.reader import read_mapping_file
 from dsconfig.job.consumers import CONSUMERS
 from dsconfig.job.consumers.consumer import BY_NAME
-from dsconfig.job.consumers.training_args import Arguments, hidden_size
-from dsconfig.model.key_table import keys
+from dsconfig.job.consumers.training_args import ConsumerArguments, hidden_size
+from dsconfig.model.key_table import iter_keys
 
 BATCH = {
     "train_batch_size": "auto",
@@ -251,7 +251,7 @@ def test_tables_and_model_tell_the_same() -> None:
     """The field of a key says who fills it; the consumer's table says from what."""
     by_field = {
         (consumer, ".".join(path))
-        for path, info in keys()
+        for path, info in iter_keys()
         for consumer in info.fills
         if consumer in CONSUMERS
     }
@@ -300,7 +300,7 @@ def test_files(tmp_path: Path) -> None:
 )
 def test_a_misspelt_training_argument_is_refused(consumer: str, name: str, meant: str) -> None:
     with pytest.raises(ValueError, match=f'`"{name}"` is unknown: did you mean `{meant}`'):
-        Arguments({"per_device_train_batch_size": 1, name: 2}, BY_NAME[consumer].defaults)
+        ConsumerArguments({"per_device_train_batch_size": 1, name: 2}, BY_NAME[consumer].defaults)
 
 
 @pytest.mark.parametrize("consumer", ["transformers", "accelerate"])
@@ -309,10 +309,14 @@ def test_arguments_that_fill_nothing_are_taken(consumer: str) -> None:
         "output_dir eval_accumulation_steps per_device_eval_batch_size logging_steps fp16_backend seed optim"
     )
     names = [*others.split(), "gradient_checkpointing", "model_name_or_path", "eval_steps", "hub_strategy"]
-    Arguments({"per_gpu_train_batch_size": None, **dict.fromkeys(names, 1)}, BY_NAME[consumer].defaults)
-    Arguments({"deepspeed_config": {"zero3_init_flag": True}, "num_processes": 2}, BY_NAME[consumer].defaults)
+    ConsumerArguments(
+        {"per_gpu_train_batch_size": None, **dict.fromkeys(names, 1)}, BY_NAME[consumer].defaults
+    )
+    ConsumerArguments(
+        {"deepspeed_config": {"zero3_init_flag": True}, "num_processes": 2}, BY_NAME[consumer].defaults
+    )
     with pytest.raises(ValueError, match="zero_stage"):
-        Arguments({"deepspeed_config": {"zero_stag": 2}}, BY_NAME[consumer].defaults)
+        ConsumerArguments({"deepspeed_config": {"zero_stag": 2}}, BY_NAME[consumer].defaults)
 
 
 def test_lightning_takes_the_batch_of_its_data_loader_and_trainer() -> None:

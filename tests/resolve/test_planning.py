@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsconfig.cli.elastic.plan import numbers, sizes_of_nodes, with_gpus_per_node
-from dsconfig.cli.handoff.plan_table import tabulate
+from dsconfig.cli.elastic.plan import parse_number_ranges, set_gpus_per_node, world_sizes_of_nodes
+from dsconfig.cli.handoff.plan_table import tabulate_plan
 from elastic.deepspeed.release_behavior import LATEST
 
 CONFIG: dict[str, Any] = {
@@ -35,7 +35,7 @@ CONFIG: dict[str, Any] = {
     ],
 )
 def test_numbers(text: str, found: list[int]) -> None:
-    assert numbers(text) == found
+    assert parse_number_ranges(text) == found
 
 
 @pytest.mark.parametrize(
@@ -43,21 +43,21 @@ def test_numbers(text: str, found: list[int]) -> None:
 )
 def test_no_numbers(text: str) -> None:
     with pytest.raises(ValueError, match="expected"):
-        numbers(text)
+        parse_number_ranges(text)
 
 
 @settings(deadline=None)
 @given(st.lists(st.integers(1, 200), min_size=1, max_size=20))
 def test_each_size_asked_for_has_a_row_or_a_reason(sizes: list[int]) -> None:
-    table = tabulate(CONFIG, sizes, semantics=LATEST)
+    table = tabulate_plan(CONFIG, sizes, semantics=LATEST)
     assert [line.world_size for line in table.sizes] == sizes
     for line in table.sizes:
         if line.row is None:
             assert line.reason
-            assert 0 < line.lost < 1
+            assert 0 < line.idle_share < 1
             assert line.runs_at in table.plan.world_sizes
         else:
-            assert (line.reason, line.runs_at, line.lost) == (None, None, 0.0)
+            assert (line.reason, line.runs_at, line.idle_share) == (None, None, 0.0)
             assert (
                 line.row.micro_batch_size * line.row.accumulation_steps * line.world_size
                 == table.plan.batch_size
@@ -66,21 +66,21 @@ def test_each_size_asked_for_has_a_row_or_a_reason(sizes: list[int]) -> None:
 
 def test_exact_is_never_worse_on_the_sizes_asked_for() -> None:
     sizes = list(range(8, 65, 8))
-    table = tabulate(CONFIG, sizes, exact=True, semantics=LATEST)
-    assert len(table.exact_admitted) >= len(table.admitted)
+    table = tabulate_plan(CONFIG, sizes, exact=True, semantics=LATEST)
+    assert len(table.exactly_admitted_world_sizes) >= len(table.admitted_world_sizes)
     assert table.exact is not None
     assert table.exact.batch_size != table.plan.batch_size
 
 
 def test_all_admissible_sizes_where_none_is_named() -> None:
-    table = tabulate(CONFIG, semantics=LATEST)
-    assert table.admitted == table.plan.world_sizes
+    table = tabulate_plan(CONFIG, semantics=LATEST)
+    assert table.admitted_world_sizes == table.plan.world_sizes
 
 
 def test_nodes() -> None:
-    config = with_gpus_per_node(CONFIG, 8)
+    config = set_gpus_per_node(CONFIG, 8)
     assert config["elasticity"]["num_gpus_per_node"] == 8
     assert "num_gpus_per_node" not in CONFIG["elasticity"]
-    assert sizes_of_nodes(config, [1, 3]) == [8, 24]
-    tabulated = tabulate(config, [8, 24], semantics=LATEST)
+    assert world_sizes_of_nodes(config, [1, 3]) == [8, 24]
+    tabulated = tabulate_plan(config, [8, 24], semantics=LATEST)
     assert [(line.gpus, line.nodes) for line in tabulated.sizes] == [(8, 1), (24, 3)]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsconfig.core.batch_triplet import Impossible, derive
+from dsconfig.core.batch_triplet import ImpossibleTriplet, derive_batch_triplet
 from dsconfig.rules._batch_triplet import divisors, working_sizes
 
 TRIED = 300
@@ -25,7 +25,9 @@ VALUE = st.one_of(st.none(), WHOLE, BROKEN, ODD)
 def test_arithmetic_finds_what_trying_finds(train: object, micro: object, steps: object) -> None:
     found = working_sizes(train, micro, steps)
     tried = [
-        size for size in range(1, TRIED + 1) if not isinstance(derive(train, micro, steps, size), Impossible)
+        size
+        for size in range(1, TRIED + 1)
+        if not isinstance(derive_batch_triplet(train, micro, steps, size), ImpossibleTriplet)
     ]
     assert tried == [size for size in range(1, TRIED + 1) if found is None or size in found]
 
@@ -40,7 +42,7 @@ def test_large_batches_have_sizes_at_once(batch: int) -> None:
 
 def test_text_is_not_repeated() -> None:
     """`"auto"` times a number of steps is a text in Python, of any length."""
-    assert isinstance(derive(None, "auto", 10**15, 10**9), Impossible)
+    assert isinstance(derive_batch_triplet(None, "auto", 10**15, 10**9), ImpossibleTriplet)
 
 
 def test_divisors() -> None:

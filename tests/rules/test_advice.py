@@ -14,7 +14,7 @@ import pytest
 
 from dsconfig import check
 from dsconfig.core.diagnostic import Diagnostic
-from dsconfig.core.wording import in_yaml
+from dsconfig.core.wording import numbers_for_yaml
 from dsconfig.document import read_text
 from tests.cases import Case, cases
 
@@ -82,7 +82,7 @@ def test_every_number_of_every_help_is_one_in_yaml() -> None:
         number
         for _, _, diagnostics in _of_configs()
         for found in diagnostics
-        for number in _LITERAL.findall(in_yaml(found.help or ""))
+        for number in _LITERAL.findall(numbers_for_yaml(found.help or ""))
     }
     assert len(numbers) > 20
     for number in numbers:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dsconfig import check, compat
-from dsconfig.core.releases import RELEASES, number
-from dsconfig.core.version_ranges import VersionRange, parse_range, version_numbers
+from dsconfig.core.releases import RELEASES, release_number
+from dsconfig.core.version_ranges import VersionRange, parse_version_range, version_numbers
 from dsconfig.rules._advisory_table import Advisory, advisories, affecting
 
 ALL = advisories()
@@ -33,8 +33,8 @@ def check_example(
 
 @pytest.mark.parametrize("advisory", ALL, ids=lambda each: each.id)
 def test_applies_to_its_releases_alone(advisory: Advisory, tmp_path: Path) -> None:
-    affected = [each for each in RELEASES if number(each) in advisory.releases]
-    before = [each for each in RELEASES if number(each) < number(affected[0])][-1:]
+    affected = [each for each in RELEASES if release_number(each) in advisory.releases]
+    before = [each for each in RELEASES if release_number(each) < release_number(affected[0])][-1:]
     for release in {affected[0], affected[-1]}:
         diagnostics = check_example(advisory, tmp_path, release)
         assert len(diagnostics) == 1, release
@@ -48,7 +48,7 @@ def test_applies_to_its_releases_alone(advisory: Advisory, tmp_path: Path) -> No
     "advisory", [each for each in ALL if each.example.get("requirements")], ids=lambda e: e.id
 )
 def test_unknown_versions_of_other_programs_warn_about_nothing(advisory: Advisory, tmp_path: Path) -> None:
-    release = next(each for each in RELEASES if number(each) in advisory.releases)
+    release = next(each for each in RELEASES if release_number(each) in advisory.releases)
     program = advisory.example["requirements"].partition("==")[0]
     for pins in ("", program, f"{program}>=0.1"):
         assert check_example(advisory, tmp_path, release, pins) == [], pins
@@ -114,14 +114,14 @@ def test_lists_the_defects_of_versions() -> None:
     ],
 )
 def test_ranges_of_specifiers(specifier: str, first: tuple[int, ...], end: tuple[int, ...]) -> None:
-    assert parse_range(specifier) == VersionRange(first, end)
+    assert parse_version_range(specifier) == VersionRange(first, end)
 
 
 def test_numbers_of_versions() -> None:
     assert version_numbers("2.10.0a0+git123") == (2, 10)
     assert version_numbers("2.4.1.post1") == (2, 4, 1)
-    assert parse_range("==2.4.1").within(parse_range(">=2.4"))
-    assert not parse_range(">=2.3").within(parse_range(">=2.4"))
-    assert not parse_range("<2.5").within(parse_range(">=2.4"))
-    assert parse_range("<2.5").meets(parse_range(">=2.4"))
-    assert not parse_range("<2.4").meets(parse_range(">=2.4"))
+    assert parse_version_range("==2.4.1").is_within(parse_version_range(">=2.4"))
+    assert not parse_version_range(">=2.3").is_within(parse_version_range(">=2.4"))
+    assert not parse_version_range("<2.5").is_within(parse_version_range(">=2.4"))
+    assert parse_version_range("<2.5").overlaps(parse_version_range(">=2.4"))
+    assert not parse_version_range("<2.4").overlaps(parse_version_range(">=2.4"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dsconfig import check
-from dsconfig.launch.hostfile import included_slots, read_hostfile
+from dsconfig.launch.hostfile import parse_slot_filter, read_hostfile
 
 CONFIG = {"train_batch_size": 64, "bf16": {"enabled": True}}
 PROBLEMS = [
@@ -135,5 +135,5 @@ def test_hostfile() -> None:
     assert hostfile.slots == {"a": 2}
     assert [problem.line for problem in hostfile.problems] == [2, 3]
     assert [problem.line for problem in read_hostfile("# none\n").problems] == [0]
-    assert included_slots("a@b:0,2") == {"a": None, "b": [0, 2]}
-    assert included_slots("b:") is None
+    assert parse_slot_filter("a@b:0,2") == {"a": None, "b": [0, 2]}
+    assert parse_slot_filter("b:") is None

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from dsconfig import check
-from dsconfig.launch.config_sensitive_calls import uses_in
+from dsconfig.launch.config_sensitive_calls import find_config_sensitive_calls
 
 TRAINER: dict[str, Any] = {
     "train_micro_batch_size_per_gpu": "auto",
@@ -263,4 +263,4 @@ def test_message_names_the_line(empty_repository: Path) -> None:
 def test_broken_programs_have_no_uses(tmp_path: Path) -> None:
     for text in ("def", "x = (" + "(" * 200, "\0", ""):
         (tmp_path / "train.py").write_text(text)
-        assert uses_in(str(tmp_path / "train.py")) == ()
+        assert find_config_sensitive_calls(str(tmp_path / "train.py")) == ()

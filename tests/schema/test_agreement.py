@@ -12,7 +12,7 @@ import dsconfig
 from dsconfig.core.releases import LATEST, NUMBERS
 from dsconfig.document import read_bytes
 from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
-from dsconfig.launch.launch_file_formats import format_of
+from dsconfig.launch.launch_file_formats import detect_launch_format
 from tests.cases import cases
 from tests.parity.generators.cases import generate
 from tests.schema.agreement import TYPES, covered, expressible, faults
@@ -78,7 +78,7 @@ def from_data() -> Iterator[Judged]:
             isinstance(config, dict)
             and sound(report)
             and not is_launch_file(config)
-            and format_of(config) is None
+            and detect_launch_format(config) is None
         ):
             reader = case.consumer.partition("==")[0]
             yield judge(case.label, config, report, case.target, reader)

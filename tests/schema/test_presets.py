@@ -21,7 +21,7 @@ def test_it_is_clean_in_every_release_for_every_reader(name: str) -> None:
     preset = presets.PRESETS[name]
     for consumer in preset.consumers:
         texts: dict[bytes, list[str]] = {}
-        for release in (each for each in RELEASES if preset.suits(each, consumer)):
+        for release in (each for each in RELEASES if preset.is_suitable(each, consumer)):
             texts.setdefault(presets.text(name, release, consumer).encode(), []).append(release)
         for text, releases in texts.items():
             span = f">={releases[0]},<={releases[-1]}"

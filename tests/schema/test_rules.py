@@ -13,7 +13,7 @@ import pytest
 import dsconfig
 from dsconfig.core.releases import LATEST, NUMBERS, RELEASES
 from dsconfig.job.consumers import CONSUMERS
-from dsconfig.model.key_table import section_keys, view
+from dsconfig.model.key_table import keys_of_section_class, section_view_of_release
 from dsconfig.schema import schema_files
 from dsconfig.schema.keywords import DRAFT
 
@@ -84,7 +84,9 @@ def test_every_release_has_a_small_one_without_loose_ends(release: str) -> None:
 
 def test_the_kept_files_are_below_320_kb() -> None:
     assert {
-        name: len(make()) for name, make in schema_files.texts().items() if len(make().encode()) > 320 * 1024
+        name: len(make())
+        for name, make in schema_files.schema_texts_by_file().items()
+        if len(make().encode()) > 320 * 1024
     } == {}
 
 
@@ -115,7 +117,7 @@ def test_2_alternatives_carry_one_message_and_the_number_comes_first(
 def test_3_null_is_taken_only_where_the_release_takes_it(release: str) -> None:
     number = NUMBERS[release]
     taken = schema(release)["properties"]
-    for word, key in view("Config", number).keys.items():
+    for word, key in section_view_of_release("Config", number).keys.items():
         judge = jsonschema.Draft7Validator({**taken[word], "definitions": schema(release)["definitions"]})
         null_arm = key.type[0] in ("any", "null") or (key.type[0] == "union" and ("null",) in key.type)
         assert judge.is_valid(None) == bool(null_arm or key.takes & {"null", "falsy"}), word
@@ -141,7 +143,7 @@ def test_6_open_sets_propose_and_take_anything_else() -> None:
 def test_7_defaults_stand_beside_every_scalar_that_has_one(release: str) -> None:
     number = NUMBERS[release]
     found = schema(release)
-    for word, key in view("ZeroOptimization", number).keys.items():
+    for word, key in section_view_of_release("ZeroOptimization", number).keys.items():
         told = found["definitions"]
         section = next(inner for name, inner in told.items() if name.startswith("ZeroOptimization"))
         stated = section["properties"][word]
@@ -159,7 +161,7 @@ def test_8_closed_are_the_root_and_what_deepspeed_closes(release: str) -> None:
     number = NUMBERS[release]
     for title, inner in found["definitions"].items():
         name = title.split("Or")[0] if title not in ("OrderedDict",) else title
-        closed = view(name, number).unknown == "rejected"
+        closed = section_view_of_release(name, number).unknown == "rejected"
         assert (inner.get("additionalProperties") is False) == closed, title
 
 
@@ -172,7 +174,7 @@ def test_9_what_is_deprecated_says_so_twice(release: str) -> None:
 
 
 def test_10_published_files_name_themselves_and_allow_no_comments() -> None:
-    for name, make in schema_files.texts().items():
+    for name, make in schema_files.schema_texts_by_file().items():
         kept = json.loads(make())
         if name != "catalog.json":
             assert kept["$id"] == f"{schema_files.BASE}{name}"
@@ -195,9 +197,9 @@ def test_every_word_of_a_set_is_described(release: str) -> None:
 @pytest.mark.parametrize("consumer", CONSUMERS)
 def test_auto_is_taken_where_somebody_fills_or_drops_it(consumer: str) -> None:
     found = schema(LATEST, consumer)
-    seen = view("ZeroOptimization", NUMBERS[LATEST])
+    seen = section_view_of_release("ZeroOptimization", NUMBERS[LATEST])
     section = next(inner for name, inner in found["definitions"].items() if name.startswith("ZeroOpt"))
-    for word, info in section_keys("ZeroOptimization").items():
+    for word, info in keys_of_section_class("ZeroOptimization").items():
         if word not in seen.keys or word in ("offload_param", "offload_optimizer", "zenflow", "leaf_module"):
             continue
         takes = jsonschema.Draft7Validator(section["properties"][word]).is_valid("auto")

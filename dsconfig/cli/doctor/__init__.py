@@ -6,7 +6,13 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_color, add_job_options, add_settings, add_text_or_json, set_exit_codes
+from dsconfig.cli.arguments import (
+    add_color_option,
+    add_job_options,
+    add_output_format_option,
+    add_settings_options,
+    set_exit_codes,
+)
 from dsconfig.cli.errors import CLEAN, PROBLEMS
 from dsconfig.render.fingerprint import as_json
 
@@ -14,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dsconfig.check.report import Report
-    from dsconfig.cli.doctor.examine_machine import Item, Needs
+    from dsconfig.cli.doctor.examine_machine import ConfigNeeds, MachineFact
     from dsconfig.cli.doctor.machine import Machine
     from dsconfig.render.terminal_style import TerminalStyle
 
@@ -28,21 +34,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_job_options(parser)
     fail_on = "lowest status for exit code 1 (default: error)"
     add("--fail-on", choices=("error", "warning"), default="error", help=fail_on)
-    add_text_or_json(parser)
-    add_color(parser)
-    add_settings(parser)
+    add_output_format_option(parser)
+    add_color_option(parser)
+    add_settings_options(parser)
     set_exit_codes(parser, {CLEAN: "nothing at or above --fail-on", PROBLEMS: "problems found"})
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
     from dsconfig.cli.doctor import machine
-    from dsconfig.cli.doctor.examine_machine import NO_NEEDS, examine
+    from dsconfig.cli.doctor.examine_machine import NO_NEEDS, examine_machine
     from dsconfig.render.terminal_style import style_of
 
     examined = machine.Machine()
-    report = _report(args, examined) if args.file else None
-    items = [*examine(examined, NO_NEEDS if report is None else _needs(report))]
+    report = _check_for_installed_release(args, examined) if args.file else None
+    items = [*examine_machine(examined, NO_NEEDS if report is None else _needs_of_config(report))]
     if report is not None:
         items += _config_items(report)
     if args.output_format == "json":
@@ -50,51 +56,53 @@ def run(args: argparse.Namespace) -> int:
             as_json({"version": 1, "items": [each._asdict() for each in items]}, indent=1) + "\n"
         )
     else:
-        sys.stdout.writelines(lines(items, style_of(sys.stdout, args.color)))
+        sys.stdout.writelines(machine_report_lines(items, style_of(sys.stdout, args.color)))
     failing = ("error",) if args.fail_on == "error" else ("error", "warning")
     return PROBLEMS if any(each.status in failing for each in items) else CLEAN
 
 
-def _report(args: argparse.Namespace, machine: Machine) -> Report:
+def _check_for_installed_release(args: argparse.Namespace, machine: Machine) -> Report:
     """Check the config for the installed release."""
     from dsconfig.check.check import check
-    from dsconfig.cli.command_inputs import job_from_args, read
-    from dsconfig.launch.located_config import locate
+    from dsconfig.cli.command_inputs import job_from_arguments, read_config_document
+    from dsconfig.launch.located_config import locate_config
 
-    document = read(args.file)
-    located = locate(document)
-    if args.target is None and "deepspeed" in machine.versions:
+    document = read_config_document(args.file)
+    located = locate_config(document)
+    if args.target is None and "deepspeed" in machine.installed_versions:
         args.target = "installed"
-    return check(located, job_from_args(args, document, located))
+    return check(located, job_from_arguments(args, document, located))
 
 
-def _needs(report: Report) -> Needs:
+def _needs_of_config(report: Report) -> ConfigNeeds:
     """Return what the config needs; a launch file has it in the report of the config that it refers to."""
-    from dsconfig.check.check import parsed_config
-    from dsconfig.cli.doctor.examine_machine import Needs
+    from dsconfig.check.check import config_as_release_parses_it
+    from dsconfig.cli.doctor.examine_machine import ConfigNeeds
 
     for each in (*report.children, report):
-        config = parsed_config(each) if each.document is not None else None
+        config = config_as_release_parses_it(each) if each.document is not None else None
         if config is not None:
-            return Needs(config, each.world_size)
-    return Needs({}, report.world_size)
+            return ConfigNeeds(config, each.world_size)
+    return ConfigNeeds({}, report.world_size)
 
 
-def _config_items(report: Report) -> Iterator[Item]:
+def _config_items(report: Report) -> Iterator[MachineFact]:
     """Known defects of the release that apply to the config, and the number of other problems."""
-    from dsconfig.cli.doctor.examine_machine import Item
+    from dsconfig.cli.doctor.examine_machine import MachineFact
 
     diagnostics = [each for part in (report, *report.children) for each in part]
     for each in diagnostics:
         if each.code.startswith(_ADVISORIES):
-            yield Item("config", each.severity, each.message, each.help)
+            yield MachineFact("config", each.severity, each.message, each.help)
     errors = sum(each.severity == "error" and not each.code.startswith(_ADVISORIES) for each in diagnostics)
     release = f"DeepSpeed {report.target.text}"
     if errors:
         problems = "1 error" if errors == 1 else f"{errors} errors"
-        yield Item("config", "error", f"{problems} with {release}", f"run `dsconfig check {report.name}`")
+        yield MachineFact(
+            "config", "error", f"{problems} with {release}", f"run `dsconfig check {report.name}`"
+        )
     else:
-        yield Item("config", "ok", f"no error with {release}")
+        yield MachineFact("config", "ok", f"no error with {release}")
 
 
 _ADVISORIES = "DSC88"
@@ -102,7 +110,7 @@ _ADVISORIES = "DSC88"
 _TONES = {"ok": "good", "info": "info", "unknown": "dim", "warning": "warning", "error": "error"}
 
 
-def lines(items: Sequence[Item], style: TerminalStyle) -> Iterator[str]:
+def machine_report_lines(items: Sequence[MachineFact], style: TerminalStyle) -> Iterator[str]:
     """Yield the items as text, under a heading for each topic."""
     from dsconfig.render.terminal_style import printable, wrapped
 

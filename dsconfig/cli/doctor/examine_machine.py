@@ -9,9 +9,9 @@ from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dsconfig.cli.shadowed_packages import shadowing_problems
-from dsconfig.core.json_types import Json, JsonObject, NamedTuple, at
+from dsconfig.core.json_types import Json, JsonObject, NamedTuple, value_at_dotted_path
 from dsconfig.core.version_ranges import version_numbers
-from dsconfig.core.wording import one_of
+from dsconfig.core.wording import join_alternatives
 from dsconfig.launch.hostfile import read_hostfile
 from dsconfig.rules._advisory_table import affecting
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Status: TypeAlias = Literal["ok", "info", "unknown", "warning", "error"]
 
 
-class Item(NamedTuple):
+class MachineFact(NamedTuple):
     """One fact about the machine, and what follows from it."""
 
     topic: str
@@ -30,75 +30,77 @@ class Item(NamedTuple):
     help: str | None = None
 
 
-class Needs(NamedTuple):
+class ConfigNeeds(NamedTuple):
     """Config and ranks, which tell what the machine needs."""
 
     data: JsonObject
     world_size: int | None = None
     """Ranks of the job; None if unknown."""
 
-    def device(self, section: str) -> str:
+    def offload_device(self, section: str) -> str:
         """Device of `offload_optimizer` or `offload_param`; `none` without one."""
-        device = at(self.data, f"zero_optimization.{section}.device")
+        device = value_at_dotted_path(self.data, f"zero_optimization.{section}.device")
         return device if isinstance(device, str) else "none"
 
     @property
     def has_nvme(self) -> bool:
         """Whether the config offloads to NVMe."""
-        return "nvme" in (self.device("offload_optimizer"), self.device("offload_param"))
+        return "nvme" in (self.offload_device("offload_optimizer"), self.offload_device("offload_param"))
 
-    def is_on(self, path: str) -> bool:
+    def is_enabled(self, path: str) -> bool:
         """Whether a switch is `true`."""
-        return at(self.data, path) is True
+        return value_at_dotted_path(self.data, path) is True
 
 
-NO_NEEDS = Needs({})
+NO_NEEDS = ConfigNeeds({})
 _PROGRAMS = (
     *("deepspeed", "torch", "transformers", "accelerate", "trl", "peft", "lightning", "pytorch-lightning"),
     *("numpy", "pydantic", "triton", "ninja", "flash-attn", "bitsandbytes", "mpi4py"),
 )
 
 
-def examine(machine: Machine, needs: Needs = NO_NEEDS) -> Iterator[Item]:
+def examine_machine(machine: Machine, needs: ConfigNeeds = NO_NEEDS) -> Iterator[MachineFact]:
     """Yield the facts about a machine by topic; with needs, also what a config cannot do there."""
-    yield from _versions(machine)
-    yield from _accelerator(machine, needs)
-    yield from _ops(machine, needs)
-    yield from _memory(machine, needs)
-    yield from _drives(machine, needs)
-    yield from _launch(machine)
-    yield from _environment(machine)
+    yield from _package_versions(machine)
+    yield from _examine_accelerator(machine, needs)
+    yield from _examine_ops(machine, needs)
+    yield from _examine_memory(machine, needs)
+    yield from _examine_nvme_drives(machine, needs)
+    yield from _examine_launchers(machine)
+    yield from _examine_environment(machine)
 
 
 # Versions.
 
 
-def _versions(machine: Machine) -> Iterator[Item]:
-    versions = machine.versions
+def _package_versions(machine: Machine) -> Iterator[MachineFact]:
+    versions = machine.installed_versions
     programs = [f"{name} {versions[name]}" for name in _PROGRAMS if name in versions]
     if programs:
-        yield Item("versions", "ok", ", ".join(programs))
+        yield MachineFact("versions", "ok", ", ".join(programs))
     if "deepspeed" not in versions:
-        yield Item(
+        yield MachineFact(
             "versions", "warning", "DeepSpeed is not installed in this environment", "pip install deepspeed"
         )
     if "torch" not in versions:
-        yield Item("versions", "warning", "PyTorch is not installed in this environment", "pip install torch")
+        yield MachineFact(
+            "versions", "warning", "PyTorch is not installed in this environment", "pip install torch"
+        )
     for problem in shadowing_problems(machine.packages):
         message, _, remedy = problem.partition("; ")
-        yield Item("versions", "warning", message, remedy)
+        yield MachineFact("versions", "warning", message, remedy)
     dependent = 0
     for each in affecting(versions):
         if each.when:
             dependent += 1
         else:
             status: Status = "error" if each.effect == "crashes" else "warning"
-            yield Item(
+            yield MachineFact(
                 "versions", status, f"{each.affected}: {each.summary} (advisory `{each.id}`)", each.remedies
             )
     if dependent:
         counted = "1 known defect" if dependent == 1 else f"{dependent} known defects"
-        yield Item(
+        yield MachineFact(
             "versions",
             "info",
             f"{counted} of these versions depend on the config",
@@ -109,27 +111,29 @@ def _versions(machine: Machine) -> Iterator[Item]:
 # GPUs and CUDA.
 
 
-def _accelerator(machine: Machine, needs: Needs) -> Iterator[Item]:
+def _examine_accelerator(machine: Machine, needs: ConfigNeeds) -> Iterator[MachineFact]:
     gpus = machine.gpus
     if gpus is None and machine.platform == "darwin":
-        yield Item("gpu", "info", "macOS has no CUDA: DeepSpeed runs on the CPU or with MPS")
+        yield MachineFact("gpu", "info", "macOS has no CUDA: DeepSpeed runs on the CPU or with MPS")
     elif gpus is None:
-        yield Item("gpu", "unknown", "`nvidia-smi` gives no list of GPUs: the number of GPUs is unknown")
+        yield MachineFact(
+            "gpu", "unknown", "`nvidia-smi` gives no list of GPUs: the number of GPUs is unknown"
+        )
     elif not gpus:
-        yield Item("gpu", "warning", "`nvidia-smi` lists no GPU")
+        yield MachineFact("gpu", "warning", "`nvidia-smi` lists no GPU")
     else:
         kinds = {each: gpus.count(each) for each in dict.fromkeys(gpus)}
-        yield Item(
+        yield MachineFact(
             "gpu",
             "ok",
-            ", ".join(f"{count} x {each.name}, {_gib(each.memory)}" for each, count in kinds.items()),
+            ", ".join(f"{count} x {each.name}, {_format_gib(each.memory)}" for each, count in kinds.items()),
         )
     visible = len(gpus) if gpus is not None else None
     selected = machine.environ.get("CUDA_VISIBLE_DEVICES")
     if selected is not None:
-        visible = yield from _visible_devices(selected, visible)
+        visible = yield from _examine_visible_devices(selected, visible)
     if needs.world_size and visible is not None and needs.world_size > visible:
-        yield Item(
+        yield MachineFact(
             "gpu",
             "warning",
             f"the job has {needs.world_size} ranks, and {visible} GPUs are visible here",
@@ -139,10 +143,10 @@ def _accelerator(machine: Machine, needs: Needs) -> Iterator[Item]:
     if (
         capabilities
         and min(capabilities) < (8, 0)
-        and (needs.is_on("bf16.enabled") or needs.is_on("bfloat16.enabled"))
+        and (needs.is_enabled("bf16.enabled") or needs.is_enabled("bfloat16.enabled"))
     ):
         oldest = min(capabilities)
-        yield Item(
+        yield MachineFact(
             "gpu",
             "warning",
             f"the config enables bf16, and a GPU has compute capability {oldest[0]}.{oldest[1]}: bf16 needs 8.0",
@@ -150,22 +154,22 @@ def _accelerator(machine: Machine, needs: Needs) -> Iterator[Item]:
         )
 
 
-def _visible_devices(selected: str, count: int | None) -> Generator[Item, None, int]:
+def _examine_visible_devices(selected: str, count: int | None) -> Generator[MachineFact, None, int]:
     """Yield what `CUDA_VISIBLE_DEVICES` selects, and return the number of GPUs."""
     words = [word.strip() for word in selected.split(",") if word.strip()]
     shown = f"CUDA_VISIBLE_DEVICES={selected}"
     if not words or words[0] == "-1":
-        yield Item("gpu", "warning", f"{shown} hides every GPU", "unset CUDA_VISIBLE_DEVICES")
+        yield MachineFact("gpu", "warning", f"{shown} hides every GPU", "unset CUDA_VISIBLE_DEVICES")
         return 0
     absent = [word for word in words if word.isdecimal() and count is not None and int(word) >= count]
     if absent:
         # CUDA ignores the first invalid index and everything behind it.
         kept = words.index(absent[0])
-        yield Item(
+        yield MachineFact(
             "gpu", "error", f"{shown}: there is no GPU {absent[0]}, so CUDA uses the first {kept} of the list"
         )
         return kept
-    yield Item(
+    yield MachineFact(
         "gpu", "info", f"{shown}: {len(words)} GPUs are visible; the `deepspeed` launcher numbers them from 0"
     )
     return len(words)
@@ -177,13 +181,13 @@ _MINOR_VERSIONS_AGREE = (10, 11, 12)
 """CUDA series of which DeepSpeed accepts any two minor versions (op_builder/builder.py, `cuda_minor_mismatch_ok`)."""
 
 
-def _ops(machine: Machine, needs: Needs) -> Iterator[Item]:
-    torch = machine.assignments("torch", "version.py")
-    built = machine.assignments("deepspeed", "git_version_info_installed.py")
+def _examine_ops(machine: Machine, needs: ConfigNeeds) -> Iterator[MachineFact]:
+    torch = machine.assigned_literals("torch", "version.py")
+    built = machine.assigned_literals("deepspeed", "git_version_info_installed.py")
     cuda = torch.get("cuda")
     ops = built.get("installed_ops")
     installed = [name for name, is_built in ops.items() if is_built is True] if isinstance(ops, dict) else []
-    if "torch" in machine.versions:
+    if "torch" in machine.installed_versions:
         kind = (
             f"CUDA {cuda}"
             if isinstance(cuda, str)
@@ -191,21 +195,21 @@ def _ops(machine: Machine, needs: Needs) -> Iterator[Item]:
             if torch.get("hip")
             else "no CUDA"
         )
-        yield Item(
+        yield MachineFact(
             "ops",
             "ok" if kind != "no CUDA" else "info",
-            f"torch {machine.versions['torch']} is built for {kind}",
+            f"torch {machine.installed_versions['torch']} is built for {kind}",
         )
     if installed:
-        yield Item("ops", "ok", f"built ahead: {', '.join(installed)}")
-        yield from _built_for_another_torch(machine, built)
-    yield from _toolkit(machine, cuda, installed)
-    needed = _needed_ops(needs)
+        yield MachineFact("ops", "ok", f"built ahead: {', '.join(installed)}")
+        yield from _examine_torch_of_built_ops(machine, built)
+    yield from _examine_cuda_toolkit(machine, cuda, installed)
+    needed = _ops_needed_by_config(needs)
     compiled = sorted(each for each in needed if each not in installed)
     if compiled or not needs.data:
-        yield from _compiler(machine, compiled)
+        yield from _examine_compiler(machine, compiled)
     if "async_io" in needed and "async_io" not in installed and not _has_libaio(machine):
-        yield Item(
+        yield MachineFact(
             "ops",
             "error",
             "the config offloads to NVMe, and libaio is not installed: DeepSpeed cannot build its op `async_io`",
@@ -213,18 +217,18 @@ def _ops(machine: Machine, needs: Needs) -> Iterator[Item]:
         )
 
 
-def _built_for_another_torch(machine: Machine, built: dict[str, Json]) -> Iterator[Item]:
+def _examine_torch_of_built_ops(machine: Machine, built: dict[str, Json]) -> Iterator[MachineFact]:
     """Compare PyTorch with the one that the ops were built with (op_builder/builder.py, `assert_torch_info`)."""
     info = built.get("torch_info")
     expected = info.get("version") if isinstance(info, dict) else None
-    torch = machine.versions.get("torch", "")
+    torch = machine.installed_versions.get("torch", "")
     if (
         isinstance(expected, str)
         and expected != "0.0"
         and torch
         and version_numbers(torch)[:2] != version_numbers(expected)[:2]
     ):
-        yield Item(
+        yield MachineFact(
             "ops",
             "error",
             f"DeepSpeed's ops were built with PyTorch {expected}, and {torch} is installed: they do not load",
@@ -232,40 +236,45 @@ def _built_for_another_torch(machine: Machine, built: dict[str, Json]) -> Iterat
         )
 
 
-def _toolkit(machine: Machine, cuda: Json, installed: list[str]) -> Iterator[Item]:
+def _examine_cuda_toolkit(machine: Machine, cuda: Json, installed: list[str]) -> Iterator[MachineFact]:
     if not isinstance(cuda, str):
         return
-    toolkit = machine.toolkit
+    toolkit = machine.cuda_toolkit_version
     if toolkit is None:
         status: Status = "info" if installed else "warning"
         message = "no CUDA toolkit (nvcc) is found: DeepSpeed cannot compile CUDA ops, such as FusedAdam"
-        yield Item("ops", status, message, f"install the CUDA toolkit {_minor(cuda)}, and set CUDA_HOME")
-    elif toolkit == _minor(cuda):
-        yield Item("ops", "ok", f"CUDA toolkit {toolkit}")
-    elif _series(toolkit) == _series(cuda) and _series(cuda) in _MINOR_VERSIONS_AGREE:
-        yield Item(
-            "ops", "ok", f"CUDA toolkit {toolkit}; DeepSpeed accepts it with a PyTorch for {_minor(cuda)}"
+        yield MachineFact(
+            "ops", status, message, f"install the CUDA toolkit {_minor_version(cuda)}, and set CUDA_HOME"
+        )
+    elif toolkit == _minor_version(cuda):
+        yield MachineFact("ops", "ok", f"CUDA toolkit {toolkit}")
+    elif _major_version(toolkit) == _major_version(cuda) and _major_version(cuda) in _MINOR_VERSIONS_AGREE:
+        yield MachineFact(
+            "ops",
+            "ok",
+            f"CUDA toolkit {toolkit}; DeepSpeed accepts it with a PyTorch for {_minor_version(cuda)}",
         )
     elif machine.environ.get("DS_SKIP_CUDA_CHECK") == "1":
-        yield Item(
+        yield MachineFact(
             "ops",
             "warning",
-            f"CUDA toolkit {toolkit} with a PyTorch for {_minor(cuda)}; DS_SKIP_CUDA_CHECK=1 allows it",
+            f"CUDA toolkit {toolkit} with a PyTorch for {_minor_version(cuda)}; DS_SKIP_CUDA_CHECK=1 allows it",
         )
     else:
-        yield Item(
+        yield MachineFact(
             "ops",
             "warning" if installed else "error",
-            f"CUDA toolkit {toolkit} with a PyTorch for {_minor(cuda)}: compiling an op raises CUDAMismatchException",
-            f"install the CUDA toolkit {_minor(cuda)}, and set CUDA_HOME",
+            f"CUDA toolkit {toolkit} with a PyTorch for {_minor_version(cuda)}: compiling an op "
+            "raises CUDAMismatchException",
+            f"install the CUDA toolkit {_minor_version(cuda)}, and set CUDA_HOME",
         )
 
 
-def _minor(version: str) -> str:
+def _minor_version(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def _series(version: str) -> int:
+def _major_version(version: str) -> int:
     numbers = version_numbers(version)
     return numbers[0] if numbers else 0
 
@@ -274,23 +283,29 @@ _CPU_OPTIMIZERS = {"adam": "cpu_adam", "adamw": "cpu_adam", "adagrad": "cpu_adag
 _GPU_OPTIMIZERS = {"adam": "fused_adam", "adamw": "fused_adam", "lamb": "fused_lamb", "lion": "fused_lion"}
 
 
-def _needed_ops(needs: Needs) -> set[str]:
+def _ops_needed_by_config(needs: ConfigNeeds) -> set[str]:
     """Return the ops that the engine loads for the optimizer and for offload."""
-    name = at(needs.data, "optimizer.type")
-    kinds = _CPU_OPTIMIZERS if needs.device("offload_optimizer") in ("cpu", "nvme") else _GPU_OPTIMIZERS
+    name = value_at_dotted_path(needs.data, "optimizer.type")
+    kinds = (
+        _CPU_OPTIMIZERS if needs.offload_device("offload_optimizer") in ("cpu", "nvme") else _GPU_OPTIMIZERS
+    )
     ops = set()
-    if isinstance(name, str) and name.lower() in kinds and not needs.is_on("optimizer.params.torch_adam"):
+    if (
+        isinstance(name, str)
+        and name.lower() in kinds
+        and not needs.is_enabled("optimizer.params.torch_adam")
+    ):
         ops.add(kinds[name.lower()])
     if needs.has_nvme:
         ops.add("async_io")
     return ops
 
 
-def _compiler(machine: Machine, ops: list[str]) -> Iterator[Item]:
+def _examine_compiler(machine: Machine, ops: list[str]) -> Iterator[MachineFact]:
     chosen = machine.environ.get("CXX")
-    compiler = machine.which(chosen) if chosen else machine.which("c++", "g++", "clang++")
+    compiler = machine.find_program(chosen) if chosen else machine.find_program("c++", "g++", "clang++")
     needed = (
-        f", which {one_of([f'`{each}`' for each in ops], 'and')} need{'' if len(ops) > 1 else 's'}"
+        f", which {join_alternatives([f'`{each}`' for each in ops], 'and')} need{'' if len(ops) > 1 else 's'}"
         if ops
         else ""
     )
@@ -298,13 +313,13 @@ def _compiler(machine: Machine, ops: list[str]) -> Iterator[Item]:
     if compiler is None:
         missing = f"the compiler CXX={chosen}" if chosen else "no C++ compiler"
         verb = "is not found" if chosen else "is found"
-        yield Item(
+        yield MachineFact(
             "ops", status, f"{missing} {verb}: DeepSpeed cannot compile ops{needed}", "install g++ 9 or newer"
         )
     else:
-        yield Item("ops", "ok", f"C++ compiler: {compiler}")
-    if "ninja" not in machine.versions and machine.which("ninja") is None:
-        yield Item(
+        yield MachineFact("ops", "ok", f"C++ compiler: {compiler}")
+    if "ninja" not in machine.installed_versions and machine.find_program("ninja") is None:
+        yield MachineFact(
             "ops", status, f"ninja is not installed: PyTorch cannot compile ops{needed}", "pip install ninja"
         )
 
@@ -325,32 +340,36 @@ _LEAST_SHARED_MEMORY = 1 << 30
 _LEAST_LOCKED_MEMORY = 1 << 30
 
 
-def _memory(machine: Machine, needs: Needs) -> Iterator[Item]:
-    memory = machine.memory
+def _examine_memory(machine: Machine, needs: ConfigNeeds) -> Iterator[MachineFact]:
+    memory = machine.host_memory
     if memory is None:
-        yield Item("memory", "unknown", "host memory is unknown: /proc/meminfo cannot be read")
+        yield MachineFact("memory", "unknown", "host memory is unknown: /proc/meminfo cannot be read")
     else:
         total, available = memory
-        yield Item("memory", "ok", f"{_gib(total)} host memory, {_gib(available)} available")
+        yield MachineFact(
+            "memory", "ok", f"{_format_gib(total)} host memory, {_format_gib(available)} available"
+        )
     shared = machine.total_space("/dev/shm") if machine.exists("/dev/shm") else None
     if shared is not None and shared < _LEAST_SHARED_MEMORY:
-        yield Item(
+        yield MachineFact(
             "memory",
             "warning",
-            f"/dev/shm has {_mib(shared)}: data loaders with workers and NCCL fail with little shared memory",
+            f"/dev/shm has {_format_mib(shared)}: data loaders with workers and NCCL fail with little shared memory",
             "start the container with --shm-size=8g or --ipc=host",
         )
     limit = machine.lock_limit()
     if limit is not None and limit < _LEAST_LOCKED_MEMORY:
         offloads = any(
-            needs.device(each) in ("cpu", "nvme") for each in ("offload_optimizer", "offload_param")
+            needs.offload_device(each) in ("cpu", "nvme") for each in ("offload_optimizer", "offload_param")
         )
-        yield Item(
+        yield MachineFact(
             "memory",
             "warning"
-            if offloads and "nvme" in (needs.device("offload_optimizer"), needs.device("offload_param"))
+            if offloads
+            and "nvme" in (needs.offload_device("offload_optimizer"), needs.offload_device("offload_param"))
             else "info",
-            f"a process may lock {_mib(limit)} of memory (`ulimit -l`): InfiniBand and locked I/O buffers need more",
+            f"a process may lock {_format_mib(limit)} of memory (`ulimit -l`): InfiniBand and "
+            "locked I/O buffers need more",
             "ulimit -l unlimited, or --ulimit memlock=-1 for a container",
         )
 
@@ -363,17 +382,17 @@ _REMOTE = frozenset(("nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "beegfs",
 _LEAST_FREE_SPACE = 50 << 30
 
 
-def _drives(machine: Machine, needs: Needs) -> Iterator[Item]:
+def _examine_nvme_drives(machine: Machine, needs: ConfigNeeds) -> Iterator[MachineFact]:
     for section in ("offload_optimizer", "offload_param"):
-        if needs.device(section) == "nvme":
-            name = at(needs.data, f"zero_optimization.{section}.nvme_path")
+        if needs.offload_device(section) == "nvme":
+            name = value_at_dotted_path(needs.data, f"zero_optimization.{section}.nvme_path")
             if isinstance(name, str) and name not in ("", "auto"):
-                yield from _drive(machine, f"{section}.nvme_path", name)
+                yield from _examine_drive(machine, f"{section}.nvme_path", name)
 
 
-def _drive(machine: Machine, key: str, name: str) -> Iterator[Item]:
+def _examine_drive(machine: Machine, key: str, name: str) -> Iterator[MachineFact]:
     if not (os.path.isabs(name) or name.startswith("/")):  # the job may run on Linux, and this machine not
-        yield Item(
+        yield MachineFact(
             "nvme",
             "warning",
             f"`{key}` is `{name}`, which depends on the working directory",
@@ -383,32 +402,32 @@ def _drive(machine: Machine, key: str, name: str) -> Iterator[Item]:
     existing = name
     while not machine.exists(existing) and existing != os.path.dirname(existing):
         existing = os.path.dirname(existing)
-    if existing == name and not os.path.isdir(machine.path(name)):
-        yield Item(
+    if existing == name and not os.path.isdir(machine.path_on_machine(name)):
+        yield MachineFact(
             "nvme", "error", f"`{key}` is {name}, which is no folder", "name a folder on a local NVMe drive"
         )
         return
     if not machine.is_writable(existing):
         problem = "is not writable" if existing == name else f"does not exist, and {existing} is not writable"
-        yield Item(
+        yield MachineFact(
             "nvme", "error", f"`{key}` is {name}, which {problem}", "name a folder that the job may write to"
         )
     elif existing != name:
-        yield Item(
+        yield MachineFact(
             "nvme", "info", f"`{key}` is {name}, which does not exist; DeepSpeed creates it in {existing}"
         )
     mount = machine.mount_of(existing)
     if mount is None:
-        yield Item("nvme", "unknown", f"the file system of {existing} is unknown")
+        yield MachineFact("nvme", "unknown", f"the file system of {existing} is unknown")
     elif mount.kind in _NO_DIRECT_IO:
-        yield Item(
+        yield MachineFact(
             "nvme",
             "warning",
             f"`{key}` is on {mount.kind} ({mount.point}), which may lack the direct I/O (O_DIRECT) that DeepSpeed uses",
             "name a folder on a local NVMe drive",
         )
     elif mount.kind.partition(".")[0] in _REMOTE:
-        yield Item(
+        yield MachineFact(
             "nvme",
             "warning",
             f"`{key}` is on {mount.kind} ({mount.point}), which is no local drive: offloading is slow there",
@@ -418,7 +437,9 @@ def _drive(machine: Machine, key: str, name: str) -> Iterator[Item]:
     if free is not None:
         low = free < _LEAST_FREE_SPACE
         needed = ": the optimizer states take 12 bytes per parameter" if low else ""
-        yield Item("nvme", "warning" if low else "ok", f"{_gib(free)} are free on {existing}{needed}")
+        yield MachineFact(
+            "nvme", "warning" if low else "ok", f"{_format_gib(free)} are free on {existing}{needed}"
+        )
 
 
 # Launchers.
@@ -427,41 +448,41 @@ _HOSTFILE = "/job/hostfile"
 """Hostfile that the launcher reads by default (deepspeed launcher/constants.py, `DLTS_HOSTFILE`)."""
 
 
-def _launch(machine: Machine) -> Iterator[Item]:
-    text = machine.read(_HOSTFILE)
+def _examine_launchers(machine: Machine) -> Iterator[MachineFact]:
+    text = machine.read_text(_HOSTFILE)
     if text is None:
         return
     hostfile = read_hostfile(text)
     for problem in hostfile.problems:
         where = f"{_HOSTFILE}:{problem.line}" if problem.line else _HOSTFILE
-        yield Item("launch", "error", f"{where}: {problem.message}", "write one `HOST slots=N` a line")
+        yield MachineFact("launch", "error", f"{where}: {problem.message}", "write one `HOST slots=N` a line")
     if hostfile.slots:
         hosts = len(hostfile.slots)
-        yield Item(
+        yield MachineFact(
             "launch",
             "ok",
             f"{_HOSTFILE}: {hosts} host{'s' if hosts > 1 else ''}, {sum(hostfile.slots.values())} slots",
         )
     if len(hostfile.slots) > 1:
-        if machine.which("pdsh") is None:
-            yield Item(
+        if machine.find_program("pdsh") is None:
+            yield MachineFact(
                 "launch",
                 "warning",
                 "pdsh is not installed: the `deepspeed` launcher cannot reach the other hosts",
                 "apt-get install pdsh, or pass `--launcher openmpi`, `slurm` or `impi`",
             )
-        yield from _ssh(machine, list(hostfile.slots))
+        yield from _examine_ssh_keys(machine, list(hostfile.slots))
 
 
-def _ssh(machine: Machine, hosts: list[str]) -> Iterator[Item]:
+def _examine_ssh_keys(machine: Machine, hosts: list[str]) -> Iterator[MachineFact]:
     """Look for keys that let the launcher log in; whether the hosts accept them is not tried."""
     home = machine.environ.get("HOME", "/root")
-    names = machine.listed(os.path.join(home, ".ssh"))
+    names = machine.list_folder(os.path.join(home, ".ssh"))
     if (
         not any(name.startswith("id_") and not name.endswith(".pub") for name in names)
         and "config" not in names
     ):
-        yield Item(
+        yield MachineFact(
             "launch",
             "warning",
             f"{home}/.ssh has neither a key nor a config for {' or '.join(hosts[:3])}",
@@ -479,7 +500,7 @@ _SECRET = re.compile(r"TOKEN|KEY|SECRET|PASSWORD")
 _SHOWN = 40
 
 
-def _environment(machine: Machine) -> Iterator[Item]:
+def _examine_environment(machine: Machine) -> Iterator[MachineFact]:
     environ = machine.environ
     shown = [
         f"{name}={shlex.quote(environ[name])}"
@@ -488,11 +509,11 @@ def _environment(machine: Machine) -> Iterator[Item]:
     ]
     if shown:
         more = f", and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
-        yield Item("environment", "info", ", ".join(shown[:_SHOWN]) + more)
+        yield MachineFact("environment", "info", ", ".join(shown[:_SHOWN]) + more)
     launched = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name in environ]
     missing = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in environ]
     if "RANK" in launched and missing:
-        yield Item(
+        yield MachineFact(
             "environment",
             "error",
             f"RANK is set, but {' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} not",
@@ -500,14 +521,14 @@ def _environment(machine: Machine) -> Iterator[Item]:
         )
     folder = environ.get("TORCH_EXTENSIONS_DIR")
     if folder and machine.exists(folder) and not machine.is_writable(folder):
-        yield Item(
+        yield MachineFact(
             "environment",
             "error",
             f"TORCH_EXTENSIONS_DIR={folder} is not writable: ops cannot be compiled",
             "name a folder that you may write to",
         )
     if environ.get("NCCL_P2P_DISABLE") == "1":
-        yield Item(
+        yield MachineFact(
             "environment",
             "info",
             "NCCL_P2P_DISABLE=1: GPUs exchange data through host memory, which is slow",
@@ -515,9 +536,9 @@ def _environment(machine: Machine) -> Iterator[Item]:
         )
 
 
-def _gib(size: int) -> str:
+def _format_gib(size: int) -> str:
     return f"{size / (1 << 30):.1f} GiB"
 
 
-def _mib(size: int) -> str:
+def _format_mib(size: int) -> str:
     return f"{size / (1 << 20):.0f} MiB" if size >= 1 << 20 else f"{size / 1024:.0f} KiB"

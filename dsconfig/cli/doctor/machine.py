@@ -21,14 +21,14 @@ _PATIENCE = 10.0
 """Seconds for a command; `nvidia-smi` waits for a driver that hangs."""
 
 
-class Mount(NamedTuple):
+class MountedFileSystem(NamedTuple):
     """A mounted file system."""
 
     point: str
     kind: str
 
 
-class Gpu(NamedTuple):
+class InstalledGpu(NamedTuple):
     """A GPU as `nvidia-smi` lists it."""
 
     name: str
@@ -89,73 +89,73 @@ class Machine:
 
     # Files
 
-    def path(self, name: str) -> str:
+    def path_on_machine(self, name: str) -> str:
         """Return where a file of the machine is."""
         return name if self._root == "/" else os.path.join(self._root, name.lstrip("/"))
 
-    def read(self, name: str) -> str | None:
+    def read_text(self, name: str) -> str | None:
         """Return the text of a file; None if it cannot be read."""
-        return _text(self.path(name))
+        return _read_text(self.path_on_machine(name))
 
     def exists(self, name: str) -> bool:
         """Whether a file or folder exists."""
-        return os.path.exists(self.path(name))
+        return os.path.exists(self.path_on_machine(name))
 
-    def listed(self, name: str) -> list[str]:
+    def list_folder(self, name: str) -> list[str]:
         """Return the entries of a folder, sorted; empty if it cannot be read."""
         try:
-            return sorted(os.listdir(self.path(name)))
+            return sorted(os.listdir(self.path_on_machine(name)))
         except OSError:
             return []
 
     def is_writable(self, name: str) -> bool:
         """Whether the user may create files in a folder."""
-        return os.access(self.path(name), os.W_OK | os.X_OK)
+        return os.access(self.path_on_machine(name), os.W_OK | os.X_OK)
 
     def free_space(self, name: str) -> int | None:
         """Return the bytes that are free for the user; None if unknown."""
-        space = self._space(name)
+        space = self._file_system_stats(name)
         return None if space is None else space.f_bavail * space.f_frsize
 
     def total_space(self, name: str) -> int | None:
         """Return the size of a file system in bytes; None if unknown."""
-        space = self._space(name)
+        space = self._file_system_stats(name)
         return None if space is None else space.f_blocks * space.f_frsize
 
-    def _space(self, name: str) -> os.statvfs_result | None:
+    def _file_system_stats(self, name: str) -> os.statvfs_result | None:
         try:
-            return os.statvfs(self.path(name))
+            return os.statvfs(self.path_on_machine(name))
         except (OSError, AttributeError):  # Windows has no statvfs
             return None
 
-    def mount_of(self, name: str) -> Mount | None:
+    def mount_of(self, name: str) -> MountedFileSystem | None:
         """Return the file system of a path, from `/proc/mounts`; None if unknown."""
         mount = None
-        for line in (self.read("/proc/mounts") or "").splitlines():
+        for line in (self.read_text("/proc/mounts") or "").splitlines():
             words = line.split()
             if len(words) < 3:
                 continue
             point = words[1].replace("\\040", " ")
             is_inside = name == point or name.startswith(point.rstrip("/") + "/")
             if is_inside and (mount is None or len(point) >= len(mount.point)):
-                mount = Mount(point, words[2])
+                mount = MountedFileSystem(point, words[2])
         return mount
 
     # Programs and packages
 
-    def which(self, *names: str) -> str | None:
+    def find_program(self, *names: str) -> str | None:
         """Return the first of these programs that is in a folder of `PATH`."""
         is_windows = self.platform == "win32"
         folders = self.environ.get("PATH", "").split(";" if is_windows else ":")
         suffixes = self.environ.get("PATHEXT", ".EXE").lower().split(";") if is_windows else [""]
         for name in (f"{each}{suffix}" for each in names for suffix in suffixes):
             for folder in filter(None, folders):
-                if os.access(self.path(os.path.join(folder, name)), os.X_OK):
+                if os.access(self.path_on_machine(os.path.join(folder, name)), os.X_OK):
                     return os.path.join(folder, name)
         return None
 
     @cached_property
-    def versions(self) -> dict[str, str]:
+    def installed_versions(self) -> dict[str, str]:
         """Versions of the installed distributions by name in lower case, from the names of their metadata."""
         versions: dict[str, str] = {}
         for folder in self.packages:
@@ -168,15 +168,15 @@ class Machine:
                     versions.setdefault(match["name"].lower().replace("_", "-"), match["version"])
         return versions
 
-    def package_file(self, *parts: str) -> str | None:
+    def read_package_file(self, *parts: str) -> str | None:
         """Return the text of a file in an installed package; None if there is none."""
-        texts = (_text(os.path.join(folder, *parts)) for folder in self.packages)
+        texts = (_read_text(os.path.join(folder, *parts)) for folder in self.packages)
         return next((text for text in texts if text is not None), None)
 
-    def assignments(self, *parts: str) -> dict[str, Json]:
+    def assigned_literals(self, *parts: str) -> dict[str, Json]:
         """Return the literal values that a Python file of a package assigns; it is read, not imported."""
         try:
-            tree = ast.parse(self.package_file(*parts) or "")
+            tree = ast.parse(self.read_package_file(*parts) or "")
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return {}
         values: dict[str, Json] = {}
@@ -200,19 +200,19 @@ class Machine:
     # Hardware
 
     @cached_property
-    def gpus(self) -> list[Gpu] | None:
+    def gpus(self) -> list[InstalledGpu] | None:
         """The NVIDIA GPUs; None if unknown, because `nvidia-smi` is not there or fails."""
         for query in ("name,memory.total,compute_cap", "name,memory.total"):  # older drivers lack the last
             out = self.run(("nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader,nounits"))
             if out is not None:
-                return [gpu for line in out.splitlines() if (gpu := _gpu(line)) is not None]
+                return [gpu for line in out.splitlines() if (gpu := _parse_gpu_line(line)) is not None]
         return None
 
     @cached_property
-    def toolkit(self) -> str | None:
+    def cuda_toolkit_version(self) -> str | None:
         """Version of the CUDA toolkit that compiles ops: `12.4`; None if none is found."""
         home = self.environ.get("CUDA_HOME") or self.environ.get("CUDA_PATH")
-        nvcc = self.which("nvcc")
+        nvcc = self.find_program("nvcc")
         homes = (
             [home]
             if home
@@ -222,24 +222,24 @@ class Machine:
             out = self.run((os.path.join(folder, "bin", "nvcc"), "--version"))
             if out and (match := re.search(r"release (\d+\.\d+)", out)):
                 return match[1]
-            text = self.read(os.path.join(folder, "version.json")) or ""
+            text = self.read_text(os.path.join(folder, "version.json")) or ""
             if match := re.search(r'"cuda"\s*:\s*\{[^}]*"version"\s*:\s*"(\d+\.\d+)', text):
                 return match[1]
         return None
 
     @cached_property
-    def memory(self) -> tuple[int, int] | None:
+    def host_memory(self) -> tuple[int, int] | None:
         """Total and available host memory in bytes, within the limit of a container; None if unknown."""
         if self.platform == "darwin":
             size = (self.run(("sysctl", "-n", "hw.memsize")) or "").strip()
             return (int(size), int(size)) if size.isdecimal() else None
-        text = self.read("/proc/meminfo") or ""
+        text = self.read_text("/proc/meminfo") or ""
         values = {name: int(kilobytes) << 10 for name, kilobytes in re.findall(r"(\w+):\s+(\d+) kB", text)}
         if "MemTotal" not in values:
             return None
         total, available = values["MemTotal"], values.get("MemAvailable", values["MemTotal"])
         for limit_file, used_file in _CGROUPS:
-            limit, used = (self.read(each) or "" for each in (limit_file, used_file))
+            limit, used = (self.read_text(each) or "" for each in (limit_file, used_file))
             if limit.strip().isdecimal() and int(limit) < total:
                 total = int(limit)
                 available = min(available, total - (int(used) if used.strip().isdecimal() else 0))
@@ -254,7 +254,7 @@ _CGROUPS = (
 """Limit and use of memory in a container, of both versions of control groups."""
 
 
-def _text(path: str) -> str | None:
+def _read_text(path: str) -> str | None:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read(_LONGEST_FILE)
@@ -262,9 +262,11 @@ def _text(path: str) -> str | None:
         return None
 
 
-def _gpu(line: str) -> Gpu | None:
+def _parse_gpu_line(line: str) -> InstalledGpu | None:
     parts = [part.strip() for part in line.split(",")]
     if len(parts) < 2 or not parts[1].isdecimal():
         return None
     numbers = re.fullmatch(r"(\d+)\.(\d+)", parts[2]) if len(parts) > 2 else None
-    return Gpu(parts[0], int(parts[1]) << 20, (int(numbers[1]), int(numbers[2])) if numbers else None)
+    return InstalledGpu(
+        parts[0], int(parts[1]) << 20, (int(numbers[1]), int(numbers[2])) if numbers else None
+    )

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from dsconfig.cli.arguments import set_exit_codes
-from dsconfig.cli.errors import CLEAN, fail
+from dsconfig.cli.errors import CLEAN, fail_with_usage_error
 
 COMMANDS = {
     "plan": "show the world sizes that keep the batch size, with micro batch and accumulation steps",
@@ -22,7 +22,7 @@ COMMANDS = {
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the commands."""
-    parser.set_defaults(run=_without_command)
+    parser.set_defaults(run=_fail_without_command)
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, summary in COMMANDS.items():
         subparser = subparsers.add_parser(
@@ -33,5 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     set_exit_codes(parser, {CLEAN: "success"}, footer)
 
 
-def _without_command(_: argparse.Namespace) -> NoReturn:
-    fail(f"no command given: expected one of {', '.join(COMMANDS)} (see `dsconfig elastic --help`)")
+def _fail_without_command(_: argparse.Namespace) -> NoReturn:
+    fail_with_usage_error(
+        f"no command given: expected one of {', '.join(COMMANDS)} (see `dsconfig elastic --help`)"
+    )

@@ -6,7 +6,7 @@ import argparse
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.errors import fail, print_error
+from dsconfig.cli.errors import fail_with_usage_error, print_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,47 +18,47 @@ PATIENCE = 3.0
 """Seconds that a store has to answer a command."""
 
 
-def add_job(parser: argparse._ActionsContainer) -> None:
+def add_job_options(parser: argparse._ActionsContainer) -> None:
     """Add the options that locate a job in its store."""
     add = parser.add_argument
     add(
         "--rdzv-endpoint", metavar="HOST:PORT", help="store of the job (default port: 29400), or etcd://A,B,C"
     )
-    add_token(parser)
+    add_token_option(parser)
     add("--rdzv-id", default="default", metavar="ID", help="name of the job in the store (default: default)")
 
 
-def add_token(parser: argparse._ActionsContainer) -> None:
+def add_token_option(parser: argparse._ActionsContainer) -> None:
     """Add the option for the secret of a store."""
     secret = "file with the secret of the store (default: $DSCONFIG_ELASTIC_TOKEN, else no secret)"
     parser.add_argument("--token", metavar="FILE", help=secret)
 
 
-def nodes(text: str) -> tuple[int, int]:
+def parse_node_range(text: str) -> tuple[int, int]:
     """Parse MIN:MAX; the run ends for anything else."""
     first, colon, last = text.partition(":")
     if not first.isdecimal() or (colon and not last.isdecimal()) or len(text) > 12:
-        fail(f"--nnodes {text}: expected a number of nodes, or MIN:MAX")
+        fail_with_usage_error(f"--nnodes {text}: expected a number of nodes, or MIN:MAX")
     return int(first), int(last or first)
 
 
-def with_torch(module: str) -> ModuleType:
+def import_module_with_torch(module: str) -> ModuleType:
     """Import a module that needs torch; the run ends if torch is missing or too old."""
     from elastic.agent.torch_compat import OLDEST, release
 
-    installed = _version("torch")
+    installed = _installed_version("torch")
     if installed and release(installed) < OLDEST:
         least = ".".join(map(str, OLDEST))
-        fail(f"torch {installed} is too old for the elastic agent: install at least {least}")
+        fail_with_usage_error(f"torch {installed} is too old for the elastic agent: install at least {least}")
     try:
         return import_module(module)
     except ImportError as error:
         if error.name == "torch":
-            fail("the elastic agent needs torch: install `deepspeed-config[agent]`")
-        fail(f"torch {installed} cannot be imported: {error}")
+            fail_with_usage_error("the elastic agent needs torch: install `deepspeed-config[agent]`")
+        fail_with_usage_error(f"torch {installed} cannot be imported: {error}")
 
 
-def _version(package: str) -> str | None:
+def _installed_version(package: str) -> str | None:
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -67,7 +67,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def state_store_of(args: argparse.Namespace, writer: str) -> StateStore:
+def open_state_store(args: argparse.Namespace, writer: str) -> StateStore:
     """State store of the job that the options name; the run ends if there is none."""
     from elastic.agent.rendezvous_settings import RendezvousSettings
     from elastic.agent.state_store import StateStore
@@ -75,17 +75,17 @@ def state_store_of(args: argparse.Namespace, writer: str) -> StateStore:
     from elastic.agent.token_store import read_token
 
     if args.rdzv_endpoint is None:
-        fail("--rdzv-endpoint HOST:PORT is required: the address of the job's store")
-    store = with_torch("elastic.agent.open_store")
+        fail_with_usage_error("--rdzv-endpoint HOST:PORT is required: the address of the job's store")
+    store = import_module_with_torch("elastic.agent.open_store")
     endpoint = parse_endpoint(args.rdzv_endpoint, token=read_token(args.token))
     connected = store.connect_store(endpoint, RendezvousSettings(), PATIENCE)
     job = StateStore(connected, args.rdzv_id, writer)
     if not job.exists():
-        fail(f"the store at {endpoint} has no job `{args.rdzv_id}`")
+        fail_with_usage_error(f"the store at {endpoint} has no job `{args.rdzv_id}`")
     return job
 
 
-def guarded(action: Callable[[], object]) -> int:
+def run_guarded(action: Callable[[], object]) -> int:
     """Run the action; an error that ends this node's part of a job becomes one line and its exit code."""
     from elastic.agent.errors import AgentError
 

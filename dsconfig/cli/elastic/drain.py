@@ -6,8 +6,8 @@ import argparse
 from functools import partial
 
 from dsconfig.cli.arguments import set_exit_codes
-from dsconfig.cli.elastic.arguments import add_job, guarded, state_store_of
-from dsconfig.cli.errors import CLEAN, fail
+from dsconfig.cli.elastic.arguments import add_job_options, open_state_store, run_guarded
+from dsconfig.cli.errors import CLEAN, fail_with_usage_error
 from dsconfig.render.terminal_style import printable
 from elastic.agent.errors import EXIT_CODES
 
@@ -15,7 +15,7 @@ from elastic.agent.errors import EXIT_CODES
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.set_defaults(run=run)
-    add_job(parser)
+    add_job_options(parser)
     node = "name of a node as `dsconfig elastic status` shows it (default: all)"
     parser.add_argument("nodes", metavar="NODE", nargs="*", help=node)
     set_exit_codes(parser, {CLEAN: "nodes asked to leave", 4: EXIT_CODES[4]})
@@ -23,16 +23,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; the agents of the nodes exit with 143 after the next checkpoint, or after a timeout."""
-    return guarded(lambda: _drain(args))
+    return run_guarded(lambda: _drain_nodes(args))
 
 
-def _drain(args: argparse.Namespace) -> None:
+def _drain_nodes(args: argparse.Namespace) -> None:
     from elastic.agent import state_transitions
 
-    job = state_store_of(args, "drain")
+    job = open_state_store(args, "drain")
     present = [member.node for member in job.read().members]
     if unknown := [node for node in args.nodes if node not in present]:
-        fail(f"not a member of the job: {', '.join(unknown)}; expected one of {', '.join(present) or '-'}")
+        fail_with_usage_error(
+            f"not a member of the job: {', '.join(unknown)}; expected one of {', '.join(present) or '-'}"
+        )
     for node in args.nodes or present:
         job.update(partial(state_transitions.ask_to_leave, node=node))
         print(printable(f"dsconfig: {node} was asked to leave"))

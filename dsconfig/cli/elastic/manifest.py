@@ -6,9 +6,9 @@ import argparse
 import re
 import sys
 
-from dsconfig.cli.arguments import set_exit_codes, world_size
-from dsconfig.cli.elastic.arguments import guarded, nodes
-from dsconfig.cli.errors import CLEAN, fail
+from dsconfig.cli.arguments import parse_world_size, set_exit_codes
+from dsconfig.cli.elastic.arguments import parse_node_range, run_guarded
+from dsconfig.cli.errors import CLEAN, fail_with_usage_error
 from elastic.agent.errors import EXIT_CODES
 
 KINDS = ("pytorchjob", "trainjob", "jobset", "slurm", "skypilot", "torchx")
@@ -25,7 +25,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--name", default="elastic-job", help="name of the job (default: elastic-job)")
     add("--image", default="IMAGE", help="container image (default: a placeholder)")
     add("--nnodes", metavar="MIN:MAX", help="number of nodes (default: the range that the plan admits)")
-    add("--nproc-per-node", type=world_size, default=8, metavar="N", help="processes per node (default: 8)")
+    add(
+        "--nproc-per-node",
+        type=parse_world_size,
+        default=8,
+        metavar="N",
+        help="processes per node (default: 8)",
+    )
     add(
         "--max-restarts", type=int, default=3, metavar="N", help="restarts after worker failures (default: 3)"
     )
@@ -38,26 +44,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    return guarded(lambda: _write(args))
+    return run_guarded(lambda: _write_manifest(args))
 
 
-def _write(args: argparse.Namespace) -> None:
-    from dsconfig.cli.handoff.elastic_job import plan_for, read_config
-    from dsconfig.cli.handoff.manifests import WRITERS, Request, nodes_of
+def _write_manifest(args: argparse.Namespace) -> None:
+    from dsconfig.cli.handoff.elastic_job import plan_elastic_job, read_config
+    from dsconfig.cli.handoff.manifests import WRITERS, ManifestRequest, admitted_node_range
     from elastic.agent.job_settings import Job
 
     if not _NAME.fullmatch(args.name):
-        fail(f"--name {args.name}: expected lower case letters, digits and `-`, at most 52 characters")
+        fail_with_usage_error(
+            f"--name {args.name}: expected lower case letters, digits and `-`, at most 52 characters"
+        )
     if not args.command:
-        fail("no training script: pass SCRIPT after the config")
+        fail_with_usage_error("no training script: pass SCRIPT after the config")
     config = read_config(args.file)
-    plan = plan_for(config, args.file)
-    node_range = nodes(args.nnodes) if args.nnodes else nodes_of(plan, args.nproc_per_node)
+    plan = plan_elastic_job(config, args.file)
+    node_range = (
+        parse_node_range(args.nnodes) if args.nnodes else admitted_node_range(plan, args.nproc_per_node)
+    )
     if node_range is None:
-        fail(f"the plan admits no number of nodes with {args.nproc_per_node} processes each")
+        fail_with_usage_error(f"the plan admits no number of nodes with {args.nproc_per_node} processes each")
     # Validates the job, so that the nodes cannot reject it later.
     Job(config, plan, *node_range, args.nproc_per_node, max_restarts=args.max_restarts)
-    request = Request(
+    request = ManifestRequest(
         args.name,
         args.image,
         args.file,

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_color, add_file, set_exit_codes, world_size
-from dsconfig.cli.command_inputs import read, write
-from dsconfig.cli.errors import CLEAN, PROBLEMS, fail, print_error
+from dsconfig.cli.arguments import add_color_option, add_config_argument, parse_world_size, set_exit_codes
+from dsconfig.cli.command_inputs import read_config_document, write_output_file
+from dsconfig.cli.errors import CLEAN, PROBLEMS, fail_with_usage_error, print_error
 from dsconfig.cli.output_files import NEEDS_MATPLOTLIB, plot_suffix
 from dsconfig.render.fingerprint import as_json
 from dsconfig.render.matplotlib_output import picture
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from dsconfig.cli.handoff.plan_table import PlannedSize, Table
+    from dsconfig.cli.handoff.plan_table import PlannedWorldSize, PlanTable
     from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.render.terminal_style import TerminalStyle
     from elastic.deepspeed.release_behavior import Semantics
@@ -31,13 +31,18 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.set_defaults(run=run)
-    add_file(parser)
+    add_config_argument(parser)
     which = parser.add_argument_group("sizes", "SIZES: for example 8,16 or 8:64 or 8:64:8")
     add = which.add_mutually_exclusive_group().add_argument
-    add("--nodes", type=sizes, metavar="SIZES", help="show these numbers of nodes")
-    add("--world-sizes", type=sizes, metavar="SIZES", help="show these data-parallel sizes")
+    add("--nodes", type=parse_world_sizes, metavar="SIZES", help="show these numbers of nodes")
+    add("--world-sizes", type=parse_world_sizes, metavar="SIZES", help="show these data-parallel sizes")
     add = which.add_argument
-    add("--gpus-per-node", type=world_size, metavar="N", help="override `num_gpus_per_node` of the block")
+    add(
+        "--gpus-per-node",
+        type=parse_world_size,
+        metavar="N",
+        help="override `num_gpus_per_node` of the block",
+    )
     add = parser.add_argument
     add(
         "--target", metavar="RELEASE", help="plan as this release (default: 0.19.7, the last with elasticity)"
@@ -45,17 +50,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--exact", action="store_true", help="also search for the batch size with the most world sizes")
     add("--output-format", choices=FORMATS, default="table", help="output format (default: table)")
     add("--plot", metavar="FILE", help="also write a plot to this .svg or .png file (needs matplotlib)")
-    add_color(parser)
+    add_color_option(parser)
     set_exit_codes(
         parser, {CLEAN: "plan shown", PROBLEMS: "no `elasticity` block, or it admits no world size"}
     )
 
 
-def sizes(text: str) -> list[int]:
+def parse_world_sizes(text: str) -> list[int]:
     """Parse numbers and ranges."""
 
     try:
-        return numbers(text)
+        return parse_number_ranges(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -66,57 +71,59 @@ def run(args: argparse.Namespace) -> int:
     from dsconfig.render.terminal_style import flowed, style_of
     from elastic import ElasticityError
 
-    suffix, config = plot_suffix(args.plot), _config(args.file)
+    suffix, config = plot_suffix(args.plot), _read_config(args.file)
     try:
-        table = _table(args, config)
+        table = _make_plan_table(args, config)
     except ElasticityError as error:
         print_error(f"{args.file}: {error}{missing_block_hint(config)}")
         return PROBLEMS
     except ValueError as error:
-        fail(str(error))
+        fail_with_usage_error(str(error))
     style = style_of(sys.stdout, args.color)
-    text = "".join(render(table, args.output_format, style))
+    text = "".join(render_table(table, args.output_format, style))
     sys.stdout.write(flowed(text, style) if args.output_format == "table" else text)
     if args.plot:
-        _plot(table, args.plot, suffix)
+        _write_plot(table, args.plot, suffix)
     return CLEAN
 
 
-def _table(args: argparse.Namespace, config: JsonObject) -> Table:
-    from dsconfig.cli.handoff.plan_table import tabulate
+def _make_plan_table(args: argparse.Namespace, config: JsonObject) -> PlanTable:
+    from dsconfig.cli.handoff.plan_table import tabulate_plan
 
     if args.gpus_per_node:
-        config = with_gpus_per_node(config, args.gpus_per_node)
-    wanted = sizes_of_nodes(config, args.nodes) if args.nodes else args.world_sizes
-    return tabulate(config, wanted, exact=args.exact, semantics=_semantics(args.target))
+        config = set_gpus_per_node(config, args.gpus_per_node)
+    wanted = world_sizes_of_nodes(config, args.nodes) if args.nodes else args.world_sizes
+    return tabulate_plan(config, wanted, exact=args.exact, semantics=_semantics_of_target(args.target))
 
 
-def _config(name: str) -> JsonObject:
-    document = read(name)
+def _read_config(name: str) -> JsonObject:
+    document = read_config_document(name)
     value = document.value()
     if not document.is_readable() or not isinstance(value, dict):
-        fail(f"{document.name} is not a valid config: run `dsconfig check {name}` for the reason")
+        fail_with_usage_error(
+            f"{document.name} is not a valid config: run `dsconfig check {name}` for the reason"
+        )
     return value
 
 
-def _semantics(target: str | None) -> Semantics:
-    from dsconfig.core.releases import UnknownReleaseError, resolve
+def _semantics_of_target(target: str | None) -> Semantics:
+    from dsconfig.core.releases import UnknownReleaseError, resolve_target
     from elastic.deepspeed.release_behavior import LATEST, semantics_for
 
     if target is None:
         return LATEST
     try:
-        return semantics_for(resolve(target).releases[-1])
+        return semantics_for(resolve_target(target).releases[-1])
     except UnknownReleaseError as error:
-        fail(str(error))
+        fail_with_usage_error(str(error))
 
 
-def _plot(table: Table, name: str, suffix: str) -> None:
+def _write_plot(table: PlanTable, name: str, suffix: str) -> None:
     try:
-        image = chart(table, suffix)
+        image = render_plot(table, suffix)
     except ImportError:
-        fail(NEEDS_MATPLOTLIB)
-    write(name, image)
+        fail_with_usage_error(NEEDS_MATPLOTLIB)
+    write_output_file(name, image)
 
 
 # Output formats.
@@ -125,56 +132,59 @@ FORMATS = ("table", "json", "csv")
 VERSION = 1
 
 
-def render(table: Table, name: str, style: TerminalStyle) -> Iterator[str]:
+def render_table(table: PlanTable, name: str, style: TerminalStyle) -> Iterator[str]:
     """Render the table in the named format."""
-    yield from {"table": _text_table, "json": _json, "csv": _csv}[name](table, style)
+    yield from {"table": _render_text_table, "json": _render_json, "csv": _render_csv}[name](table, style)
 
 
-def _text_table(table: Table, style: TerminalStyle) -> Iterator[str]:
+def _render_text_table(table: PlanTable, style: TerminalStyle) -> Iterator[str]:
     plan, exact = table.plan, table.exact
     block = plan.block
-    sizes = _count(len(plan.rows), "admissible world size")
+    sizes = _format_count(len(plan.rows), "admissible world size")
     kind = "heuristic: " if exact else ""
     yield style.paint(f"{kind}{plan.batch_size} samples per step, {sizes}", "bold")
     micro_batches = ", ".join(map(str, block.micro_batch_sizes))
     yield f" (cap {block.max_train_batch_size}, micro batches {micro_batches})\n"
     if exact is not None:
-        admitted = len(table.exact_admitted), len(table.admitted)
+        admitted = len(table.exactly_admitted_world_sizes), len(table.admitted_world_sizes)
         yield style.paint(f"exact: {exact.batch_size} samples per step", "bold")
-        yield f" admits {admitted[0]} of the {_count(len(table.sizes), 'size')} below, the heuristic {admitted[1]}\n"
+        yield (
+            f" admits {admitted[0]} of the {_format_count(len(table.sizes), 'size')} below, the "
+            f"heuristic {admitted[1]}\n"
+        )
     for note in plan.notes:
         yield f"note: {note}\n"
-    rows = [_cells(table, size) for size in table.sizes]
-    heads = _heads(table)
+    rows = [_row_cells(table, size) for size in table.sizes]
+    heads = _column_headings(table)
     widths = [max(len(text) for text in column) for column in zip(heads, *rows, strict=True)]
-    yield "\n" + style.paint(_aligned(heads, widths), "bold") + "\n"
+    yield "\n" + style.paint(_align_cells(heads, widths), "bold") + "\n"
     for size, cells in zip(table.sizes, rows, strict=True):
-        text = _aligned(cells, widths)
+        text = _align_cells(cells, widths)
         yield f"{text if size.row else style.paint(text, 'dim')}"
         yield "\n" if size.row else f"  {size.reason}\n"
 
 
-def _heads(table: Table) -> list[str]:
+def _column_headings(table: PlanTable) -> list[str]:
     heads = ["world size", "GPUs", "nodes", "micro batch", "steps"]
     return [*heads, *(["exact micro", "steps"] if table.exact else []), "idle"]
 
 
-def _cells(table: Table, size: PlannedSize) -> list[str]:
+def _row_cells(table: PlanTable, size: PlannedWorldSize) -> list[str]:
     cells: list[object] = [size.world_size, size.gpus, size.nodes]
     for row in (size.row, size.exact) if table.exact else (size.row,):
         cells += (row.micro_batch_size, row.accumulation_steps) if row else ("-", "-")
-    return [*map(str, cells), "" if size.row else f"{size.lost:.0%}"]
+    return [*map(str, cells), "" if size.row else f"{size.idle_share:.0%}"]
 
 
-def _aligned(cells: list[str], widths: list[int]) -> str:
+def _align_cells(cells: list[str], widths: list[int]) -> str:
     return "  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
 
 
-def _count(number: int, what: str) -> str:
+def _format_count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _json(table: Table, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
+def _render_json(table: PlanTable, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
     document = {
         "version": VERSION,
         "batch_size": table.plan.batch_size,
@@ -182,12 +192,12 @@ def _json(table: Table, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001 
         "semantics": table.plan.semantics.name,
         "block": table.plan.block.as_dict(),
         "exact_batch_size": table.exact.batch_size if table.exact else None,
-        "rows": [_record(size) for size in table.sizes],
+        "rows": [_size_as_json(size) for size in table.sizes],
     }
     yield as_json(document, indent=2) + "\n"
 
 
-def _record(size: PlannedSize) -> dict[str, object]:
+def _size_as_json(size: PlannedWorldSize) -> dict[str, object]:
     return {
         "world_size": size.world_size,
         "gpus": size.gpus,
@@ -200,13 +210,13 @@ def _record(size: PlannedSize) -> dict[str, object]:
         "exact_accumulation_steps": size.exact.accumulation_steps if size.exact else None,
         "reason": size.reason,
         "runs_at": size.runs_at,
-        "lost": round(size.lost, 6),
+        "lost": round(size.idle_share, 6),
     }
 
 
-def _csv(table: Table, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
+def _render_csv(table: PlanTable, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
     text = io.StringIO()
-    records = [_record(size) for size in table.sizes]
+    records = [_size_as_json(size) for size in table.sizes]
     writer = csv.DictWriter(text, records[0] if records else ["world_size"], lineterminator="\n")
     writer.writeheader()
     writer.writerows(records)
@@ -220,22 +230,22 @@ _MAX_POINTS = 20_000
 """World sizes drawn one by one."""
 
 
-def chart(table: Table, suffix: str) -> bytes:
+def render_plot(table: PlanTable, suffix: str) -> bytes:
     """Render the plot as SVG or PNG, with the same bytes for the same table. Imports matplotlib.
 
     Raises:
         ImportError: matplotlib is not installed.
     """
 
-    def draw(figure: Figure) -> None:
+    def draw_figure(figure: Figure) -> None:
         above, below = figure.subplots(2, 1, sharex=True)
-        _rows(above, table)
-        _lost(below, table)
+        _plot_samples_per_rank(above, table)
+        _plot_idle_share(below, table)
 
-    return picture(draw, suffix)
+    return picture(draw_figure, suffix)
 
 
-def _rows(axes: Axes, table: Table) -> None:
+def _plot_samples_per_rank(axes: Axes, table: PlanTable) -> None:
     """Plot the samples per rank and step: micro batch, times accumulation steps."""
     rows = [size.row for size in table.sizes if size.row]
     sizes = [row.world_size for row in rows]
@@ -251,12 +261,13 @@ def _rows(axes: Axes, table: Table) -> None:
     axes.set_yscale("log")
     axes.set_ylabel("samples per rank and step")
     axes.set_title(
-        f"{table.plan.batch_size} samples per step on {len(table.admitted)} world sizes", loc="left"
+        f"{table.plan.batch_size} samples per step on {len(table.admitted_world_sizes)} world sizes",
+        loc="left",
     )
     axes.legend(loc="upper right", frameon=False)
 
 
-def _lost(axes: Axes, table: Table) -> None:
+def _plot_idle_share(axes: Axes, table: PlanTable) -> None:
     """Plot the share of ranks that are idle at each size, admissible or not."""
     plans = [(table.plan, _LOST, "-", "heuristic" if table.exact else "idle ranks")]
     if table.exact is not None:
@@ -265,7 +276,7 @@ def _lost(axes: Axes, table: Table) -> None:
     first, last = (min(shown), max(shown)) if shown else (1, 1)
     sizes = range(first, last + 1, max(1, (last - first) // _MAX_POINTS))
     for plan, color, line, label in plans:
-        lost = [100 * _idle(plan, size) for size in sizes]
+        lost = [100 * _idle_share(plan, size) for size in sizes]
         axes.plot(sizes, lost, line, color=color, lw=1, label=label, drawstyle="steps-mid")
     axes.set_ylim(bottom=0)
     axes.set_ylabel("throughput lost (%)")
@@ -273,7 +284,7 @@ def _lost(axes: Axes, table: Table) -> None:
     axes.legend(loc="upper right", frameon=False)
 
 
-def _idle(plan: Plan, size: int) -> float:
+def _idle_share(plan: Plan, size: int) -> float:
     runs_at = size if plan.admits(size) else plan.next_down(size) or 0
     return 1 - runs_at / size
 
@@ -283,14 +294,14 @@ def _idle(plan: Plan, size: int) -> float:
 MOST_SIZES = 100_000
 
 
-def with_gpus_per_node(config: Mapping[str, Json], gpus: int) -> JsonObject:
+def set_gpus_per_node(config: Mapping[str, Json], gpus: int) -> JsonObject:
     """The config with this number of GPUs per node in its block."""
     block = config.get(c.ELASTICITY)
     changed = {**block, c.NUM_GPUS_PER_NODE: gpus} if isinstance(block, Mapping) else block
     return {**config, c.ELASTICITY: changed}
 
 
-def sizes_of_nodes(config: Mapping[str, Json], nodes: Iterable[int]) -> list[int]:
+def world_sizes_of_nodes(config: Mapping[str, Json], nodes: Iterable[int]) -> list[int]:
     """Data-parallel world sizes of these numbers of nodes.
 
     Raises:
@@ -309,7 +320,7 @@ def sizes_of_nodes(config: Mapping[str, Json], nodes: Iterable[int]) -> list[int
     return [node * ranks for node in nodes]
 
 
-def numbers(text: str) -> list[int]:
+def parse_number_ranges(text: str) -> list[int]:
     """Parse `8,16`, `8:64` and `8:64:8` as ascending whole numbers above 0, ends included.
 
     Raises:

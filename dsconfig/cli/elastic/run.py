@@ -9,9 +9,14 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import set_exit_codes, world_size
-from dsconfig.cli.elastic.arguments import add_job, guarded, nodes, with_torch
-from dsconfig.cli.errors import fail
+from dsconfig.cli.arguments import parse_world_size, set_exit_codes
+from dsconfig.cli.elastic.arguments import (
+    add_job_options,
+    import_module_with_torch,
+    parse_node_range,
+    run_guarded,
+)
+from dsconfig.cli.errors import fail_with_usage_error
 from elastic.agent.errors import EXIT_CODES
 
 if TYPE_CHECKING:
@@ -29,20 +34,26 @@ MAX_INTERVAL = 3600
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.set_defaults(run=run)
-    _configure_job(parser)
-    _configure_node(parser)
+    _add_job_options(parser)
+    _add_node_options(parser)
     parser.add_argument("file", metavar="FILE", help="config with an `elasticity` block")
     command = "training script with its arguments"
     parser.add_argument("command", metavar="SCRIPT", nargs=argparse.REMAINDER, help=command)
     set_exit_codes(parser, EXIT_CODES)
 
 
-def _configure_job(parser: argparse.ArgumentParser) -> None:
+def _add_job_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("job", "the same on every node")
     add = group.add_argument
     add("--nnodes", default="1", metavar="MIN:MAX", help="number of nodes that train (default: 1)")
-    add("--nproc-per-node", type=world_size, default=1, metavar="N", help="processes per node (default: 1)")
-    add_job(group)
+    add(
+        "--nproc-per-node",
+        type=parse_world_size,
+        default=1,
+        metavar="N",
+        help="processes per node (default: 1)",
+    )
+    add_job_options(group)
     policy = "at an inadmissible number of nodes: train on the largest admissible one, wait, or end the job"
     add(
         "--policy",
@@ -56,14 +67,14 @@ def _configure_job(parser: argparse.ArgumentParser) -> None:
     add("--rdzv-conf", default="", metavar="KEY=VALUE,...", help=timeouts)
 
 
-def _configure_node(parser: argparse.ArgumentParser) -> None:
+def _add_node_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("this node").add_argument
     hosting = argparse.BooleanOptionalAction
     add("--host-store", action=hosting, help="host the store (default: if the endpoint is this machine)")
     add("--local-addr", metavar="ADDR", help="address of this node (default: the one that reaches the store)")
     add(
         "--monitor-interval",
-        type=_seconds,
+        type=_parse_seconds,
         default=0.1,
         metavar="SECONDS",
         help="polling interval (default: 0.1)",
@@ -98,7 +109,7 @@ def _configure_node(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _seconds(text: str) -> float:
+def _parse_seconds(text: str) -> float:
     value = float(text)
     if not 0 < value <= MAX_INTERVAL:
         raise ValueError
@@ -107,25 +118,25 @@ def _seconds(text: str) -> float:
 
 def run(args: argparse.Namespace) -> int:
     """Train until the job ends."""
-    return guarded(lambda: _run(args))
+    return run_guarded(lambda: _run_agent(args))
 
 
-def _run(args: argparse.Namespace) -> None:
+def _run_agent(args: argparse.Namespace) -> None:
     from elastic.agent.rendezvous_settings import read_settings
     from elastic.agent.store_endpoint import parse_endpoint
     from elastic.agent.token_store import read_token
 
-    job, settings = _job(args), read_settings(_pairs(args.rdzv_conf))
-    _check_command(args)
+    job, settings = _job_from_arguments(args), read_settings(_parse_rendezvous_settings(args.rdzv_conf))
+    _check_training_command(args)
     endpoint, token = args.rdzv_endpoint, read_token(args.token)
     if endpoint is None and job.max_nodes > 1:
-        fail("--rdzv-endpoint HOST:PORT is required for more than one node")
+        fail_with_usage_error("--rdzv-endpoint HOST:PORT is required for more than one node")
     if endpoint is not None:
         parse_endpoint(endpoint, args.host_store, token)
     if args.dry_run:
-        sys.stdout.write(preview(args, job, settings))
+        sys.stdout.write(preview_run(args, job, settings))
         return
-    launch = with_torch("elastic.launch")
+    launch = import_module_with_torch("elastic.launch")
     spec = launch.Launch(
         job,
         endpoint or "127.0.0.1:0",
@@ -147,17 +158,17 @@ def _run(args: argparse.Namespace) -> None:
         raise SystemExit(SIGNAL_EXIT_BASE + int(raised.sigval)) from None
 
 
-def _job(args: argparse.Namespace) -> Job:
-    from dsconfig.cli.handoff.elastic_job import plan_for, read_config
+def _job_from_arguments(args: argparse.Namespace) -> Job:
+    from dsconfig.cli.handoff.elastic_job import plan_elastic_job, read_config
     from elastic.agent.job_settings import Job
 
-    least, most = nodes(args.nnodes)
+    least, most = parse_node_range(args.nnodes)
     config = read_config(args.file)
-    plan = plan_for(config, args.file)
+    plan = plan_elastic_job(config, args.file)
     return Job(config, plan, least, most, args.nproc_per_node, args.policy, args.max_restarts)
 
 
-def _pairs(text: str) -> dict[str, str]:
+def _parse_rendezvous_settings(text: str) -> dict[str, str]:
     from dataclasses import fields
 
     from elastic.agent.rendezvous_settings import RendezvousSettings
@@ -166,26 +177,28 @@ def _pairs(text: str) -> dict[str, str]:
     names = [field.name for field in fields(RendezvousSettings)]
     for key, equals, _ in pairs:
         if not equals or key.strip() not in names:
-            fail(f"--rdzv-conf `{key}{equals}`: expected KEY=VALUE with a key of {', '.join(names)}")
+            fail_with_usage_error(
+                f"--rdzv-conf `{key}{equals}`: expected KEY=VALUE with a key of {', '.join(names)}"
+            )
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
-def _check_command(args: argparse.Namespace) -> None:
+def _check_training_command(args: argparse.Namespace) -> None:
     if args.command[:1] == ["--"]:
         del args.command[0]
     if not args.command or (args.command[0] == "-m" and len(args.command) == 1):
-        fail("no training script: pass SCRIPT, or -m MODULE, after the config")
+        fail_with_usage_error("no training script: pass SCRIPT, or -m MODULE, after the config")
     script = args.command[0]
     if args.no_python and shutil.which(script) is None:
-        fail(f"program `{script}` does not exist")
+        fail_with_usage_error(f"program `{script}` does not exist")
     if not args.no_python and script != "-m" and not os.path.isfile(script):
-        fail(f"training script `{script}` does not exist")
+        fail_with_usage_error(f"training script `{script}` does not exist")
 
 
 # `--dry-run`.
 
 
-def preview(args: argparse.Namespace, job: Job, settings: RendezvousSettings) -> str:
+def preview_run(args: argparse.Namespace, job: Job, settings: RendezvousSettings) -> str:
     """Command, settings, and the batch of each number of nodes; needs no torch."""
     worker_command = [sys.executable, "-u", "-m", "elastic.worker", *args.command]
     command = args.command if args.no_python else worker_command
@@ -197,11 +210,11 @@ def preview(args: argparse.Namespace, job: Job, settings: RendezvousSettings) ->
         f"lost after   {timeout:g} s without a heartbeat; workers stop after {lease:g} s",
     ]
     shown_nodes = range(job.min_nodes, min(job.max_nodes, job.min_nodes + 63) + 1)
-    lines += [f"{nodes:4} nodes   {_at(job, nodes)}" for nodes in shown_nodes]
+    lines += [f"{nodes:4} nodes   {_batch_at_nodes(job, nodes)}" for nodes in shown_nodes]
     return "\n".join(lines) + "\n"
 
 
-def _at(job: Job, nodes: int) -> str:
+def _batch_at_nodes(job: Job, nodes: int) -> str:
     row = job.row(nodes)
     if row is None:
         smaller = max((n for n in job.admissible() if n < nodes), default=None)

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from dsconfig.cli.arguments import set_exit_codes
-from dsconfig.cli.elastic.arguments import add_job, guarded, state_store_of
+from dsconfig.cli.elastic.arguments import add_job_options, open_state_store, run_guarded
 from dsconfig.cli.errors import CLEAN
 from dsconfig.render.fingerprint import as_json
 from dsconfig.render.terminal_style import printable
@@ -30,7 +30,7 @@ _PUBLISHED = {
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.set_defaults(run=run)
-    add_job(parser)
+    add_job_options(parser)
     formats = ("text", "json")
     parser.add_argument(
         "--output-format", choices=formats, default="text", help="output format (default: text)"
@@ -40,24 +40,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; exit with 4 if the store does not answer."""
-    return guarded(lambda: _show(args))
+    return run_guarded(lambda: _print_status(args))
 
 
-def _show(args: argparse.Namespace) -> None:
-    state = state_store_of(args, "status").read()
-    shown = {**published(state), "triplet": triplet(state), "standby": state.standby}
+def _print_status(args: argparse.Namespace) -> None:
+    state = open_state_store(args, "status").read()
+    shown = {**state_as_json(state), "triplet": batch_triplet_of_group(state), "standby": state.standby}
     if args.output_format == "json":
         sys.stdout.write(as_json(shown, indent=2) + "\n")
     else:
-        sys.stdout.writelines(f"{line}\n" for line in lines(state))
+        sys.stdout.writelines(f"{line}\n" for line in state_as_text(state))
 
 
-def published(state: JobState) -> dict[str, object]:
+def state_as_json(state: JobState) -> dict[str, object]:
     """State as in the JSON output, whose field names are stable."""
     return asdict(state, dict_factory=lambda pairs: {_PUBLISHED.get(key, key): value for key, value in pairs})
 
 
-def triplet(state: JobState) -> dict[str, object] | None:
+def batch_triplet_of_group(state: JobState) -> dict[str, object] | None:
     """Batch triplet of the group; None without a group."""
     import elastic
 
@@ -71,9 +71,9 @@ def triplet(state: JobState) -> dict[str, object] | None:
     return asdict(row)
 
 
-def lines(state: JobState) -> list[str]:
+def state_as_text(state: JobState) -> list[str]:
     """State as text, with terminal escapes removed: names and events come from other nodes."""
-    row = triplet(state)
+    row = batch_triplet_of_group(state)
     shown = [
         f"phase        {state.phase}" + (f" ({state.outcome.kind})" if state.outcome else ""),
         f"round        {state.round}",
@@ -83,12 +83,12 @@ def lines(state: JobState) -> list[str]:
     if row:
         product = f"{row['micro_batch_size']} x {row['accumulation_steps']} x {row['world_size']}"
         shown.append(f"batch        {row['batch_size']} = {product} (micro batch x accumulation x ranks)")
-    shown += [f"  {_role(state, one.node):9}  {one.node} at {one.host}" for one in state.members]
-    shown += [f"  {_clock(event.time)}  {event.node}: {event.text}" for event in state.events]
+    shown += [f"  {_role_of_node(state, one.node):9}  {one.node} at {one.host}" for one in state.members]
+    shown += [f"  {_format_clock_time(event.time)}  {event.node}: {event.text}" for event in state.events]
     return list(map(printable, shown))
 
 
-def _role(state: JobState, node: str) -> str:
+def _role_of_node(state: JobState, node: str) -> str:
     if node in state.leaving:
         return "leaving"
     if state.phase in ("forming", "proposed"):
@@ -96,5 +96,5 @@ def _role(state: JobState, node: str) -> str:
     return f"rank {state.group.index(node)}" if node in state.group else "standby"
 
 
-def _clock(seconds: float) -> str:
+def _format_clock_time(seconds: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(seconds))

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dsconfig.cli.arguments import set_exit_codes
-from dsconfig.cli.elastic.arguments import add_token, guarded, with_torch
+from dsconfig.cli.elastic.arguments import add_token_option, import_module_with_torch, run_guarded
 from dsconfig.cli.errors import CLEAN
 from elastic.agent.errors import EXIT_CODES
 
@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     address = "address to listen on (default: 127.0.0.1:29400, not reachable from other machines)"
     add("--listen", default="127.0.0.1:29400", metavar="HOST:PORT", help=address)
-    add_token(parser)
+    add_token_option(parser)
     add("--until-ended", metavar="ID", help="exit after the job of this name, with its exit code")
     linger = "time to keep serving after the job, so that late nodes learn that it has ended (default: 60)"
     add("--linger", type=float, default=60.0, metavar="SECONDS", help=linger)
@@ -36,10 +36,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or Ctrl-C, or the end of a job."""
-    return guarded(lambda: _serve(args.listen, args.token, args.until_ended, args.linger))
+    return run_guarded(lambda: _serve_store(args.listen, args.token, args.until_ended, args.linger))
 
 
-def _serve(listen: str, secret: str | None, run_id: str | None, linger: float) -> None:
+def _serve_store(listen: str, secret: str | None, run_id: str | None, linger: float) -> None:
     from elastic.agent.errors import SUCCEEDED, RefusedError, TrainingFailedError
     from elastic.agent.rendezvous_settings import RendezvousSettings
     from elastic.agent.state_store import StateStore
@@ -54,7 +54,7 @@ def _serve(listen: str, secret: str | None, run_id: str | None, linger: float) -
     # torch's server logs a warning with a C++ stack for each invalid line that it receives.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     try:
-        store = with_torch("elastic.agent.open_store")
+        store = import_module_with_torch("elastic.agent.open_store")
         server = store.host_store(endpoint, RendezvousSettings())
     except BaseException:
         signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
@@ -69,13 +69,13 @@ def _serve(listen: str, secret: str | None, run_id: str | None, linger: float) -
     connection = store.connect_store(endpoint, RendezvousSettings())
     job, ended = StateStore(connection, run_id, "store"), None
     while signal.sigtimedwait(signals, 1.0) is None:
-        outcome = _outcome(job)
+        outcome = _job_outcome(job)
         ended = None if outcome is None else ended or time.monotonic()
         if outcome is not None and ended is not None and time.monotonic() - ended >= linger:
             raise SystemExit(codes[outcome.kind])
 
 
-def _outcome(job: StateStore) -> JobOutcome | None:
+def _job_outcome(job: StateStore) -> JobOutcome | None:
     """Outcome of the job, once all nodes have left."""
     state = job.read() if job.exists() else None
     return None if state is None or state.members else state.outcome

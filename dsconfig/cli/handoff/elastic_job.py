@@ -39,7 +39,7 @@ def missing_block_hint(config: Mapping[str, object]) -> str:
     return f": add one, for example `{block}`, or run `dsconfig init --preset elastic --target 0.19.7`"
 
 
-def plan_for(config: JsonObject, path: str) -> Plan:
+def plan_elastic_job(config: JsonObject, path: str) -> Plan:
     """Plan of the config in a file.
 
     Raises:

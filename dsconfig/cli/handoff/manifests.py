@@ -18,13 +18,13 @@ _NO_ACCOUNT = {"automountServiceAccountToken": False}
 """Pod field: neither the agent nor its workers use the Kubernetes API."""
 
 
-def pytorchjob(request: Request) -> str:
+def pytorchjob_manifest(request: ManifestRequest) -> str:
     """PyTorchJob of Kubeflow.
 
     `elasticPolicy.rdzvBackend` accepts only torch's own backends, so the command starts the agent. The policy still
     sets the replica range for an autoscaler.
     """
-    worker = _container(request, "pytorch")
+    worker = _container_spec(request, "pytorch")
     job = {
         "apiVersion": "kubeflow.org/v1",
         "kind": "PyTorchJob",
@@ -49,36 +49,36 @@ def pytorchjob(request: Request) -> str:
             },
         },
     }
-    return _yaml(request, [*_store(request), job])
+    return _manifest_as_yaml(request, [*_store_objects(request), job])
 
 
-def trainjob(request: Request) -> str:
+def trainjob_manifest(request: ManifestRequest) -> str:
     """TrainJob of Kubeflow Trainer, on the runtime `torch-distributed`."""
-    command = agent(request, f"{_store_name(request)}:{STORE_PORT}")
+    command = agent_command(request, f"{_store_name(request)}:{STORE_PORT}")
     trainer: JsonObject = {
         "image": request.image,
         "command": command[:1],
         "args": command[1:],
         "numNodes": request.max_nodes,
-        "env": _env(request),
+        "env": _environment_entries(request),
     }
     if request.gpus:
-        trainer["resourcesPerNode"] = _resources(request)
+        trainer["resourcesPerNode"] = _resource_requests(request)
     job = {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainJob",
         "metadata": {"name": request.name},
         "spec": {"runtimeRef": {"name": "torch-distributed"}, "trainer": trainer},
     }
-    return _yaml(request, [*_store(request), job])
+    return _manifest_as_yaml(request, [*_store_objects(request), job])
 
 
-def jobset(request: Request) -> str:
+def jobset_manifest(request: ManifestRequest) -> str:
     """JobSet without Kubeflow: one job for the store, and an indexed job with a pod for each node.
 
     The agent's exit codes are final; a pod that was evicted or whose node was lost restarts.
     """
-    node = _container(request, "node", f"{request.name}-store-0-0.{request.name}")
+    node = _container_spec(request, "node", f"{request.name}-store-0-0.{request.name}")
     final = {"containerName": "node", "operator": "In", "values": [1, 2, 3, 4, 5]}
     nodes = {
         "parallelism": request.max_nodes,
@@ -93,7 +93,7 @@ def jobset(request: Request) -> str:
         },
         "template": {"spec": {**_NO_ACCOUNT, "restartPolicy": "Never", "containers": [node]}},
     }
-    store = {"backoffLimit": 0, "template": {"spec": _store_pod(request)}}
+    store = {"backoffLimit": 0, "template": {"spec": _store_pod_spec(request)}}
     job = {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
@@ -108,33 +108,38 @@ def jobset(request: Request) -> str:
             ],
         },
     }
-    return _yaml(request, [job])
+    return _manifest_as_yaml(request, [job])
 
 
-def _container(request: Request, name: str, store: str | None = None) -> JsonObject:
-    command = agent(request, f"{store or _store_name(request)}:{STORE_PORT}")
-    container: JsonObject = {"name": name, "image": request.image, "command": command, "env": _env(request)}
-    return {**container, "resources": _resources(request)} if request.gpus else container
+def _container_spec(request: ManifestRequest, name: str, store: str | None = None) -> JsonObject:
+    command = agent_command(request, f"{store or _store_name(request)}:{STORE_PORT}")
+    container: JsonObject = {
+        "name": name,
+        "image": request.image,
+        "command": command,
+        "env": _environment_entries(request),
+    }
+    return {**container, "resources": _resource_requests(request)} if request.gpus else container
 
 
-def _resources(request: Request) -> JsonObject:
+def _resource_requests(request: ManifestRequest) -> JsonObject:
     return {"limits": {"nvidia.com/gpu": str(request.processes)}}
 
 
-def _env(request: Request) -> list[JsonObject]:
+def _environment_entries(request: ManifestRequest) -> list[JsonObject]:
     secret = {"name": _secret_name(request), "key": "token"}
     return [{"name": TOKEN, "valueFrom": {"secretKeyRef": secret}}]
 
 
-def _secret_name(request: Request) -> str:
+def _secret_name(request: ManifestRequest) -> str:
     return f"{request.name}-token"
 
 
-def _store_name(request: Request) -> str:
+def _store_name(request: ManifestRequest) -> str:
     return f"{request.name}-store"
 
 
-def _store(request: Request) -> list[JsonObject]:
+def _store_objects(request: ManifestRequest) -> list[JsonObject]:
     """Service and job of the store: losing a node that trains must not end the training.
 
     The job ends with the training and is deleted an hour later.
@@ -155,21 +160,21 @@ def _store(request: Request) -> list[JsonObject]:
             "spec": {
                 "backoffLimit": 0,
                 "ttlSecondsAfterFinished": 3600,
-                "template": {"metadata": {"labels": labels}, "spec": _store_pod(request)},
+                "template": {"metadata": {"labels": labels}, "spec": _store_pod_spec(request)},
             },
         },
     ]
 
 
-def _store_pod(request: Request) -> JsonObject:
+def _store_pod_spec(request: ManifestRequest) -> JsonObject:
     """Pod of the store. It listens on all addresses, since its own is unknown before it starts; hence the token."""
     serve = ["dsconfig", "elastic", "store", "--listen", f"0.0.0.0:{STORE_PORT}"]
     serve += ["--until-ended", request.name]
-    store = {"name": "store", "image": request.image, "command": serve, "env": _env(request)}
+    store = {"name": "store", "image": request.image, "command": serve, "env": _environment_entries(request)}
     return {**_NO_ACCOUNT, "restartPolicy": "Never", "containers": [store]}
 
 
-def _yaml(request: Request, documents: list[JsonObject]) -> str:
+def _manifest_as_yaml(request: ManifestRequest, documents: list[JsonObject]) -> str:
     import yaml
 
     random = "token=$(head -c 32 /dev/urandom | base64)"
@@ -181,14 +186,14 @@ def _yaml(request: Request, documents: list[JsonObject]) -> str:
 # A batch script for Slurm.
 
 
-def slurm(request: Request) -> str:
+def slurm_script(request: ManifestRequest) -> str:
     """Batch script with the store on the batch host and an agent on each node; losing a node does not end the job.
 
     Before the time limit, Slurm signals only the batch shell, which drains the nodes through the store: `srun` itself
     kills its tasks on SIGTERM, and a signal to the step would reach the workers too.
     """
     endpoint = '"$endpoint"'
-    words = [word if word == endpoint else shlex.quote(word) for word in agent(request, endpoint)]
+    words = [word if word == endpoint else shlex.quote(word) for word in agent_command(request, endpoint)]
     job = shlex.join(["--rdzv-id", request.name])
     gpus = [f"#SBATCH --gpus-per-node={request.processes}"] if request.gpus else []
     lines = [
@@ -217,7 +222,7 @@ def slurm(request: Request) -> str:
 # A task for SkyPilot.
 
 
-def skypilot(request: Request) -> str:
+def skypilot_task(request: ManifestRequest) -> str:
     """Task with an agent on each node and the store on the first; `sky jobs launch` replaces lost nodes.
 
     SkyPilot stops the other nodes when one fails and restarts all of them: the job continues from its checkpoint on a
@@ -226,7 +231,7 @@ def skypilot(request: Request) -> str:
     import yaml
 
     endpoint = '"$store"'
-    words = [word if word == endpoint else shlex.quote(word) for word in agent(request, endpoint)]
+    words = [word if word == endpoint else shlex.quote(word) for word in agent_command(request, endpoint)]
     serve = f'dsconfig elastic store --listen "$store" --until-ended {request.name}'
     lines = [
         f'store="$(head -n 1 <<< "$SKYPILOT_NODE_IPS"):{STORE_PORT}"',
@@ -251,7 +256,7 @@ def skypilot(request: Request) -> str:
 # A command line for TorchX.
 
 
-def torchx(request: Request) -> str:
+def torchx_command(request: ManifestRequest) -> str:
     """Command line for TorchX's component `dist.ddp`: stock torchrun with the backend `dsconfig`.
 
     The host of rank 0 runs the store. Not every release of the component has an option for rendezvous settings, and
@@ -274,13 +279,13 @@ def torchx(request: Request) -> str:
 
 # Writers by scheduler.
 
-WRITERS: Mapping[str, Callable[[Request], str]] = {
-    "pytorchjob": pytorchjob,
-    "trainjob": trainjob,
-    "jobset": jobset,
-    "slurm": slurm,
-    "skypilot": skypilot,
-    "torchx": torchx,
+WRITERS: Mapping[str, Callable[[ManifestRequest], str]] = {
+    "pytorchjob": pytorchjob_manifest,
+    "trainjob": trainjob_manifest,
+    "jobset": jobset_manifest,
+    "slurm": slurm_script,
+    "skypilot": skypilot_task,
+    "torchx": torchx_command,
 }
 """Manifest writer of each scheduler."""
 
@@ -291,7 +296,7 @@ STORE_PORT = 29400
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ManifestRequest:
     """Parameters of the manifest of one elastic job."""
 
     name: str
@@ -309,13 +314,13 @@ TOKEN = "DSCONFIG_ELASTIC_TOKEN"
 """Variable with the secret of the store; without one, anyone who reaches the store can end the job."""
 
 
-def nodes_of(plan: Plan, processes: int) -> tuple[int, int] | None:
+def admitted_node_range(plan: Plan, processes: int) -> tuple[int, int] | None:
     """Smallest and largest number of nodes with this many processes that the plan admits."""
     counts = [gpus // processes for gpus in plan.gpu_counts if gpus % processes == 0]
     return (counts[0], counts[-1]) if counts else None
 
 
-def agent(request: Request, endpoint: str) -> list[str]:
+def agent_command(request: ManifestRequest, endpoint: str) -> list[str]:
     """Command of every node."""
     options = {
         "--nnodes": f"{request.min_nodes}:{request.max_nodes}",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedSize:
+class PlannedWorldSize:
     """One world size. Without a row, the job runs at `runs_at` and the share `lost` of its ranks is idle."""
 
     world_size: int
@@ -28,37 +28,37 @@ class PlannedSize:
     runs_at: int | None
 
     @property
-    def lost(self) -> float:
+    def idle_share(self) -> float:
         """Share of idle ranks if the size is not admissible."""
         return 0.0 if self.row else 1 - (self.runs_at or 0) / self.world_size
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PlanTable:
     """Plan with the requested sizes, and the exact optimum for them if requested."""
 
     plan: Plan
     exact: Plan | None
-    sizes: tuple[PlannedSize, ...]
+    sizes: tuple[PlannedWorldSize, ...]
 
     @property
-    def admitted(self) -> tuple[int, ...]:
+    def admitted_world_sizes(self) -> tuple[int, ...]:
         """Requested sizes that the plan admits."""
         return tuple(size.world_size for size in self.sizes if size.row)
 
     @property
-    def exact_admitted(self) -> tuple[int, ...]:
+    def exactly_admitted_world_sizes(self) -> tuple[int, ...]:
         """Requested sizes that the exact optimum admits."""
         return tuple(size.world_size for size in self.sizes if size.exact)
 
 
-def tabulate(
+def tabulate_plan(
     config: Mapping[str, Json],
     world_sizes: Sequence[int] | None = None,
     *,
     exact: bool = False,
     semantics: Semantics,
-) -> Table:
+) -> PlanTable:
     """Table of the `elasticity` block of a config, for `world_sizes` or all admissible sizes.
 
     Raises:
@@ -72,14 +72,14 @@ def tabulate(
         optimum = search(config, world_sizes, semantics=semantics).exact
     if world_sizes is None:
         world_sizes = sorted({*heuristic.world_sizes, *(optimum.world_sizes if optimum else ())})
-    sizes = tuple(_planned(heuristic, optimum, size) for size in world_sizes)
-    return Table(heuristic, optimum, sizes)
+    sizes = tuple(_plan_world_size(heuristic, optimum, size) for size in world_sizes)
+    return PlanTable(heuristic, optimum, sizes)
 
 
-def _planned(heuristic: Plan, optimum: Plan | None, size: int) -> PlannedSize:
+def _plan_world_size(heuristic: Plan, optimum: Plan | None, size: int) -> PlannedWorldSize:
     block = heuristic.block
     gpus = size * block.model_parallel_size
-    return PlannedSize(
+    return PlannedWorldSize(
         world_size=size,
         gpus=gpus,
         nodes=-(-gpus // block.num_gpus_per_node),

@@ -13,7 +13,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from dsconfig.cli.handoff.elastic_job import plan_for, read_config
+from dsconfig.cli.handoff.elastic_job import plan_elastic_job, read_config
 from dsconfig.render.terminal_style import printable
 
 if TYPE_CHECKING:
@@ -24,44 +24,44 @@ if TYPE_CHECKING:
     from elastic.agent.job_settings import Job
 
 
-def creator() -> Callable[[RendezvousParameters], RendezvousHandler]:
+def rendezvous_creator() -> Callable[[RendezvousParameters], RendezvousHandler]:
     """Function that torch registers under the name of the entry point."""
-    return create
+    return create_rendezvous_handler
 
 
-def create(params: RendezvousParameters) -> RendezvousHandler:
+def create_rendezvous_handler(params: RendezvousParameters) -> RendezvousHandler:
     """Create the handler; the process ends with one line if the parameters cannot be used."""
     from elastic.agent.errors import AgentError
     from elastic.launch import create_handler
 
     try:
-        job = _job(params)
+        job = _job_from_parameters(params)
     except AgentError as error:
         print(f"dsconfig: error: {printable(str(error))}", file=sys.stderr)
         raise SystemExit(error.code) from None
     return create_handler(job, params)
 
 
-def _job(params: RendezvousParameters) -> Job:
+def _job_from_parameters(params: RendezvousParameters) -> Job:
     from elastic.agent.errors import SettingsError
     from elastic.agent.job_settings import Job
 
-    def setting(key: str, default: str | None = None) -> Any:
+    def rendezvous_setting(key: str, default: str | None = None) -> Any:
         return params.get(key, os.environ.get(f"DSCONFIG_RDZV_{key.upper()}", default))
 
-    path, processes = setting("ds_config"), setting("nproc_per_node", "1")
+    path, processes = rendezvous_setting("ds_config"), rendezvous_setting("nproc_per_node", "1")
     if path is None:
         raise SettingsError("the rendezvous has no config: pass `--rdzv-conf ds_config=FILE`")
     if not str(processes).isdecimal():
         raise SettingsError(f"`nproc_per_node` must be a whole number, not {processes!r}")
-    limit = setting("max_restarts", "none")
+    limit = rendezvous_setting("max_restarts", "none")
     config = read_config(str(path))
     return Job(
         config,
-        plan_for(config, str(path)),
+        plan_elastic_job(config, str(path)),
         params.min_nodes,
         params.max_nodes,
         int(processes),
-        setting("policy", "standby"),
+        rendezvous_setting("policy", "standby"),
         int(limit) if str(limit).isdecimal() else None,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from dsconfig.core.json_types import Json, JsonObject, KeyPath
-from dsconfig.job.consumers.consumer_versions import does, version_tuple
+from dsconfig.job.consumers.consumer_versions import version_includes_change, version_tuple
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -45,14 +45,14 @@ _REMOVED = {"ipex_config": ("0.19", "1.13"), "tp_config": ("1.4", "1.7")}
 """Root keys of some versions only: the first version with the key, and the first one without it."""
 
 
-def available_in(words: Iterable[str], version: str | None) -> frozenset[str]:
+def words_available_in_version(words: Iterable[str], version: str | None) -> frozenset[str]:
     """The keys or values among these that a version of Accelerate has; None: the newest."""
     if version is None:
         return frozenset(words)
     return frozenset(each for each in words if version_tuple(_ADDED.get(each, "0")) <= version_tuple(version))
 
 
-def root_keys(version: str | None) -> frozenset[str]:
+def root_keys_of_version(version: str | None) -> frozenset[str]:
     """The root keys that a version of Accelerate accepts; None: the newest."""
     if version is None:
         return ROOT_KEYS
@@ -61,15 +61,15 @@ def root_keys(version: str | None) -> frozenset[str]:
         for key, (since, until) in _REMOVED.items()
         if version_tuple(since) <= version_tuple(version) < version_tuple(until)
     }
-    return available_in(ROOT_KEYS, version) | removed
+    return words_available_in_version(ROOT_KEYS, version) | removed
 
 
-def added_in(key: str) -> str | None:
+def version_adding_key(key: str) -> str | None:
     """The version of Accelerate that added a key; None if all have it."""
     return _ADDED.get(key)
 
 
-def removed_in(key: str) -> str | None:
+def version_removing_key(key: str) -> str | None:
     """The version of Accelerate that removed a key; None if none did."""
     return _REMOVED[key][1] if key in _REMOVED else None
 
@@ -100,13 +100,13 @@ def is_launch_file(data: object) -> TypeGuard[JsonObject]:
     )
 
 
-def block(data: Mapping[str, Json]) -> JsonObject:
+def deepspeed_block(data: Mapping[str, Json]) -> JsonObject:
     """The block `deepspeed_config`; empty if there is none."""
     value = data.get(BLOCK)
     return value if isinstance(value, dict) else {}
 
 
-def num_processes(data: Json) -> int | None:
+def world_size_in_launch_file(data: Json) -> int | None:
     """World size in the file: `num_processes`, which Accelerate counts over all nodes."""
     count = data.get("num_processes") if isinstance(data, dict) else None
     return count if type(count) is int and count > 0 else None
@@ -117,7 +117,7 @@ def num_processes(data: Json) -> int | None:
 # Sources: accelerate 1.15 utils/launch.py, prepare_deepspeed_cmd_env; utils/dataclasses.py, DeepSpeedPlugin.
 
 
-def zero_stage(settings: Mapping[str, Json]) -> int:
+def zero_stage_of_block(settings: Mapping[str, Json]) -> int:
     """The ZeRO stage of a block, 2 by default.
 
     Raises:
@@ -127,42 +127,48 @@ def zero_stage(settings: Mapping[str, Json]) -> int:
     return 2 if value is None else int(str(value))
 
 
-def loads_whole(data: Json) -> bool:
+def disables_partitioned_loading(data: Json) -> bool:
     """Whether a launch file switches partitioned loading off; at stage 3 it is on by default.
 
     Source: accelerate utils/dataclasses.py:DeepSpeedPlugin.__post_init__, `zero3_init_flag`.
     """
-    return is_launch_file(data) and isinstance(data, Mapping) and block(data).get("zero3_init_flag") is False
+    return (
+        is_launch_file(data)
+        and isinstance(data, Mapping)
+        and deepspeed_block(data).get("zero3_init_flag") is False
+    )
 
 
-def plugin_config(data: Mapping[str, Json], version: str | None = None) -> JsonObject | None:
+def build_plugin_config(data: Mapping[str, Json], version: str | None = None) -> JsonObject | None:
     """The config that the plugin builds from a block. `version`: of Accelerate; None: the newest.
 
     None if the block names a file, has invalid values, or belongs to another backend.
     """
-    settings = block(data)
+    settings = deepspeed_block(data)
     if LINK in settings or data.get("distributed_type") != "DEEPSPEED":
         return None
     try:
-        config = _plugin_config(settings, version)
+        config = _build_plugin_config(settings, version)
     except ValueError:
         return None
     precision = str(data.get("mixed_precision")).lower()
     if precision == "fp16":
         config["fp16"] = {"enabled": True, "auto_cast": True}
-    elif precision == "bf16" or (precision == "fp8" and does("fp8", "accelerate", version)):
+    elif precision == "bf16" or (
+        precision == "fp8" and version_includes_change("fp8", "accelerate", version)
+    ):
         config["bf16"] = {"enabled": True}
     return config
 
 
-def _plugin_config(settings: Mapping[str, Json], version: str | None) -> JsonObject:
-    default = "auto" if does("clipping", "accelerate", version) else "0"
-    clipping = str(_default_to(settings.get("gradient_clipping"), default)).lower()
-    default = "auto" if does("accumulation", "accelerate", version) else "1"
-    steps = str(_default_to(settings.get("gradient_accumulation_steps"), default))
-    zero: JsonObject = {"stage": zero_stage(settings)}
+def _build_plugin_config(settings: Mapping[str, Json], version: str | None) -> JsonObject:
+    default = "auto" if version_includes_change("clipping", "accelerate", version) else "0"
+    clipping = str(_value_or_default(settings.get("gradient_clipping"), default)).lower()
+    default = "auto" if version_includes_change("accumulation", "accelerate", version) else "1"
+    steps = str(_value_or_default(settings.get("gradient_accumulation_steps"), default))
+    zero: JsonObject = {"stage": zero_stage_of_block(settings)}
     for name in ("offload_optimizer", "offload_param"):
-        device = str(_default_to(settings.get(f"{name}_device"), "none")).lower()
+        device = str(_value_or_default(settings.get(f"{name}_device"), "none")).lower()
         if device != "none":
             # The launcher passes no NVMe path, so the plugin uses its default, the word "none".
             zero[name] = {"device": device} | ({"nvme_path": "none"} if device == "nvme" else {})
@@ -179,7 +185,7 @@ def _plugin_config(settings: Mapping[str, Json], version: str | None) -> JsonObj
     return config
 
 
-def _default_to(value: Json, default: str) -> Json:
+def _value_or_default(value: Json, default: str) -> Json:
     return default if value is None else value
 
 
@@ -201,6 +207,6 @@ def path_in_launch_file(path: KeyPath, data: Mapping[str, Json]) -> KeyPath | No
     for length in range(len(path), 0, -1):
         launch_path = _LAUNCH_PATHS.get(tuple(str(part) for part in path[:length]))
         if launch_path is not None:
-            holder = data if len(launch_path) == 1 else block(data)
+            holder = data if len(launch_path) == 1 else deepspeed_block(data)
             return launch_path if launch_path[-1] in holder else None
     return None

@@ -10,8 +10,8 @@ from typing import Literal, TypeAlias
 
 from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
-from dsconfig.job.consumers.consumer import Consumer
-from dsconfig.job.consumers.training_args import Arguments, hidden_size
+from dsconfig.job.consumers.consumer import ConfigConsumer
+from dsconfig.job.consumers.training_args import ConsumerArguments, hidden_size
 
 # Results of filling a config: messages, filled values, and mismatches.
 
@@ -21,7 +21,7 @@ MessageKind: TypeAlias = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class AutofillMessage:
     """A message to the user about how a value was determined."""
 
     kind: MessageKind
@@ -33,7 +33,7 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
+class FilledValue:
     """An "auto" that the consumer replaces, or a key that it adds."""
 
     key: str
@@ -43,7 +43,7 @@ class Filled:
 
 
 @dataclass(frozen=True, slots=True)
-class Mismatch:
+class ArgumentMismatch:
     """A value in the config that differs from the training argument it must equal."""
 
     key: str
@@ -59,23 +59,23 @@ class Mismatch:
 
 
 @dataclass(slots=True)
-class Filling:
+class AutofillState:
     """State while one config is filled. `given`: whether there are training arguments."""
 
     config: JsonObject
-    consumer: Consumer
-    args: Arguments
+    consumer: ConfigConsumer
+    args: ConsumerArguments
     has_arguments: bool
     model: Mapping[str, Json] | None
     likely: Mapping[str, Json] = field(default_factory=dict)
     """Typical values of unknown arguments."""
-    filled: list[Filled] = field(default_factory=list)
-    mismatches: list[Mismatch] = field(default_factory=list)
-    messages: list[Message] = field(default_factory=list)
+    filled: list[FilledValue] = field(default_factory=list)
+    mismatches: list[ArgumentMismatch] = field(default_factory=list)
+    messages: list[AutofillMessage] = field(default_factory=list)
     unknown: set[str] = field(default_factory=set)
     """Keys that stay "auto" here because the value that the consumer fills in is unknown."""
 
-    def fill(self, key: str, value: Json, origin: str, *, must_match: bool = False) -> None:
+    def fill_key(self, key: str, value: Json, origin: str, *, must_match: bool = False) -> None:
         """Replace "auto" by `value`; compare any other value with it if the two must match."""
         *sections, last = key.split(".")
         node: Json = self.config
@@ -88,9 +88,9 @@ class Filling:
             self.unknown |= {key} if current == "auto" else set()
         elif current == "auto":
             node[last] = value
-            self.filled.append(Filled(key, value, origin))
+            self.filled.append(FilledValue(key, value, origin))
         elif must_match and current is not None and current != value:
-            self.mismatches.append(Mismatch(key, current, origin, value))
+            self.mismatches.append(ArgumentMismatch(key, current, origin, value))
 
     def fill_from_table(self, key: str, value: Json, *, compared: bool = True) -> None:
         """Fill a key with the origin and matching requirement from the consumer's table.
@@ -98,23 +98,23 @@ class Filling:
         `compared`: whether to compare an existing value at all.
         """
         entry = next(entry for entry in self.consumer.fills if entry.key == key)
-        self.fill(key, value, entry.origin, must_match=entry.must_match and compared)
+        self.fill_key(key, value, entry.origin, must_match=entry.must_match and compared)
 
-    def insert(self, key: str, value: Json, origin: str) -> None:
+    def insert_key(self, key: str, value: Json, origin: str) -> None:
         """Add a key that the consumer writes at the top level."""
         self.config[key] = value
-        self.filled.append(Filled(key, value, origin))
+        self.filled.append(FilledValue(key, value, origin))
 
-    def reject(self, text: str, key: str) -> None:
+    def record_rejection(self, text: str, key: str) -> None:
         """Record that the consumer will raise, and why."""
-        self.messages.append(Message("refused", text, key))
+        self.messages.append(AutofillMessage("refused", text, key))
 
 
-def auto_keys(section: Mapping[str, Json], prefix: str = "") -> Iterator[str]:
+def find_auto_keys(section: Mapping[str, Json], prefix: str = "") -> Iterator[str]:
     """Yield the dotted path of every "auto" in objects; lists are not searched."""
     for key, value in section.items():
         if isinstance(value, dict):
-            yield from auto_keys(value, f"{prefix}{key}.")
+            yield from find_auto_keys(value, f"{prefix}{key}.")
         elif value == "auto" and isinstance(value, str):
             yield f"{prefix}{key}"
 
@@ -126,20 +126,22 @@ REDUCE, PREFETCH = f"{ZERO}.reduce_bucket_size", f"{ZERO}.stage3_prefetch_bucket
 PERSISTENCE = f"{ZERO}.stage3_param_persistence_threshold"
 
 
-def fill_buckets(filling: Filling, *, all_stages: bool) -> None:
+def fill_bucket_sizes(filling: AutofillState, *, all_stages: bool) -> None:
     """Fill the bucket sizes. `all_stages`: include those of stage 3."""
-    does = filling.consumer.does
+    does = filling.consumer.includes_change
     nested = filling.consumer.name == "transformers" and does("text_config")
     model = filling.model
     if model is not None and not does("hidden_sizes"):
         model = {name: value for name, value in model.items() if name != "hidden_sizes"}
     hidden = hidden_size(model, nested=nested) if model is not None else None
-    filling.fill(REDUCE, hidden and hidden * hidden, f"hidden size {hidden}²")
+    filling.fill_key(REDUCE, hidden and hidden * hidden, f"hidden size {hidden}²")
     if all_stages:
         bucket = hidden and 0.9 * hidden * hidden
         rounded = bucket and int(bucket)
-        filling.fill(PREFETCH, rounded if does("whole_bucket") else bucket, f"0.9 × hidden size {hidden}²")
-        filling.fill(PERSISTENCE, hidden and 10 * hidden, f"10 × hidden size {hidden}")
+        filling.fill_key(
+            PREFETCH, rounded if does("whole_bucket") else bucket, f"0.9 × hidden size {hidden}²"
+        )
+        filling.fill_key(PERSISTENCE, hidden and 10 * hidden, f"10 × hidden size {hidden}")
 
 
 # Trainer of Transformers: fills from its arguments first, then from the model.
@@ -147,26 +149,28 @@ def fill_buckets(filling: Filling, *, all_stages: bool) -> None:
 # Source: transformers integrations/deepspeed.py, HfTrainerDeepSpeedConfig.
 
 
-def fill_from_arguments(filling: Filling, ranks: int | None) -> None:
+def fill_from_arguments(filling: AutofillState, ranks: int | None) -> None:
     """Fill from the Trainer's arguments. Source: HfTrainerDeepSpeedConfig.trainer_config_process."""
     args = filling.args
     micro, steps = (
         args.positive_integer("per_device_train_batch_size"),
         args.positive_integer("gradient_accumulation_steps"),
     )
-    learning_rate = args.number("learning_rate")
-    betas: list[Json] = [args.number("adam_beta1"), args.number("adam_beta2")]
-    fp16, bf16 = args.flag("fp16", "fp16_full_eval"), args.flag("bf16", "bf16_full_eval")
-    finds_batch_size = bool(args.flag("auto_find_batch_size")) and filling.consumer.does("find_batch")
+    learning_rate = args.number_argument("learning_rate")
+    betas: list[Json] = [args.number_argument("adam_beta1"), args.number_argument("adam_beta2")]
+    fp16, bf16 = args.is_any_true("fp16", "fp16_full_eval"), args.is_any_true("bf16", "bf16_full_eval")
+    finds_batch_size = bool(args.is_any_true("auto_find_batch_size")) and filling.consumer.includes_change(
+        "find_batch"
+    )
     for key, value in (
         (MICRO, micro),
         (STEPS, steps),
         (TRAIN, ranks * micro * steps if ranks and micro and steps else None),
-        ("gradient_clipping", args.number("max_grad_norm")),
+        ("gradient_clipping", args.number_argument("max_grad_norm")),
         ("optimizer.params.lr", learning_rate),
         ("optimizer.params.betas", None if None in betas else betas),
-        ("optimizer.params.eps", args.number("adam_epsilon")),
-        ("optimizer.params.weight_decay", args.number("weight_decay")),
+        ("optimizer.params.eps", args.number_argument("adam_epsilon")),
+        ("optimizer.params.weight_decay", args.number_argument("weight_decay")),
         ("scheduler.params.warmup_min_lr", 0),
         ("scheduler.params.warmup_max_lr", learning_rate),
         ("fp16.enabled", fp16),
@@ -174,21 +178,23 @@ def fill_from_arguments(filling: Filling, ranks: int | None) -> None:
     ):
         filling.fill_from_table(key, value, compared=not (finds_batch_size and key in (MICRO, TRAIN)))
     for name, value in filling.likely.items():
-        filling.fill(f"{name}.enabled", value, f"{name}, which is likely")
-    if not filling.consumer.does("no_amp"):  # `fp16_backend` is torch's own unless it is said to be apex
+        filling.fill_key(f"{name}.enabled", value, f"{name}, which is likely")
+    if not filling.consumer.includes_change(
+        "no_amp"
+    ):  # `fp16_backend` is torch's own unless it is said to be apex
         filling.fill_from_table("amp.enabled", False)
         filling.fill_from_table("amp.opt_level", "O1")
-    if args.flag("save_on_each_node") and filling.consumer.does("node_local"):
+    if args.is_any_true("save_on_each_node") and filling.consumer.includes_change("node_local"):
         filling.config.setdefault("checkpoint", {})["use_node_local_storage"] = True
-        filling.filled.append(Filled("checkpoint.use_node_local_storage", True, "save_on_each_node"))
+        filling.filled.append(FilledValue("checkpoint.use_node_local_storage", True, "save_on_each_node"))
 
 
-def trainer_precision(filling: Filling) -> str | None:
+def trainer_mixed_precision(filling: AutofillState) -> str | None:
     """The mixed precision that the Trainer passes to Accelerate's plugin; None if unknown."""
     if not filling.has_arguments:
         return "no"
     fp16, bf16 = (
-        filling.likely.get(name) if (flag := filling.args.flag(name)) is None else flag
+        filling.likely.get(name) if (flag := filling.args.is_any_true(name)) is None else flag
         for name in ("fp16", "bf16")
     )
     if fp16 and bf16:  # of which the Trainer takes one, before there is a plugin
@@ -196,26 +202,26 @@ def trainer_precision(filling: Filling) -> str | None:
     return "fp16" if fp16 else "bf16" if bf16 else None if fp16 is None or bf16 is None else "no"
 
 
-def fill_from_model(filling: Filling) -> None:
+def fill_from_model(filling: AutofillState) -> None:
     """Fill from the model and the number of steps. Source: HfTrainerDeepSpeedConfig.trainer_config_finalize."""
     zero = filling.config.get(ZERO)
     stage = zero.get("stage") if isinstance(zero, dict) else None
-    fill_buckets(filling, all_stages=stage == 3)
+    fill_bucket_sizes(filling, all_stages=stage == 3)
     if filling.has_arguments:
-        total = filling.args.steps()
+        total = filling.args.training_steps()
         filling.fill_from_table("scheduler.params.total_num_steps", total)
         filling.fill_from_table(
             "scheduler.params.warmup_num_steps",
-            filling.args.warmup(total, least=1 if filling.consumer.does("warm_up") else 0),
+            filling.args.warmup_steps(total, least=1 if filling.consumer.includes_change("warm_up") else 0),
         )
     if "optimizer" not in filling.config:
-        filling.insert("zero_allow_untested_optimizer", True, "no `optimizer` in the config")
+        filling.insert_key("zero_allow_untested_optimizer", True, "no `optimizer` in the config")
     elif "scheduler" not in filling.config and _needs_scheduler(filling):
-        filling.reject("transformers rejects an `optimizer` without a `scheduler`", "scheduler")
+        filling.record_rejection("transformers rejects an `optimizer` without a `scheduler`", "scheduler")
 
 
-def _needs_scheduler(filling: Filling) -> bool:
-    return filling.consumer.does("plugin") and not filling.consumer.does("own_schedule")
+def _needs_scheduler(filling: AutofillState) -> bool:
+    return filling.consumer.includes_change("plugin") and not filling.consumer.includes_change("own_schedule")
 
 
 # Accelerate, for its own scripts and for the Trainer: fills when the plugin is created, and in `prepare`.
@@ -224,115 +230,121 @@ _PRECISION = "mixed precision"
 _BATCH = "micro batch × accumulation steps × data-parallel ranks"
 
 
-def fill_from_plugin(filling: Filling, precision: str | None, *, sure: bool = True) -> None:
+def fill_from_plugin(filling: AutofillState, precision: str | None, *, sure: bool = True) -> None:
     """Fill as the plugin is created. `sure`: whether the precision is known, not only likely.
 
     Source: accelerate utils/dataclasses.py, DeepSpeedPlugin.__post_init__ and set_mixed_precision.
     """
     args = filling.args
     if STEPS not in filling.config:
-        filling.insert(STEPS, 1, "a constant")
+        filling.insert_key(STEPS, 1, "a constant")
     if ZERO not in filling.config:
-        filling.reject(f"accelerate rejects a config without `{ZERO}`: add it, even with stage 0", ZERO)
+        filling.record_rejection(
+            f"accelerate rejects a config without `{ZERO}`: add it, even with stage 0", ZERO
+        )
     for entry in filling.consumer.fills:
         if entry.stage == "plugin" and entry.origin in args.defaults:
             value = args.values.get(entry.origin, args.defaults[entry.origin])
-            filling.fill(entry.key, value, entry.origin)
+            filling.fill_key(entry.key, value, entry.origin)
     if precision is None:
-        filling.fill("fp16.enabled", None, _PRECISION)
-        filling.fill("bf16.enabled", None, _PRECISION)
+        filling.fill_key("fp16.enabled", None, _PRECISION)
+        filling.fill_key("bf16.enabled", None, _PRECISION)
     else:
         _fill_precision(filling, precision, sure=sure)
     text = "accelerate sets `steps_per_print` to infinity, which JSON cannot express; the value of the file is shown"
-    filling.messages.append(Message("note", text, "steps_per_print"))
+    filling.messages.append(AutofillMessage("note", text, "steps_per_print"))
 
 
-def _fill_precision(filling: Filling, precision: str, *, sure: bool) -> None:
+def _fill_precision(filling: AutofillState, precision: str, *, sure: bool) -> None:
     enabled_blocks = {"fp16": precision == "fp16", "bf16": precision == "bf16"}
-    enabled_blocks["bf16"] |= precision == "fp8" and filling.consumer.does("fp8")
+    enabled_blocks["bf16"] |= precision == "fp8" and filling.consumer.includes_change("fp8")
     for name, other in (("fp16", "bf16"), ("bf16", "fp16")):
         block = filling.config.get(other)
         enabled = block.get("enabled") if isinstance(block, dict) else None
         if sure and enabled_blocks[name] and str(enabled).lower() == "true":
             text = f"accelerate rejects mixed precision {precision} because `{other}.enabled` is true"
-            filling.reject(text, f"{other}.enabled")
+            filling.record_rejection(text, f"{other}.enabled")
     for name, is_on in enabled_blocks.items():
         if name not in filling.config:
             block = {"enabled": True, "auto_cast": True} if is_on and name == "fp16" else {"enabled": is_on}
-            filling.insert(name, block, f"{_PRECISION} {precision}")
-        filling.fill(f"{name}.enabled", is_on, f"{_PRECISION} {precision}")
+            filling.insert_key(name, block, f"{_PRECISION} {precision}")
+        filling.fill_key(f"{name}.enabled", is_on, f"{_PRECISION} {precision}")
 
 
-def fill_in_prepare(filling: Filling, ranks: int | None, sp: int) -> None:
+def fill_in_accelerator_prepare(filling: AutofillState, ranks: int | None, sp: int) -> None:
     """Fill as in Accelerator._prepare_deepspeed, which the Trainer calls too."""
     args = filling.args
-    if MICRO not in filling.config and not filling.consumer.does("no_micro"):
-        filling.reject(f"accelerate rejects a config without `{MICRO}`", MICRO)
+    if MICRO not in filling.config and not filling.consumer.includes_change("no_micro"):
+        filling.record_rejection(f"accelerate rejects a config without `{MICRO}`", MICRO)
     if filling.has_arguments:
-        filling.fill(
+        filling.fill_key(
             STEPS, args.positive_integer("gradient_accumulation_steps"), "gradient_accumulation_steps"
         )
         micro = args.positive_integer("per_device_train_batch_size")
-        if micro is not None and filling.consumer.name == "accelerate" and args.flag("split_batches"):
+        if micro is not None and filling.consumer.name == "accelerate" and args.is_any_true("split_batches"):
             micro = None if ranks is None else micro // ranks
-        filling.fill(MICRO, micro, "per_device_train_batch_size")
-        if not filling.consumer.does("accumulation"):
-            _overwrite_steps(filling)
+        filling.fill_key(MICRO, micro, "per_device_train_batch_size")
+        if not filling.consumer.includes_change("accumulation"):
+            _overwrite_accumulation_steps(filling)
     else:
         micro = None
-    if micro is None or filling.consumer.does("own_micro"):
+    if micro is None or filling.consumer.includes_change("own_micro"):
         micro = filling.config.get(MICRO)
     steps = filling.config.get(STEPS)
     if type(micro) is int and type(steps) is int and ranks is not None:
-        sp = sp if filling.consumer.does("sequence_parallel") else 1
+        sp = sp if filling.consumer.includes_change("sequence_parallel") else 1
         batch = micro * steps * ranks // sp
-        filling.fill(TRAIN, batch, _BATCH)
+        filling.fill_key(TRAIN, batch, _BATCH)
         if sp > 1 and filling.config.get(TRAIN) != batch:
-            filling.insert(TRAIN, batch, _BATCH)
+            filling.insert_key(TRAIN, batch, _BATCH)
     elif ranks is None:
-        filling.fill(TRAIN, None, _BATCH)
-    fill_buckets(filling, all_stages=True)
+        filling.fill_key(TRAIN, None, _BATCH)
+    fill_bucket_sizes(filling, all_stages=True)
     if filling.consumer.name == "accelerate":
-        _fill_dummies(filling, ranks)
-    filling.fill("gradient_clipping", args.number("gradient_clipping") or 1.0, "gradient_clipping, else 1.0")
+        _fill_from_dummy_objects(filling, ranks)
+    filling.fill_key(
+        "gradient_clipping", args.number_argument("gradient_clipping") or 1.0, "gradient_clipping, else 1.0"
+    )
 
 
-def _overwrite_steps(filling: Filling) -> None:
+def _overwrite_accumulation_steps(filling: AutofillState) -> None:
     """Write the Accelerator's accumulation steps: before 0.23 they replaced those of the config."""
     accelerator_steps = filling.args.positive_integer("gradient_accumulation_steps")
     if accelerator_steps is not None and filling.config.get(STEPS) != accelerator_steps:
-        filling.insert(
+        filling.insert_key(
             STEPS, accelerator_steps, "gradient_accumulation_steps, which comes before the config's"
         )
 
 
-def _fill_dummies(filling: Filling, ranks: int | None) -> None:
+def _fill_from_dummy_objects(filling: AutofillState, ranks: int | None) -> None:
     """Fill from DummyOptim and DummyScheduler, the placeholders for an optimizer and scheduler in the config."""
     args = filling.args
-    learning_rate = args.number("learning_rate")
+    learning_rate = args.number_argument("learning_rate")
     if "optimizer" in filling.config:
-        filling.fill("optimizer.params.lr", learning_rate, "learning_rate (DummyOptim)")
-        decay = args.number("weight_decay")
-        filling.fill("optimizer.params.weight_decay", decay, "weight_decay (DummyOptim)")
+        filling.fill_key("optimizer.params.lr", learning_rate, "learning_rate (DummyOptim)")
+        decay = args.number_argument("weight_decay")
+        filling.fill_key("optimizer.params.weight_decay", decay, "weight_decay (DummyOptim)")
     else:
-        filling.insert("zero_allow_untested_optimizer", True, "no `optimizer` in the config")
-    total = args.steps()
-    if total is not None and not args.flag("split_batches"):
+        filling.insert_key("zero_allow_untested_optimizer", True, "no `optimizer` in the config")
+    total = args.training_steps()
+    if total is not None and not args.is_any_true("split_batches"):
         total = None if ranks is None else math.ceil(total / ranks)
-    filling.fill("scheduler.params.warmup_min_lr", 0, "0")
-    filling.fill("scheduler.params.warmup_max_lr", learning_rate, "learning_rate (DummyOptim)")
-    warmup_steps = args.number("warmup_steps")
+    filling.fill_key("scheduler.params.warmup_min_lr", 0, "0")
+    filling.fill_key("scheduler.params.warmup_max_lr", learning_rate, "learning_rate (DummyOptim)")
+    warmup_steps = args.number_argument("warmup_steps")
     warmup = (
-        None if warmup_steps is None else max(1 if filling.consumer.does("warm_up") else 0, int(warmup_steps))
+        None
+        if warmup_steps is None
+        else max(1 if filling.consumer.includes_change("warm_up") else 0, int(warmup_steps))
     )
-    filling.fill("scheduler.params.warmup_num_steps", warmup, "warmup_steps (DummyScheduler)")
-    filling.fill("scheduler.params.total_num_steps", total, "max_steps / processes (DummyScheduler)")
+    filling.fill_key("scheduler.params.warmup_num_steps", warmup, "warmup_steps (DummyScheduler)")
+    filling.fill_key("scheduler.params.total_num_steps", total, "max_steps / processes (DummyScheduler)")
 
 
 # Lightning, which adds the batch that its Trainer and data loader have.
 
 
-def add_lightning_batch(filling: Filling) -> None:
+def add_lightning_batch(filling: AutofillState) -> None:
     """Add the micro batch of the data loader and the Trainer's accumulation steps, if the config lacks them.
 
     Source: lightning pytorch/strategies/deepspeed.py,
@@ -361,13 +373,13 @@ def add_lightning_batch(filling: Filling) -> None:
         )
     for key, value in values.items():
         if key not in filling.config:
-            filling.insert(key, value, arguments[key])
+            filling.insert_key(key, value, arguments[key])
 
 
 # All steps in order.
 
 
-class Assumed(NamedTuple):
+class AssumedArguments(NamedTuple):
     """Unknown training arguments: those without a usable default, and typical values of some."""
 
     unknown: frozenset[str] = frozenset()
@@ -382,28 +394,28 @@ class MissingArgumentsError(ValueError):
         self.missing, self.reason, self.hints = tuple(missing), reason, hints
 
 
-_NOTHING_ASSUMED = Assumed()
+_NOTHING_ASSUMED = AssumedArguments()
 
 
-def fill(
+def autofill_config(
     config: JsonObject,
-    consumer: Consumer,
+    consumer: ConfigConsumer,
     ranks: int | None,
     training_args: Mapping[str, Json] | None,
     model_config: Mapping[str, Json] | None,
     *,
     sp: int = 1,
-    assumed: Assumed = _NOTHING_ASSUMED,
-) -> Filling:
+    assumed: AssumedArguments = _NOTHING_ASSUMED,
+) -> AutofillState:
     """Fill a config in place, as the consumer would on `ranks` ranks (None: unknown).
 
     Raises:
         MissingArgumentsError: the batch needs training arguments, and none were given.
         ValueError: a training argument has the wrong type.
     """
-    args = Arguments(training_args or {}, consumer.defaults, assumed.unknown)
+    args = ConsumerArguments(training_args or {}, consumer.defaults, assumed.unknown)
     likely = _assumed_values(config, assumed)
-    filling = Filling(config, consumer, args, training_args is not None, model_config, likely)
+    filling = AutofillState(config, consumer, args, training_args is not None, model_config, likely)
     if consumer.name == "lightning":
         add_lightning_batch(filling)
     if not consumer.fills:
@@ -412,18 +424,18 @@ def fill(
     if consumer.name == "transformers":
         if filling.has_arguments:
             fill_from_arguments(filling, ranks)
-        if consumer.does("plugin"):
-            fill_from_plugin(filling, trainer_precision(filling), sure=not likely)
+        if consumer.includes_change("plugin"):
+            fill_from_plugin(filling, trainer_mixed_precision(filling), sure=not likely)
         fill_from_model(filling)
     else:
-        fill_from_plugin(filling, args.text("mixed_precision"))
-    if consumer.does("plugin"):
-        fill_in_prepare(filling, ranks, sp)
-    filling.messages += [_remaining_auto(key, consumer) for key in auto_keys(config)]
+        fill_from_plugin(filling, args.text_argument("mixed_precision"))
+    if consumer.includes_change("plugin"):
+        fill_in_accelerator_prepare(filling, ranks, sp)
+    filling.messages += [_message_about_remaining_auto(key, consumer) for key in find_auto_keys(config)]
     return filling
 
 
-def _assumed_values(config: JsonObject, assumed: Assumed) -> Mapping[str, Json]:
+def _assumed_values(config: JsonObject, assumed: AssumedArguments) -> Mapping[str, Json]:
     """Values to assume for unknown arguments, unless the config contradicts them."""
     likely = {name: value for name, value in assumed.likely.items() if name in assumed.unknown}
     for name, value in likely.items():
@@ -433,37 +445,37 @@ def _assumed_values(config: JsonObject, assumed: Assumed) -> Mapping[str, Json]:
     return likely
 
 
-def _require_arguments(filling: Filling, assumed: Assumed) -> None:
+def _require_arguments(filling: AutofillState, assumed: AssumedArguments) -> None:
     """Raise if a value must be filled, and neither training arguments nor a default supply it."""
     consumer = filling.consumer
     if consumer.name == "accelerate":
         filling.has_arguments = True  # every argument but the batch size has a default
         name = "per_device_train_batch_size"
-        is_known = filling.args.number(name) is not None or name in assumed.unknown
+        is_known = filling.args.number_argument(name) is not None or name in assumed.unknown
         missing = [] if is_known or filling.config.get(MICRO) != "auto" else [MICRO]
     else:
         argument_keys = {entry.key for entry in consumer.fills if entry.stage == "arguments"}
         missing = (
             []
             if filling.has_arguments
-            else [key for key in auto_keys(filling.config) if key in argument_keys]
+            else [key for key in find_auto_keys(filling.config) if key in argument_keys]
         )
     if missing:
         raise MissingArgumentsError(
             missing,
             f"{consumer.name} fills `{'`, `'.join(missing)}` from training arguments, which are not given",
-            f"`{missing[0]}` comes from {consumer.origin(missing[0])}",
+            f"`{missing[0]}` comes from {consumer.origin_of_value(missing[0])}",
             "give them as `training_args`",
         )
 
 
-def _remaining_auto(key: str, consumer: Consumer) -> Message:
+def _message_about_remaining_auto(key: str, consumer: ConfigConsumer) -> AutofillMessage:
     """Message about an "auto" that is left after all steps."""
-    origin = consumer.origin(key)
-    if origin is None and not consumer.does("plugin"):
-        return Message("unfilled", f"`{key}` stays `auto`, which {consumer.name} does not fill", key)
+    origin = consumer.origin_of_value(key)
+    if origin is None and not consumer.includes_change("plugin"):
+        return AutofillMessage("unfilled", f"`{key}` stays `auto`, which {consumer.name} does not fill", key)
     if origin is None:
         text = f"`{key}` is `auto`, which {consumer.name} does not fill: it stops in `prepare`"
-        return Message("refused", text, key)
+        return AutofillMessage("refused", text, key)
     source = "a model config" if "hidden size" in origin else "the training arguments"
-    return Message("unfilled", f"`{key}` stays `auto`: {origin} is not known from {source}", key)
+    return AutofillMessage("unfilled", f"`{key}` stays `auto`: {origin} is not known from {source}", key)

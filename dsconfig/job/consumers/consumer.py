@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.job.consumers import ELASTIC
-from dsconfig.job.consumers.consumer_versions import does, split_spec
+from dsconfig.job.consumers.consumer_versions import split_consumer_spec, version_includes_change
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ Stage: TypeAlias = "Literal['arguments', 'plugin', 'model', 'prepare']"
 """
 
 
-class Fill(NamedTuple):
+class AutofillRule(NamedTuple):
     """Replacement of one "auto". With `must_match`, an existing value that differs is an error."""
 
     key: str
@@ -34,38 +34,40 @@ class Fill(NamedTuple):
     """
 
 
-class Consumer(NamedTuple):
+class ConfigConsumer(NamedTuple):
     """One consumer. `defaults` apply to training arguments that are not given."""
 
     name: str
     own_keys: tuple[str, ...] = ()
     """Root keys that only the consumer reads or writes, not DeepSpeed."""
-    fills: tuple[Fill, ...] = ()
+    fills: tuple[AutofillRule, ...] = ()
     defaults: Mapping[str, Json] = MappingProxyType({})
     version: str | None = None
     """None: the newest known."""
-    removed_fills: tuple[Fill, ...] = ()
+    removed_fills: tuple[AutofillRule, ...] = ()
     """Keys that only earlier versions fill."""
 
     @property
-    def arguments(self) -> frozenset[str]:
+    def training_argument_names(self) -> frozenset[str]:
         """Names of the training arguments that it fills from."""
         return frozenset({"per_device_train_batch_size", *self.defaults})
 
-    def does(self, word: str) -> bool:
+    def includes_change(self, word: str) -> bool:
         """Whether this version includes a change of `consumer_versions.CHANGES`."""
-        return does(word, self.name, self.version)
+        return version_includes_change(word, self.name, self.version)
 
-    def at_version(self, version: str | None) -> Consumer:
+    def at_version(self, version: str | None) -> ConfigConsumer:
         """Return this consumer at another version."""
         if version is None:
             return self
         consumer = self._replace(version=version)
-        fills = (each for each in self.fills if not each.change or consumer.does(each.change))
-        former = (each for each in self.removed_fills if not consumer.does(each.change.removeprefix("!")))
+        fills = (each for each in self.fills if not each.change or consumer.includes_change(each.change))
+        former = (
+            each for each in self.removed_fills if not consumer.includes_change(each.change.removeprefix("!"))
+        )
         return consumer._replace(fills=(*fills, *former))
 
-    def origin(self, key: str) -> str | None:
+    def origin_of_value(self, key: str) -> str | None:
         """Source of the value that the consumer fills in for a key; None if it does not fill it."""
         return next((fill.origin for fill in self.fills if fill.key == key), None)
 
@@ -81,12 +83,12 @@ BUCKETS = (
     (f"{_ZERO}.stage3_param_persistence_threshold", "10 × hidden size"),
 )
 PLUGIN = (
-    Fill(f"{_ZERO}.stage", "zero_stage", "plugin"),
-    Fill(f"{_ZERO}.offload_optimizer.device", "offload_optimizer_device", "plugin"),
-    Fill(f"{_ZERO}.offload_param.device", "offload_param_device", "plugin"),
-    Fill(f"{_ZERO}.offload_optimizer.nvme_path", "offload_optimizer_nvme_path", "plugin"),
-    Fill(f"{_ZERO}.offload_param.nvme_path", "offload_param_nvme_path", "plugin"),
-    Fill(f"{_ZERO}.stage3_gather_16bit_weights_on_model_save", "zero3_save_16bit_model", "plugin"),
+    AutofillRule(f"{_ZERO}.stage", "zero_stage", "plugin"),
+    AutofillRule(f"{_ZERO}.offload_optimizer.device", "offload_optimizer_device", "plugin"),
+    AutofillRule(f"{_ZERO}.offload_param.device", "offload_param_device", "plugin"),
+    AutofillRule(f"{_ZERO}.offload_optimizer.nvme_path", "offload_optimizer_nvme_path", "plugin"),
+    AutofillRule(f"{_ZERO}.offload_param.nvme_path", "offload_param_nvme_path", "plugin"),
+    AutofillRule(f"{_ZERO}.stage3_gather_16bit_weights_on_model_save", "zero3_save_16bit_model", "plugin"),
 )
 """Keys that the plugin fills."""
 PLUGIN_DEFAULTS: Mapping[str, Json] = {
@@ -104,24 +106,26 @@ PLUGIN_DEFAULTS: Mapping[str, Json] = {
 # Source: accelerate 1.15 utils/dataclasses.py, DeepSpeedPlugin; accelerator.py,
 # Accelerator._prepare_deepspeed.
 
-ACCELERATE = Consumer(
+ACCELERATE = ConfigConsumer(
     "accelerate",
     own_keys=("msamp",),
     fills=(
         *(each._replace(change="nvme_path") if each.key.endswith("nvme_path") else each for each in PLUGIN),
-        Fill("fp16.enabled", 'mixed_precision is "fp16"', "plugin"),
-        Fill("bf16.enabled", 'mixed_precision is "bf16" or "fp8"', "plugin"),
-        Fill("train_micro_batch_size_per_gpu", "per_device_train_batch_size, the data loader's", "prepare"),
-        Fill("gradient_accumulation_steps", "gradient_accumulation_steps", "prepare"),
-        Fill("train_batch_size", "micro batch × accumulation steps × processes", "prepare"),
-        Fill("gradient_clipping", "gradient_clipping, else 1.0", "prepare"),
-        *(Fill(key, origin, "prepare") for key, origin in BUCKETS),
-        Fill("optimizer.params.lr", "DummyOptim.lr", "prepare"),
-        Fill("optimizer.params.weight_decay", "DummyOptim.weight_decay", "prepare"),
-        Fill("scheduler.params.warmup_min_lr", "0", "prepare"),
-        Fill("scheduler.params.warmup_max_lr", "DummyOptim.lr", "prepare"),
-        Fill("scheduler.params.warmup_num_steps", "DummyScheduler.warmup_num_steps", "prepare"),
-        Fill("scheduler.params.total_num_steps", "DummyScheduler.total_num_steps", "prepare"),
+        AutofillRule("fp16.enabled", 'mixed_precision is "fp16"', "plugin"),
+        AutofillRule("bf16.enabled", 'mixed_precision is "bf16" or "fp8"', "plugin"),
+        AutofillRule(
+            "train_micro_batch_size_per_gpu", "per_device_train_batch_size, the data loader's", "prepare"
+        ),
+        AutofillRule("gradient_accumulation_steps", "gradient_accumulation_steps", "prepare"),
+        AutofillRule("train_batch_size", "micro batch × accumulation steps × processes", "prepare"),
+        AutofillRule("gradient_clipping", "gradient_clipping, else 1.0", "prepare"),
+        *(AutofillRule(key, origin, "prepare") for key, origin in BUCKETS),
+        AutofillRule("optimizer.params.lr", "DummyOptim.lr", "prepare"),
+        AutofillRule("optimizer.params.weight_decay", "DummyOptim.weight_decay", "prepare"),
+        AutofillRule("scheduler.params.warmup_min_lr", "0", "prepare"),
+        AutofillRule("scheduler.params.warmup_max_lr", "DummyOptim.lr", "prepare"),
+        AutofillRule("scheduler.params.warmup_num_steps", "DummyScheduler.warmup_num_steps", "prepare"),
+        AutofillRule("scheduler.params.total_num_steps", "DummyScheduler.total_num_steps", "prepare"),
     ),
     defaults={
         "gradient_accumulation_steps": 1,
@@ -141,34 +145,34 @@ ACCELERATE = Consumer(
 #
 # Source: transformers 5.24 integrations/deepspeed.py, HfTrainerDeepSpeedConfig.
 
-TRANSFORMERS = Consumer(
+TRANSFORMERS = ConfigConsumer(
     "transformers",
     fills=(
-        Fill("train_micro_batch_size_per_gpu", "per_device_train_batch_size", "arguments", True),
-        Fill("gradient_accumulation_steps", "gradient_accumulation_steps", "arguments", True),
-        Fill(
+        AutofillRule("train_micro_batch_size_per_gpu", "per_device_train_batch_size", "arguments", True),
+        AutofillRule("gradient_accumulation_steps", "gradient_accumulation_steps", "arguments", True),
+        AutofillRule(
             "train_batch_size",
             "world size × per_device_train_batch_size × gradient_accumulation_steps",
             "arguments",
             True,
         ),
-        Fill("gradient_clipping", "max_grad_norm", "arguments", True),
-        Fill("optimizer.params.lr", "learning_rate", "arguments", True),
-        Fill("optimizer.params.betas", "[adam_beta1, adam_beta2]", "arguments", True),
-        Fill("optimizer.params.eps", "adam_epsilon", "arguments", True),
-        Fill("optimizer.params.weight_decay", "weight_decay", "arguments", True),
-        Fill("scheduler.params.warmup_min_lr", "0", "arguments"),
-        Fill("scheduler.params.warmup_max_lr", "learning_rate", "arguments", True),
-        Fill("fp16.enabled", "fp16 or fp16_full_eval", "arguments", True),
-        Fill("bf16.enabled", "bf16 or bf16_full_eval", "arguments", True),
+        AutofillRule("gradient_clipping", "max_grad_norm", "arguments", True),
+        AutofillRule("optimizer.params.lr", "learning_rate", "arguments", True),
+        AutofillRule("optimizer.params.betas", "[adam_beta1, adam_beta2]", "arguments", True),
+        AutofillRule("optimizer.params.eps", "adam_epsilon", "arguments", True),
+        AutofillRule("optimizer.params.weight_decay", "weight_decay", "arguments", True),
+        AutofillRule("scheduler.params.warmup_min_lr", "0", "arguments"),
+        AutofillRule("scheduler.params.warmup_max_lr", "learning_rate", "arguments", True),
+        AutofillRule("fp16.enabled", "fp16 or fp16_full_eval", "arguments", True),
+        AutofillRule("bf16.enabled", "bf16 or bf16_full_eval", "arguments", True),
         *(each._replace(change="plugin") for each in PLUGIN),
-        *(Fill(key, origin, "model") for key, origin in BUCKETS),
-        Fill("scheduler.params.total_num_steps", "the number of training steps", "model", True),
-        Fill("scheduler.params.warmup_num_steps", "warmup_steps", "model", True),
+        *(AutofillRule(key, origin, "model") for key, origin in BUCKETS),
+        AutofillRule("scheduler.params.total_num_steps", "the number of training steps", "model", True),
+        AutofillRule("scheduler.params.warmup_num_steps", "warmup_steps", "model", True),
     ),
     removed_fills=(
-        Fill("amp.enabled", "fp16_backend", "arguments", True, "!no_amp"),
-        Fill("amp.opt_level", "fp16_opt_level", "arguments", True, "!no_amp"),
+        AutofillRule("amp.enabled", "fp16_backend", "arguments", True, "!no_amp"),
+        AutofillRule("amp.opt_level", "fp16_opt_level", "arguments", True, "!no_amp"),
     ),
     defaults={
         "per_device_train_batch_size": 8,
@@ -219,20 +223,20 @@ Source: transformers integrations/deepspeed.py, deepspeed_optim_sched and HfTrai
 # Source: lightning 2.6 pytorch/strategies/deepspeed.py,
 # DeepSpeedStrategy._format_batch_size_and_grad_accum_config.
 
-LIGHTNING = Consumer("lightning", defaults={"accumulate_grad_batches": 1})
+LIGHTNING = ConfigConsumer("lightning", defaults={"accumulate_grad_batches": 1})
 
-BY_NAME: Mapping[str, Consumer] = {
-    "deepspeed": Consumer("deepspeed"),
+BY_NAME: Mapping[str, ConfigConsumer] = {
+    "deepspeed": ConfigConsumer("deepspeed"),
     "transformers": TRANSFORMERS,
     "accelerate": ACCELERATE,
     "lightning": LIGHTNING,
-    ELASTIC: Consumer(ELASTIC),
+    ELASTIC: ConfigConsumer(ELASTIC),
 }
 
 
-def consumer_of(spec: str) -> Consumer:
+def consumer_from_spec(spec: str) -> ConfigConsumer:
     """The consumer of a spec such as `transformers==4.45`."""
-    name, version = split_spec(spec)
+    name, version = split_consumer_spec(spec)
     return BY_NAME[name].at_version(version)
 
 
@@ -242,9 +246,9 @@ def consumer_of(spec: str) -> Consumer:
 @cache
 def keys_not_filled(spec: str) -> frozenset[str]:
     """Keys that the newest version fills and the version of a spec such as `accelerate==1.2` does not."""
-    name, version = split_spec(spec)
+    name, version = split_consumer_spec(spec)
     if version is None:
         return frozenset()
 
-    newest = {fill.key for fill in consumer_of(name).fills}
-    return frozenset(newest - {fill.key for fill in consumer_of(spec).fills})
+    newest = {fill.key for fill in consumer_from_spec(name).fills}
+    return frozenset(newest - {fill.key for fill in consumer_from_spec(spec).fills})

@@ -11,7 +11,7 @@ from dsconfig.core.json_types import NamedTuple
 from dsconfig.job.consumers import CONSUMERS, HUGGING_FACE
 
 
-class Change(NamedTuple):
+class BehaviorChange(NamedTuple):
     """A behavior of a consumer since a version."""
 
     word: str
@@ -30,142 +30,160 @@ _TEXT = "accelerate utils/deepspeed.py:HfDeepSpeedConfig.__init__"
 _YAML = "accelerate commands/config/config_args.py:BaseConfig.from_yaml_file"
 _LAUNCH = "accelerate commands/launch.py:_validate_launch_command"
 CHANGES = (
-    Change("base64", "transformers", "4.22", "takes a config as base64", "the same class of Accelerate"),
-    Change(
+    BehaviorChange(
+        "base64", "transformers", "4.22", "takes a config as base64", "the same class of Accelerate"
+    ),
+    BehaviorChange(
         "hidden_sizes",
         "transformers",
         "4.27",
         "takes the largest of `hidden_sizes`",
         f"{_TRAINER}.trainer_config_finalize",
     ),
-    Change(
+    BehaviorChange(
         "node_local",
         "transformers",
         "4.27",
         "writes `checkpoint.use_node_local_storage` for `save_on_each_node`",
         f"{_TRAINER}.trainer_config_process",
     ),
-    Change(
+    BehaviorChange(
         "plugin",
         "transformers",
         "4.30",
         "goes through Accelerate's plugin: requires `zero_optimization` and rejects a remaining `auto`",
         "transformers training_args.py:TrainingArguments.__post_init__",
     ),
-    Change(
+    BehaviorChange(
         "own_schedule",
         "transformers",
         "4.33.3",
         "builds the scheduler if the config has only an optimizer; from 4.30 on it rejected that",
         "transformers integrations/deepspeed.py:deepspeed_optim_sched",
     ),
-    Change(
+    BehaviorChange(
         "find_batch",
         "transformers",
         "4.37",
         "compares no batch where `auto_find_batch_size` looks for one",
         f"{_TRAINER}.trainer_config_process",
     ),
-    Change("find_batch_stops", "transformers", "4.38", "rejects `auto_find_batch_size`", _ACCELERATOR),
-    Change(
+    BehaviorChange(
+        "find_batch_stops", "transformers", "4.38", "rejects `auto_find_batch_size`", _ACCELERATOR
+    ),
+    BehaviorChange(
         "save_whole",
         "transformers",
         "4.38",
         "rejects `save_only_model` together with `load_best_model_at_end`",
         _ACCELERATOR,
     ),
-    Change(
+    BehaviorChange(
         "json_text",
         "transformers",
         "4.40",
         "takes a config as JSON text",
         "transformers training_args.py:TrainingArguments._VALID_DICT_FIELDS",
     ),
-    Change("find_batch_below_3", "transformers", "4.45", "rejects it with ZeRO-3 only", _ACCELERATOR),
-    Change(
+    BehaviorChange("find_batch_below_3", "transformers", "4.45", "rejects it with ZeRO-3 only", _ACCELERATOR),
+    BehaviorChange(
         "whole_bucket",
         "transformers",
         "4.45",
         "makes the prefetch bucket a whole number",
         f"{_TRAINER}.trainer_config_finalize",
     ),
-    Change(
+    BehaviorChange(
         "text_config",
         "transformers",
         "4.46",
         "looks for the hidden size in `text_config` too",
         f"{_TRAINER}.trainer_config_finalize",
     ),
-    Change(
+    BehaviorChange(
         "no_sync",
         "transformers",
         "4.47.1",
         "accumulates gradients without `no_sync`, which DeepSpeed 0.16.0 rejects from stage 2 on",
         "transformers trainer.py:Trainer._inner_training_loop",
     ),
-    Change(
+    BehaviorChange(
         "no_amp",
         "transformers",
         "5.0",
         "leaves `amp.enabled` and `amp.opt_level` as they are",
         f"{_TRAINER}.trainer_config_process",
     ),
-    Change(
+    BehaviorChange(
         "warm_up_share",
         "transformers",
         "5.0",
         "takes a share of all steps as `warmup_steps`",
         "transformers training_args.py:TrainingArguments.get_warmup_steps",
     ),
-    Change(
+    BehaviorChange(
         "warm_up",
         "transformers",
         "5.18",
         "warms up for a step at least, as DeepSpeed 0.19.6 demands",
         f"{_TRAINER}.trainer_config_finalize",
     ),
-    Change(
+    BehaviorChange(
         "beside_file",
         "accelerate",
         "0.16",
         "rejects settings together with `deepspeed_config_file`",
         f"{_PLUGIN}._deepspeed_config_checks",
     ),
-    Change("base64", "accelerate", "0.16", "takes a config as base64", _TEXT),
-    Change(
+    BehaviorChange("base64", "accelerate", "0.16", "takes a config as base64", _TEXT),
+    BehaviorChange(
         "own_offload",
         "accelerate",
         "0.18",
         "looks at the offload of an optimizer that the script brings",
         _PREPARE,
     ),
-    Change("bare_no", "accelerate", "0.19", "takes a bare `no` of `mixed_precision` for the word", _YAML),
-    Change("nvme_path", "accelerate", "0.20", "fills the paths of drives", f"{_PLUGIN}.__post_init__"),
-    Change("accumulation", "accelerate", "0.23", "keeps the accumulation steps of the config", _PREPARE),
-    Change("own_micro", "accelerate", "0.26", "calculates with the micro batch of the config", _PREPARE),
-    Change(
+    BehaviorChange(
+        "bare_no", "accelerate", "0.19", "takes a bare `no` of `mixed_precision` for the word", _YAML
+    ),
+    BehaviorChange(
+        "nvme_path", "accelerate", "0.20", "fills the paths of drives", f"{_PLUGIN}.__post_init__"
+    ),
+    BehaviorChange(
+        "accumulation", "accelerate", "0.23", "keeps the accumulation steps of the config", _PREPARE
+    ),
+    BehaviorChange(
+        "own_micro", "accelerate", "0.26", "calculates with the micro batch of the config", _PREPARE
+    ),
+    BehaviorChange(
         "clipping",
         "accelerate",
         "0.30",
         'clips at 1.0 where a launch file leaves it open; before, the config had no "auto"',
         f"{_PLUGIN}.__post_init__",
     ),
-    Change("whole_bucket", "accelerate", "0.31", "makes the prefetch bucket a whole number", _PREPARE),
-    Change("quoted_no", "accelerate", "0.34", "fails on a bare `no` again", _YAML),
-    Change("fp8", "accelerate", "0.34", "takes fp8 for bf16", f"{_PLUGIN}.set_mixed_precision"),
-    Change("no_micro", "accelerate", "1.0", "takes a config without a micro batch", _PREPARE),
-    Change("json_text", "accelerate", "1.4", "takes a config as JSON text", _TEXT),
-    Change("flags_first", "accelerate", "1.5", "lets a flag override the block of a launch file", _LAUNCH),
-    Change("tensor_parallel", "accelerate", "1.6", "opens `tensor_parallel`", _PREPARE),
-    Change(
+    BehaviorChange(
+        "whole_bucket", "accelerate", "0.31", "makes the prefetch bucket a whole number", _PREPARE
+    ),
+    BehaviorChange("quoted_no", "accelerate", "0.34", "fails on a bare `no` again", _YAML),
+    BehaviorChange("fp8", "accelerate", "0.34", "takes fp8 for bf16", f"{_PLUGIN}.set_mixed_precision"),
+    BehaviorChange("no_micro", "accelerate", "1.0", "takes a config without a micro batch", _PREPARE),
+    BehaviorChange("json_text", "accelerate", "1.4", "takes a config as JSON text", _TEXT),
+    BehaviorChange(
+        "flags_first", "accelerate", "1.5", "lets a flag override the block of a launch file", _LAUNCH
+    ),
+    BehaviorChange("tensor_parallel", "accelerate", "1.6", "opens `tensor_parallel`", _PREPARE),
+    BehaviorChange(
         "no_sync",
         "accelerate",
         "1.9",
         "keeps `no_sync` from ZeRO stages 2 and 3",
         "accelerate accelerator.py:Accelerator.no_sync",
     ),
-    Change("sequence_parallel", "accelerate", "1.12", "divides the batch by sequence ranks", _PREPARE),
-    Change("warm_up", "accelerate", "1.15", "warms up for a step at least", _PREPARE),
+    BehaviorChange(
+        "sequence_parallel", "accelerate", "1.12", "divides the batch by sequence ranks", _PREPARE
+    ),
+    BehaviorChange("warm_up", "accelerate", "1.15", "warms up for a step at least", _PREPARE),
 )
 """Changes of each consumer, oldest first."""
 
@@ -179,7 +197,7 @@ Source: transformers dependency_versions_table.py, checked by integrations/deeps
 """
 
 
-def least_deepspeed(consumer: str, version: str | None) -> str | None:
+def minimum_deepspeed_release(consumer: str, version: str | None) -> str | None:
     """The oldest DeepSpeed release with which a consumer starts; None without a limit."""
     if consumer != "transformers":
         return None
@@ -195,7 +213,7 @@ NEWEST_READ = {"transformers": "5.24.0", "accelerate": "1.15.0"}
 """Newest version of each consumer whose code was compared with the table, see `tests/parity/programs.json`."""
 
 
-def unknown_version(consumer: str, version: str | None) -> str | None:
+def unknown_version_note(consumer: str, version: str | None) -> str | None:
     """Return a note on a version that is newer than those that were read; None for a known one."""
     newest = NEWEST_READ.get(consumer)
     if version is None or newest is None or version_tuple(version)[:2] <= version_tuple(newest)[:2]:
@@ -207,7 +225,7 @@ def unknown_version(consumer: str, version: str | None) -> str | None:
 _SPEC = r"(\w+)==\d{1,6}(?:\.[0-9a-z]{1,20}){0,6}"
 
 
-def split_spec(spec: str) -> tuple[str, str | None]:
+def split_consumer_spec(spec: str) -> tuple[str, str | None]:
     """Split a spec such as `transformers==4.45` into the consumer and its version; None: the newest."""
     name, equals, version = spec.partition("==")
     return name, version if equals else None
@@ -233,7 +251,7 @@ def version_tuple(version: str) -> tuple[int, ...]:
     return (*parts, 0, 0)[:3]
 
 
-def does(word: str, consumer: str, version: str | None) -> bool:
+def version_includes_change(word: str, consumer: str, version: str | None) -> bool:
     """Whether a version includes a change; True for a word without a change for this consumer."""
     if version is None:
         return True
@@ -244,7 +262,7 @@ def does(word: str, consumer: str, version: str | None) -> bool:
     )
 
 
-def is_newest(consumer: str, version: str) -> bool:
+def includes_all_changes(consumer: str, version: str) -> bool:
     """Whether a version includes all changes."""
     return all(
         version_tuple(version) >= version_tuple(each.since) for each in CHANGES if each.consumer == consumer

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 
-from dsconfig.core.did_you_mean import lexicon, near
+from dsconfig.core.did_you_mean import index_words, similar_words
 from dsconfig.core.json_types import Json, JsonObject
-from dsconfig.core.wording import quoted
+from dsconfig.core.wording import quote_value
 from dsconfig.job.consumers.accelerate_launch_file import BLOCK, BLOCK_KEYS, ROOT_KEYS
 from dsconfig.job.consumers.consumer_versions import version_tuple
 
@@ -35,7 +35,7 @@ _MAX_VALUE = 1 << 63
 """Limit of arguments: larger values, including infinity, would break the arithmetic."""
 
 
-class Arguments:
+class ConsumerArguments:
     """Training arguments with the consumer's defaults; queried by name and type.
 
     Raises:
@@ -52,24 +52,28 @@ class Arguments:
         if defaults:
             known_names = frozenset({"per_device_train_batch_size", *defaults})
             launcher_keys = ROOT_KEYS | BLOCK_KEYS if BLOCK in self.values else frozenset[str]()
-            self._reject_typos(known_names, known_names | launcher_keys)
+            self._reject_argument_typos(known_names, known_names | launcher_keys)
 
-    def _reject_typos(self, known_names: frozenset[str], valid: frozenset[str]) -> None:
+    def _reject_argument_typos(self, known_names: frozenset[str], valid: frozenset[str]) -> None:
         """Raise for a typo of an argument that fills a key; any other unknown argument fills nothing."""
-        words = lexicon(sorted(known_names))
+        words = index_words(sorted(known_names))
         for name, value in self.values.items():
             if name in valid or value is None:
                 continue
             alias = _ALIASES.get(name)
             suggestion = (
-                alias if alias in known_names else next((each.word for each in near(str(name), words)), None)
+                alias
+                if alias in known_names
+                else next((each.word for each in similar_words(str(name), words)), None)
             )
             if suggestion is not None:
-                raise ValueError(f"training argument {quoted(name)} is unknown: did you mean `{suggestion}`?")
+                raise ValueError(
+                    f"training argument {quote_value(name)} is unknown: did you mean `{suggestion}`?"
+                )
 
-    def number(self, name: str) -> Json:
+    def number_argument(self, name: str) -> Json:
         """The number; None without a value and a default."""
-        value = self._value(name)
+        value = self._argument_or_default(name)
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _MAX_VALUE:
@@ -78,58 +82,58 @@ class Arguments:
 
     def positive_integer(self, name: str) -> int | None:
         """The integer above 0; None without a value and a default."""
-        value = self.number(name)
+        value = self.number_argument(name)
         if value is not None and (not isinstance(value, int) or value < 1):
             raise ValueError(_describe_wrong_type(name, value, "an integer of at least 1"))
         return value
 
-    def flag(self, *names: str) -> bool | None:
+    def is_any_true(self, *names: str) -> bool | None:
         """Whether any of these is true; None if unknown."""
-        values = [self._flag(name) for name in names]
+        values = [self._boolean_argument(name) for name in names]
         return True if True in values else None if None in values else False
 
-    def _flag(self, name: str) -> bool | None:
-        value = self._value(name)
+    def _boolean_argument(self, name: str) -> bool | None:
+        value = self._argument_or_default(name)
         if value is None:
             return None
         if not isinstance(value, bool):
             raise ValueError(_describe_wrong_type(name, value, "true or false"))
         return value
 
-    def text(self, name: str) -> str | None:
+    def text_argument(self, name: str) -> str | None:
         """The text; None without a value and a default."""
-        value = self._value(name)
+        value = self._argument_or_default(name)
         # YAML 1.1 parses `mixed_precision: no` as false.
         return "no" if value is False and name == "mixed_precision" else None if value is None else str(value)
 
-    def steps(self) -> int | None:
+    def training_steps(self) -> int | None:
         """The number of training steps; None if it depends on the size of the data."""
-        steps = self.number("max_steps")
+        steps = self.number_argument("max_steps")
         return steps if steps is not None and steps > 0 else None
 
-    def warmup(self, total: int | None, *, least: int = 1) -> int | None:
+    def warmup_steps(self, total: int | None, *, least: int = 1) -> int | None:
         """The warm-up steps, at least `least`; a value below 1 is a fraction of all steps."""
-        steps = self.number("warmup_steps")
+        steps = self.number_argument("warmup_steps")
         if steps is None:
             return None
-        fraction = steps if 0 < steps < 1 else self.number("warmup_ratio") if steps == 0 else None
+        fraction = steps if 0 < steps < 1 else self.number_argument("warmup_ratio") if steps == 0 else None
         if not fraction:
             return max(least, int(steps))
         return None if total is None else max(least, math.ceil(total * fraction))
 
-    def _value(self, name: str) -> Json:
+    def _argument_or_default(self, name: str) -> Json:
         value = self.values.get(name)
         return self.defaults.get(name) if value is None else value
 
 
 def _describe_wrong_type(name: str, value: Json, wanted: str) -> str:
     hint = ""
-    if isinstance(value, str) and "e" in value.lower() and _is_number(value):
+    if isinstance(value, str) and "e" in value.lower() and _is_numeric_text(value):
         hint = "; YAML reads an exponent only behind a decimal point, as in 5.0e-5"
-    return f"training argument `{name}` is {quoted(value)}, expected {wanted}{hint}"
+    return f"training argument `{name}` is {quote_value(value)}, expected {wanted}{hint}"
 
 
-def _is_number(text: str) -> bool:
+def _is_numeric_text(text: str) -> bool:
     try:
         return math.isfinite(float(text))
     except ValueError:
@@ -209,9 +213,9 @@ def trl_defaults(name: str, version: str | None) -> JsonObject:
     name = _BASE_CLASSES.get(name, name)
     defaults: JsonObject = {}
     for since, rate in _LEARNING_RATES[name]:
-        if _is_since(version, since):
+        if _is_version_since(version, since):
             defaults["learning_rate"] = rate
-    if _is_since(version, _BF16_SINCE):
+    if _is_version_since(version, _BF16_SINCE):
         defaults["bf16"] = True
     if (
         name == "GRPOConfig"
@@ -223,5 +227,5 @@ def trl_defaults(name: str, version: str | None) -> JsonObject:
     return defaults
 
 
-def _is_since(version: str | None, since: str) -> bool:
+def _is_version_since(version: str | None, since: str) -> bool:
     return version is None or version_tuple(version) >= version_tuple(since)

@@ -10,21 +10,37 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.document import Document
-from dsconfig.document.config_file_names import is_named_config, is_notebook
-from dsconfig.document.python_source import PythonText, has_hidden_entries, is_dict, keys_of, member_of
-from dsconfig.document.tree import Tree, shifted
-from dsconfig.job.detect_consumer import Overwrite, Reader, consumer_of_content
-from dsconfig.launch.config_references import find_consumer
-from dsconfig.launch.program_text import ProgramText, UnreadableError, decode, read_program
-from dsconfig.launch.python.config_receivers import consumer_of
-from dsconfig.launch.python.config_tree import ChangedConfig, ConfigNodes, Section, json_literal_tree
-from dsconfig.launch.python.constant_expressions import Constants
-from dsconfig.launch.python.data_flow import Flow, Receiver, Write
-from dsconfig.launch.python.json_literals import json_keys, json_tree
-from dsconfig.launch.python.key_statements import Position, statements_setting_keys, variable_of
-from dsconfig.launch.python.name_bindings import ANY, Names, last_name
-from dsconfig.launch.python.syntax_trees import Module, ProgramRepository, keyword
-from dsconfig.launch.repository import cache_key
+from dsconfig.document.config_file_names import is_config_name, is_notebook_name
+from dsconfig.document.python_source import (
+    PythonSourceText,
+    has_hidden_entries,
+    is_dict_expression,
+    literal_keys_of_dict,
+    value_of_literal_key,
+)
+from dsconfig.document.tree import LocatedTree, shift_tree
+from dsconfig.job.detect_consumer import ConfigOverwrite, ConsumerEvidence, consumer_suggested_by_content
+from dsconfig.launch.config_references import find_consumer_in_repository
+from dsconfig.launch.program_text import (
+    ProgramText,
+    UnreadableProgramError,
+    decode_python_source,
+    read_program_text,
+)
+from dsconfig.launch.python.config_receivers import consumer_of_argument
+from dsconfig.launch.python.config_tree import (
+    ChangedConfig,
+    ConfigNodeBuilder,
+    SectionVariable,
+    json_literal_tree,
+)
+from dsconfig.launch.python.constant_expressions import ConstantEvaluator
+from dsconfig.launch.python.data_flow import ConfigReceiver, DataFlow, DictWrite
+from dsconfig.launch.python.json_literals import json_root_keys, parse_json_tree
+from dsconfig.launch.python.key_statements import Position, statements_setting_keys, variable_of_dict
+from dsconfig.launch.python.name_bindings import ANY, ModuleNames, last_dotted_name
+from dsconfig.launch.python.syntax_trees import ParsedModule, ProgramRepository, keyword_argument
+from dsconfig.launch.repository import repository_cache_key
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, KeyPath
@@ -75,7 +91,7 @@ class PythonConfig(NamedTuple):
     """One config in a Python source."""
 
     document: Document
-    reader: Reader | None
+    reader: ConsumerEvidence | None
     """Library that the source passes the config to; None if the source does not show it."""
     unknown: frozenset[KeyPath]
     """Paths whose value is only known at run time; a final `*` stands for every key that the object does not show."""
@@ -87,69 +103,69 @@ class PythonConfig(NamedTuple):
     """Path of the file that the program writes the config to; empty if it writes none, or under a computed name."""
 
 
-def documents_in(data: bytes, path: str) -> list[Document]:
+def config_documents_in_source(data: bytes, path: str) -> list[Document]:
     """Return the configs in a Python source as documents; none if it cannot be read."""
     try:
-        return [each.document for each in _configs_in(data, path)]
-    except UnreadableError:
+        return [each.document for each in _decode_and_find_configs(data, path)]
+    except UnreadableProgramError:
         return []
 
 
-def why_unread(data: bytes, path: str) -> str | None:
+def why_source_unread(data: bytes, path: str) -> str | None:
     """Return why a Python source cannot be searched for configs, as the end of a clause; None if it can."""
     if not _WORDS.search(data):
         return None
     try:
-        _configs_in(data, path)
-    except UnreadableError as error:
+        _decode_and_find_configs(data, path)
+    except UnreadableProgramError as error:
         return str(error)
     return None
 
 
-def _configs_in(data: bytes, path: str) -> tuple[PythonConfig, ...]:
-    if is_notebook(path):
-        return _read(_utf8(data), path)
-    text, is_writable = decode(data)
-    configs = _read(text, path)
+def _decode_and_find_configs(data: bytes, path: str) -> tuple[PythonConfig, ...]:
+    if is_notebook_name(path):
+        return _read_configs(_as_utf8_text(data), path)
+    text, is_writable = decode_python_source(data)
+    configs = _read_configs(text, path)
     for each in () if is_writable else configs:  # it would be written back as UTF-8
         each.document.reread = None
     return configs
 
 
-def _utf8(data: bytes) -> str:
+def _as_utf8_text(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise UnreadableError(f"it is not UTF-8 ({error})") from None
+        raise UnreadableProgramError(f"it is not UTF-8 ({error})") from None
 
 
-def python_configs(text: str, name: str) -> tuple[PythonConfig, ...]:
+def find_python_configs(text: str, name: str) -> tuple[PythonConfig, ...]:
     """Return the configs in a Python source in their order; none if it is not valid Python."""
     try:
-        return _read(text, name)
-    except UnreadableError:
+        return _read_configs(text, name)
+    except UnreadableProgramError:
         return ()
 
 
-def _read(text: str, name: str) -> tuple[PythonConfig, ...]:
+def _read_configs(text: str, name: str) -> tuple[PythonConfig, ...]:
     path = "" if name.startswith("<") or not name else os.path.abspath(name)
-    result = _cached(text, name, cache_key(path))
+    result = _cached_configs(text, name, repository_cache_key(path))
     if isinstance(result, str):
-        raise UnreadableError(result)
+        raise UnreadableProgramError(result)
     return result
 
 
 @lru_cache(maxsize=32)
-def _cached(text: str, name: str, _: tuple[int, ...]) -> tuple[PythonConfig, ...] | str:
+def _cached_configs(text: str, name: str, _: tuple[int, ...]) -> tuple[PythonConfig, ...] | str:
     """Return the configs, or why the source cannot be read."""
     try:
-        program = read_program(text, name)
-        source = PythonText(program.text)
-        return tuple(_Source(program, source, name).configs())
+        program = read_program_text(text, name)
+        source = PythonSourceText(program.text)
+        return tuple(_PythonSource(program, source, name).find_configs())
     except SyntaxError as error:
         where = f"line {error.lineno}: " if error.lineno else ""
         return f"it is not valid Python for the version that runs dsconfig ({where}{error.msg})"
-    except UnreadableError as error:
+    except UnreadableProgramError as error:
         return str(error)
     except ValueError as error:
         return f"it cannot be parsed ({error})"
@@ -157,54 +173,54 @@ def _cached(text: str, name: str, _: tuple[int, ...]) -> tuple[PythonConfig, ...
         return "it is nested too deep"
 
 
-def config_at(document: Document) -> PythonConfig | None:
+def config_of_document(document: Document) -> PythonConfig | None:
     """Return the config that a document was made from; None if its source no longer contains it."""
     root = document.root
     if root is None:
         return None
     number = document.cell and document.cell.number
-    for each in python_configs(document.file_text, document.name):
+    for each in find_python_configs(document.file_text, document.name):
         other = each.document
         if other.root and other.root.span == root.span and (other.cell and other.cell.number) == number:
             return each
     return None
 
 
-def siblings_of(document: Document, text: str | None = None) -> list[Document]:
+def sibling_documents(document: Document, text: str | None = None) -> list[Document]:
     """Return all configs in the file of a config; `text`: an edited text of the file."""
     text = document.file_text if text is None else text
-    return [each.document for each in python_configs(text, document.name)]
+    return [each.document for each in find_python_configs(text, document.name)]
 
 
-def _reread(document: Document, index: int, count: int, text: str) -> Document:
+def _reread_config(document: Document, index: int, count: int, text: str) -> Document:
     """Return the same config in an edited text of its source; edits do not reorder configs."""
-    configs = python_configs(document.file_text_with(text), document.name)
+    configs = find_python_configs(document.file_text_with(text), document.name)
     if len(configs) != count:
         raise ValueError("the edited source does not contain the same configs")
     return configs[index].document
 
 
-def reader_of(document: Document) -> Reader:
+def consumer_of_document(document: Document) -> ConsumerEvidence:
     """Return the library that loads a config: the one that the source passes it to, else a guess from its values."""
-    config = config_at(document)
+    config = config_of_document(document)
     if config is not None and config.reader is not None:
         return config.reader
-    content = consumer_of_content(document.value())
+    content = consumer_suggested_by_content(document.value())
     if config is None or not config.written_to or document.name.startswith("<"):
         return content
     path = os.path.join(os.path.dirname(document.name), config.written_to)
-    return find_consumer(path, content) or content
+    return find_consumer_in_repository(path, content) or content
 
 
-def unknown_in(document: Document) -> frozenset[KeyPath]:
+def paths_unknown_before_run(document: Document) -> frozenset[KeyPath]:
     """Return the paths whose value is only known at run time; a final `*` stands for every key not in the source."""
-    config = config_at(document)
+    config = config_of_document(document)
     return frozenset() if config is None else config.unknown
 
 
-def notes_of(document: Document) -> tuple[str, ...]:
+def notes_on_document(document: Document) -> tuple[str, ...]:
     """Return a note for a config of which other code may change everything."""
-    config = config_at(document)
+    config = config_of_document(document)
     place = None if config is None else config.places.get((ANY,))
     if place is None:
         return ()
@@ -213,147 +229,154 @@ def notes_of(document: Document) -> tuple[str, ...]:
     )
 
 
-def is_read_by_program(document: Document, path: KeyPath) -> bool:
+def is_key_read_by_program(document: Document, path: KeyPath) -> bool:
     """Whether the source looks up a key, or one inside of it, which breaks if a fix renames or removes it."""
-    config = config_at(document)
+    config = config_of_document(document)
     return config is not None and any(each[: len(path)] == path for each in config.reads)
 
 
-def with_unknown(
-    document: Document, overwrite: Callable[[str, Json], Overwrite | None] | None
-) -> Callable[[str, Json], Overwrite | None]:
+def add_unknown_overwrites(
+    document: Document, overwrite: Callable[[str, Json], ConfigOverwrite | None] | None
+) -> Callable[[str, Json], ConfigOverwrite | None]:
     """Return a function that reports an overwrite for unknown keys of the source, else calls `overwrite`."""
-    config = config_at(document)
+    config = config_of_document(document)
     unknown = sorted(config.unknown if config else (), key=len)
     line = document.position(document.root.span.start).line if document.root else 1
     location = f"{document.name}:{line}"
 
-    def find_overwrite(path: str, data: Json) -> Overwrite | None:
+    def find_overwrite(path: str, data: Json) -> ConfigOverwrite | None:
         parts = tuple(path.split("."))
         for each in unknown:
             is_open = each[-1] == ANY
             prefix = each[:-1] if is_open else each
             if parts[: len(prefix)] == prefix and not (is_open and document.has_path(parts)):
                 place = config.places.get(each, location) if config else location
-                return Overwrite(path, place, absent_only=False)
+                return ConfigOverwrite(path, place, absent_only=False)
         return None if overwrite is None else overwrite(path, data)
 
     return find_overwrite
 
 
-class _Candidate(NamedTuple):
+class _ConfigCandidate(NamedTuple):
     """An expression that may be a config, and what the program does with it."""
 
     value: ast.expr
-    flow: Flow
+    flow: DataFlow
     literal: ast.expr | None = None
     """String literal with the JSON text of the config; None for a dict."""
     text: str = ""
     """That JSON text."""
 
 
-class _Source:
+class _PythonSource:
     """A parsed source, and the configs in it."""
 
-    def __init__(self, program: ProgramText, text: PythonText, name: str) -> None:
+    def __init__(self, program: ProgramText, text: PythonSourceText, name: str) -> None:
         self.program, self.text, self.name = program, text, name
-        self.module = Module(name, tuple(ast.walk(text.parse())))
-        self.names: Names = self.module.names
+        self.module = ParsedModule(name, tuple(ast.walk(text.parse_source())))
+        self.names: ModuleNames = self.module.names
         self.repository = ProgramRepository(name)
-        self.constants = Constants(self.module, self.repository)
+        self.constants = ConstantEvaluator(self.module, self.repository)
 
     # ------------------------------------------------------------ find configs
 
-    def configs(self) -> Iterator[PythonConfig]:
+    def find_configs(self) -> Iterator[PythonConfig]:
         """Yield the configs in the order of the text; a dict nested in another config is not one of its own."""
-        candidates: list[_Candidate] = []
+        candidates: list[_ConfigCandidate] = []
         nested: set[ast.AST] = set()
-        for value in self._dicts():
-            if value not in nested and (candidate := self._candidate(value)):
+        for value in self._candidate_dicts():
+            if value not in nested and (candidate := self._make_candidate(value)):
                 candidates.append(candidate)
                 nested.update(ast.walk(value))
-        candidates += self._texts()
-        configs = [self._config(each) for each in candidates] + list(self._written_files())
+        candidates += self._json_text_candidates()
+        configs = [self._make_config(each) for each in candidates] + list(self._configs_in_written_files())
         configs.sort(
-            key=lambda each: (each.document.cell.number if each.document.cell else 0, _start(each.document))
+            key=lambda each: (
+                each.document.cell.number if each.document.cell else 0,
+                _document_start(each.document),
+            )
         )
         for index, each in enumerate(configs):
-            each.document.reread = partial(_reread, each.document, index, len(configs))
+            each.document.reread = partial(_reread_config, each.document, index, len(configs))
             yield each
 
-    def _texts(self) -> Iterator[_Candidate]:
+    def _json_text_candidates(self) -> Iterator[_ConfigCandidate]:
         """Yield the JSON texts that the program parses and uses as a config."""
         for call in self.names.calls:
-            if last_name(call.func) != "loads" or not call.args:
+            if last_dotted_name(call.func) != "loads" or not call.args:
                 continue
             literal = call.args[0]
             if isinstance(literal, ast.Name):
-                literal = self.constants.binding(literal) or literal
+                literal = self.constants.only_binding_of(literal) or literal
             if isinstance(literal, ast.Constant) and isinstance(literal.value, str):
-                keys = json_keys(literal.value)
-                flow = Flow(self.repository, partial(consumer_of, self.repository)).follow(self.module, call)
+                keys = json_root_keys(literal.value)
+                flow = DataFlow(
+                    self.repository, partial(consumer_of_argument, self.repository)
+                ).follow_values(self.module, call)
                 if flow.receivers or (len(_ROOT_KEYS & keys) > 1 and not _UNIQUE_KEYS.isdisjoint(keys)):
-                    yield _Candidate(call, flow, literal, literal.value)
+                    yield _ConfigCandidate(call, flow, literal, literal.value)
 
-    def _written_files(self) -> Iterator[PythonConfig]:
+    def _configs_in_written_files(self) -> Iterator[PythonConfig]:
         """Yield the configs that cells of a notebook write to files."""
         for file in self.program.written:
             text = file.cell.text
             written = text[file.start : file.end]
-            keys = json_keys(written)
+            keys = json_root_keys(written)
             if file.path.endswith(_CONFIG_SUFFIXES) and len(_ROOT_KEYS & keys) > (
-                not is_named_config(file.path)
+                not is_config_name(file.path)
             ):
-                document = Document(self.name, text, "json", json_tree(written, file.start))
+                document = Document(self.name, text, "json", parse_json_tree(written, file.start))
                 document.cell = file.cell
                 if document.root is not None:
                     yield PythonConfig(document, None, frozenset(), {}, frozenset(), file.path)
 
-    def _dicts(self) -> list[ast.expr]:
+    def _candidate_dicts(self) -> list[ast.expr]:
         """Return the dicts that may be configs, in the order of the text; outer ones come first."""
-        passed = {id(each) for call in self.names.calls for each in self._passed_dicts(call)}
+        passed = {id(each) for call in self.names.calls for each in self._dicts_passed_to_call(call)}
         dicts = [
             node
             for node in self.module.nodes
             if isinstance(node, ast.expr)
-            and is_dict(node)
-            and (id(node) in passed or not _ROOT_KEYS.isdisjoint(self._keys_of(node)))
+            and is_dict_expression(node)
+            and (id(node) in passed or not _ROOT_KEYS.isdisjoint(self._keys_of_dict(node)))
         ]
         return sorted(dicts, key=lambda each: (each.lineno, each.col_offset))
 
-    def _passed_dicts(self, call: ast.Call) -> Iterator[ast.expr]:
+    def _dicts_passed_to_call(self, call: ast.Call) -> Iterator[ast.expr]:
         """Yield the dicts with keys that a call receives directly, or by a variable, as a config."""
         arguments: list[tuple[int | str, ast.expr]] = list(enumerate(call.args))
         arguments += [(each.arg or "", each.value) for each in call.keywords]
         for key, argument in arguments:
-            if consumer_of(self.repository, self.module, call, key) is not None:
+            if consumer_of_argument(self.repository, self.module, call, key) is not None:
                 values = [argument]
                 if isinstance(argument, ast.Name):
                     values = [
-                        each.value for each in self.names.bindings_of(argument) if each.value is not None
+                        each.value for each in self.names.bindings_of_name(argument) if each.value is not None
                     ]
                 # The program fills an empty dict later.
-                yield from (value for value in values if is_dict(value) and self._keys_of(value))
+                yield from (
+                    value for value in values if is_dict_expression(value) and self._keys_of_dict(value)
+                )
 
-    def _candidate(self, value: ast.expr) -> _Candidate | None:
+    def _make_candidate(self, value: ast.expr) -> _ConfigCandidate | None:
         """Return a dict with what happens to it; None if it is not a config."""
-        flow = self._flow(value)
+        flow = self._follow_value(value)
         if flow.receivers:
-            return _Candidate(value, flow)
-        literal_keys, keys = keys_of(value), self._keys_of(value)
+            return _ConfigCandidate(value, flow)
+        literal_keys, keys = literal_keys_of_dict(value), self._keys_of_dict(value)
         count = len(_ROOT_KEYS.intersection(keys))
         # Arguments of a program that are named like the batch keys stand among many of its own.
         has_keys = count > 1 and ("zero_optimization" in keys or count * 2 > len(keys))
         has_keys = has_keys and not _UNIQUE_KEYS.isdisjoint(keys)
         is_named = not _ROOT_KEYS.isdisjoint(literal_keys) and self._is_named_like_config(value)
         if is_named or has_keys:
-            return _Candidate(value, flow) if _has_config_values(value) else None
+            return _ConfigCandidate(value, flow) if _has_config_values(value) else None
         return None
 
-    def _keys_of(self, value: ast.expr) -> list[str]:
+    def _keys_of_dict(self, value: ast.expr) -> list[str]:
         """Return the keys of a dict: those of its literal, and those that the statements behind it set."""
-        statements = statements_setting_keys(variable_of(self.names, value), _ROOT_KEYS)
-        return [*keys_of(value), *(each.path[0] for each in statements)]
+        statements = statements_setting_keys(variable_of_dict(self.names, value), _ROOT_KEYS)
+        return [*literal_keys_of_dict(value), *(each.path[0] for each in statements)]
 
     def _is_named_like_config(self, value: ast.expr) -> bool:
         """Whether a dict is assigned to a name such as `ds_config`."""
@@ -367,56 +390,58 @@ class _Source:
             targets = parent.targets
         elif isinstance(parent, ast.AnnAssign | ast.NamedExpr):
             targets = [parent.target]
-        return any(_NAME.fullmatch(last_name(target)) for target in targets)
+        return any(_NAME.fullmatch(last_dotted_name(target)) for target in targets)
 
     # ------------------------------------------------------------ build documents
 
-    def _config(self, candidate: _Candidate) -> PythonConfig:
+    def _make_config(self, candidate: _ConfigCandidate) -> PythonConfig:
         value, flow, literal, json_text = candidate
-        nodes = ConfigNodes(self.text, self.names, self.constants, partial(self._is_in_cell_of, value))
+        nodes = ConfigNodeBuilder(
+            self.text, self.names, self.constants, partial(self._is_in_same_cell, value)
+        )
         if literal is None:
-            root = nodes.node(value)
-            tree = Tree(root, (), tuple(nodes.comments))
+            root = nodes.build_node(value)
+            tree = LocatedTree(root, (), tuple(nodes.comments))
         else:
             tree = json_literal_tree(self.text, literal, json_text)
             assert tree.root is not None
             root = tree.root
         changed = ChangedConfig(root)
-        reader = self._reader(flow.receivers)
+        reader = self._consumer_among_receivers(flow.receivers)
         written_to = self._written_to(flow)
         if reader is None and not written_to:
             changed.unknown.add((ANY,))  # the dict may be only part of the config that the program passes on
         changed.unknown |= nodes.open_paths
         for path in nodes.overwritten:
-            changed.set(path, "")
-        for section in (Section((), value), *nodes.sections):
-            section_flow = self._flow(section.value, is_section=True) if section.path else flow
+            changed.make_unknown(path, "")
+        for section in (SectionVariable((), value), *nodes.sections):
+            section_flow = self._follow_value(section.value, is_section=True) if section.path else flow
             for write in self._writes_before_use(value, section_flow, flow.receivers):
                 if write.node not in nodes.writes:
-                    changed.apply(write, self._place(write.module, write.node), section.path)
+                    changed.apply_write(write, self._shown_location(write.module, write.node), section.path)
         start, cell = self.program.cell_at(root.span.start)
-        tree = shifted(tree._replace(root=root._replace(value=changed.value)), -start)
+        tree = shift_tree(tree._replace(root=root._replace(value=changed.value)), -start)
         text = self.text.text if cell is None else cell.text
         document = Document(self.name, text, "python" if literal is None else "json", tree, embedded_at=())
         document.cell = cell
         unknown, places = frozenset(changed.unknown), changed.places
         return PythonConfig(document, reader, unknown, places, frozenset(flow.reads), written_to)
 
-    def _written_to(self, flow: Flow) -> str:
+    def _written_to(self, flow: DataFlow) -> str:
         """Return the path of the only file to which the program writes a dict as JSON."""
         paths = {self._path_of_dump(call) for module, call in flow.dumps if module is self.module}
         return paths.pop() if len(paths) == 1 else ""
 
     def _path_of_dump(self, call: ast.Call) -> str:
         """Return the path of `json.dump(x, file)`, `file.write(json.dumps(x))` or `Path(...).write_text(...)`."""
-        target: ast.expr | None = call.args[1] if len(call.args) > 1 else keyword(call, "fp")
-        if last_name(call.func) == "dumps":
+        target: ast.expr | None = call.args[1] if len(call.args) > 1 else keyword_argument(call, "fp")
+        if last_dotted_name(call.func) == "dumps":
             parent = self.names.parents.get(call)
             function = parent.func if isinstance(parent, ast.Call) and call in parent.args else None
             is_write = isinstance(function, ast.Attribute) and function.attr in ("write", "write_text")
             target = function.value if is_write and isinstance(function, ast.Attribute) else None
         if isinstance(target, ast.Name):  # `with open(path, "w") as target`, `target = open(path, "w")`
-            bindings = self.names.bindings_of(target)
+            bindings = self.names.bindings_of_name(target)
             item = self.names.parents.get(bindings[0].node) if len(bindings) == 1 else None
             target = (
                 item.context_expr
@@ -427,71 +452,74 @@ class _Source:
             )
         if (
             isinstance(target, ast.Call)
-            and last_name(target.func) == "open"
+            and last_dotted_name(target.func) == "open"
             and isinstance(target.func, ast.Attribute)
         ):
             target = target.func.value if isinstance(target.func.value, ast.Call) else target
         if (
             not isinstance(target, ast.Call)
-            or last_name(target.func) not in ("open", "Path")
+            or last_dotted_name(target.func) not in ("open", "Path")
             or not target.args
         ):
             return ""
-        path = self.constants.value(target.args[0])
+        path = self.constants.evaluate_constant(target.args[0])
         return path if isinstance(path, str) and path.endswith(_CONFIG_SUFFIXES) else ""
 
-    def _is_in_cell_of(self, value: ast.expr, other: ast.expr) -> bool:
+    def _is_in_same_cell(self, value: ast.expr, other: ast.expr) -> bool:
         """Whether two expressions are in the same cell of a notebook; always in a source file."""
-        cells = [self.program.cell_at(self.text.span(each).start)[0] for each in (value, other)]
+        cells = [self.program.cell_at(self.text.span_of_node(each).start)[0] for each in (value, other)]
         return cells[0] == cells[1]
 
-    def _writes_before_use(self, value: ast.expr, flow: Flow, receivers: list[Receiver]) -> Iterator[Write]:
+    def _writes_before_use(
+        self, value: ast.expr, flow: DataFlow, receivers: list[ConfigReceiver]
+    ) -> Iterator[DictWrite]:
         """Yield the changes of a dict, without those behind the last call that receives it: they come too late."""
-        variable = variable_of(self.names, value)
+        variable = variable_of_dict(self.names, value)
         used_at: Position | None = None
         if variable is not None and flow.receivers == receivers:
             calls = [
-                None if each.module is not self.module else variable.position(each.call) for each in receivers
+                None if each.module is not self.module else variable.position_in_block(each.call)
+                for each in receivers
             ]
             positions = [each for each in calls if each is not None]
             is_early = all(
-                isinstance(each.call, ast.Call) and last_name(each.call.func) in _EARLY_CALLS
+                isinstance(each.call, ast.Call) and last_dotted_name(each.call.func) in _EARLY_CALLS
                 for each in receivers
             )
             used_at = None if is_early or len(positions) < len(calls) else max(positions)
         for write in flow.writes:
-            at = None if used_at is None or variable is None else variable.position(write.node)
+            at = None if used_at is None or variable is None else variable.position_in_block(write.node)
             if at is None or used_at is None or at <= used_at:
                 yield write
 
-    def _flow(self, value: ast.expr, *, is_section: bool = False) -> Flow:
+    def _follow_value(self, value: ast.expr, *, is_section: bool = False) -> DataFlow:
         """Return what the program does with the value of an expression."""
-        return Flow(
+        return DataFlow(
             self.repository,
-            partial(consumer_of, self.repository),
-            partial(_is_scalar, value),
+            partial(consumer_of_argument, self.repository),
+            partial(_is_scalar_at_path, value),
             is_section=is_section,
-        ).follow(self.module, value)
+        ).follow_values(self.module, value)
 
-    def _place(self, module: Module, node: ast.AST) -> str:
+    def _shown_location(self, module: ParsedModule, node: ast.AST) -> str:
         """Return the location of code as shown in messages: `train.py:12`, in a notebook `train.ipynb:cell 3:12`."""
         line = getattr(node, "lineno", 1)
         if module is self.module and self.program.cells and isinstance(node, ast.expr):
-            offset = self.text.span(node).start
+            offset = self.text.span_of_node(node).start
             start, cell = self.program.cell_at(offset)
             if cell is not None:
                 line = cell.text.count("\n", 0, offset - start) + 1
-                return f"{_shown_path(module.path)}:cell {cell.number}:{line}"
-        return f"{_shown_path(module.path)}:{line}"
+                return f"{_format_key_path(module.path)}:cell {cell.number}:{line}"
+        return f"{_format_key_path(module.path)}:{line}"
 
-    def _reader(self, receivers: list[Receiver]) -> Reader | None:
+    def _consumer_among_receivers(self, receivers: list[ConfigReceiver]) -> ConsumerEvidence | None:
         """Return the library that receives the config, and others that receive it elsewhere."""
         why: dict[str, str] = {}
         prepared: dict[str, str] = {}
         for each in receivers:
             node = each.call.func if isinstance(each.call, ast.Call) else each.call
             name = ast.unparse(node)
-            place = self._place(each.module, each.call)
+            place = self._shown_location(each.module, each.call)
             reasons = prepared if name.rpartition(".")[2] in _PREPARES else why
             reasons.setdefault(each.consumer, f"{place} passes it to `{name}`")
         if not why and not prepared:
@@ -502,30 +530,32 @@ class _Source:
         first = names[0]
         is_sure = bool(why) and len(names) == 1
         others = () if why else tuple(name for name in _BY_WEIGHT if name not in (first, "lightning"))
-        return Reader(
+        return ConsumerEvidence(
             first, (why or prepared)[first], "content", likely=not is_sure, others=tuple(names[1:]) or others
         )
 
 
 def _has_config_values(value: ast.expr) -> bool:
     """Whether the values of a dict can be those of a config: a JSON Schema or a table of texts has others."""
-    items = [member_of(value, key) for key in keys_of(value)]
+    items = [value_of_literal_key(value, key) for key in literal_keys_of_dict(value)]
     constants = [item.value for item in items if isinstance(item, ast.Constant)]
     strings = [each for each in constants if isinstance(each, str)]
     if len(items) == len(strings) > 1 and "auto" not in strings:
         return False
-    for key in keys_of(value):
-        item = member_of(value, key)
+    for key in literal_keys_of_dict(value):
+        item = value_of_literal_key(value, key)
         if isinstance(item, ast.Name) and item.id in _TYPES:
             return False
         if key in _SECTIONS and isinstance(item, ast.JoinedStr | ast.List | ast.Tuple):
             return False
         if key in (*_SECTIONS, *_NUMBERS) and isinstance(item, ast.Constant) and _is_prose(item.value):
             return False
-        if item is not None and is_dict(item):
-            inner = [member_of(item, each) for each in keys_of(item)]
+        if item is not None and is_dict_expression(item):
+            inner = [value_of_literal_key(item, each) for each in literal_keys_of_dict(item)]
             texts = [each.value for each in inner if isinstance(each, ast.Constant)]
-            if not _SCHEMA_WORDS.isdisjoint(keys_of(item)) or (texts and all(map(_is_prose, texts))):
+            if not _SCHEMA_WORDS.isdisjoint(literal_keys_of_dict(item)) or (
+                texts and all(map(_is_prose, texts))
+            ):
                 return False
     return True
 
@@ -535,19 +565,19 @@ def _is_prose(value: object) -> bool:
     return isinstance(value, str) and " " in value.strip() and not value.strip().startswith(("$", "{", "<"))
 
 
-def _start(document: Document) -> int:
+def _document_start(document: Document) -> int:
     return document.root.span.start if document.root else 0
 
 
-def _is_scalar(root: ast.expr, path: tuple[str, ...]) -> bool:
+def _is_scalar_at_path(root: ast.expr, path: tuple[str, ...]) -> bool:
     """Whether the literal has a number, string, boolean or None at a path, which no code can change in place."""
     value: ast.expr | None = root
     for key in path:
-        if value is None or not is_dict(value) or has_hidden_entries(value):
+        if value is None or not is_dict_expression(value) or has_hidden_entries(value):
             return False
-        value = member_of(value, key)
+        value = value_of_literal_key(value, key)
     return isinstance(value, ast.Constant)
 
 
-def _shown_path(path: str) -> str:
+def _format_key_path(path: str) -> str:
     return os.path.relpath(path) if os.path.isabs(path) else path

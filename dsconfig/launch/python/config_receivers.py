@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
-from dsconfig.launch.python.name_bindings import Binding, Names, last_name
-from dsconfig.launch.python.syntax_trees import Module, ProgramRepository
+from dsconfig.launch.python.name_bindings import ModuleNames, NameBinding, last_dotted_name
+from dsconfig.launch.python.syntax_trees import ParsedModule, ProgramRepository
 
 _CONFIG_CALLS: dict[str, tuple[str, tuple[str, ...], int | None, tuple[str, ...]]] = {
     "initialize": ("deepspeed", ("config", "config_params"), None, ("deepspeed",)),
@@ -33,13 +33,15 @@ _ARGUMENTS_CLASS = re.compile(r"\w*(?:Arguments|Args|Config)")
 _TRAINER_ARGUMENT = "deepspeed"
 
 
-def consumer_of(repository: ProgramRepository, module: Module, call: ast.Call, key: int | str) -> str | None:
+def consumer_of_argument(
+    repository: ProgramRepository, module: ParsedModule, call: ast.Call, key: int | str
+) -> str | None:
     """Return the consumer if an argument of a call, by its name or position, is a config."""
-    name = last_name(call.func)
+    name = last_dotted_name(call.func)
     if name in _CONFIG_CALLS:
         consumer, keywords, position, packages = _CONFIG_CALLS[name]
         if key in keywords if isinstance(key, str) else key == position:
-            if not _is_from(repository, module, call.func, packages):
+            if not _is_from_packages(repository, module, call.func, packages):
                 return None
             is_fabric = consumer == "lightning" and _uses_fabric(repository, module, call)
             return _FABRIC if is_fabric else consumer
@@ -49,7 +51,7 @@ def consumer_of(repository: ProgramRepository, module: Module, call: ast.Call, k
     return None
 
 
-def _uses_fabric(repository: ProgramRepository, module: Module, strategy: ast.Call) -> bool:
+def _uses_fabric(repository: ProgramRepository, module: ParsedModule, strategy: ast.Call) -> bool:
     """Whether a strategy is for Lightning's Fabric, or its predecessor LightningLite, instead of the Trainer.
 
     Only the Trainer rejects or fills batch keys: the method returns if there is no module.
@@ -58,16 +60,16 @@ def _uses_fabric(repository: ProgramRepository, module: Module, strategy: ast.Ca
     names = module.names
     keyword = names.parents.get(strategy)
     call = names.parents.get(keyword) if isinstance(keyword, ast.keyword) else None
-    definition = repository.definition(module, call.func) if isinstance(call, ast.Call) else None
+    definition = repository.find_definition(module, call.func) if isinstance(call, ast.Call) else None
     if definition is not None and isinstance(definition[1], ast.ClassDef):
-        return not any(last_name(base).endswith("Trainer") for base in definition[1].bases)
+        return not any(last_dotted_name(base).endswith("Trainer") for base in definition[1].bases)
     return any((names.tree, name) in names.bindings for name in ("Fabric", "LightningLite")) or any(
         name in names.attributes for name in ("Fabric", "LightningLite")
     )
 
 
-def _is_from(
-    repository: ProgramRepository, module: Module, function: ast.expr, packages: tuple[str, ...]
+def _is_from_packages(
+    repository: ProgramRepository, module: ParsedModule, function: ast.expr, packages: tuple[str, ...]
 ) -> bool:
     """Whether a function of this name is the one of these packages, not one of the program or another library."""
     root = function
@@ -77,14 +79,14 @@ def _is_from(
         return "deepspeed" in ast.unparse(function).lower()
     # Two libraries have functions called `initialize`, but hardly two a class called `DeepSpeedPlugin`.
     is_ambiguous = function is root and root.id in _AMBIGUOUS
-    bindings = module.names.bindings_of(root)
+    bindings = module.names.bindings_of_name(root)
     for each in bindings:
         if each.kind != "import":
             continue
-        if _package_of(module.names, each).partition(".")[0] in (*packages, "deepspeed"):
+        if _imported_package(module.names, each).partition(".")[0] in (*packages, "deepspeed"):
             return True
         # A module may pass a class on: `from llm.utils import DeepSpeedPlugin`.
-        if function is root and not is_ambiguous and repository.definition(module, root) is None:
+        if function is root and not is_ambiguous and repository.find_definition(module, root) is None:
             return True
     if function is not root:
         return root.id in packages or "deepspeed" in ast.unparse(function).lower()
@@ -92,11 +94,11 @@ def _is_from(
         return False
     stars = module.names.bindings.get((module.names.tree, "*"), ())
     return not is_ambiguous or any(
-        _package_of(module.names, each).partition(".")[0] in packages for each in stars
+        _imported_package(module.names, each).partition(".")[0] in packages for each in stars
     )
 
 
-def _package_of(names: Names, binding: Binding) -> str:
+def _imported_package(names: ModuleNames, binding: NameBinding) -> str:
     """Return the package that an import names; empty for a relative import."""
     statement, alias = names.parents.get(binding.node), binding.node
     if isinstance(statement, ast.ImportFrom):

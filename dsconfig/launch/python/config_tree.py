@@ -6,99 +6,109 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.document.python_source import NodeBuilder, PythonText, has_hidden_entries, is_dict, walk
-from dsconfig.document.python_source import with_unknown as with_unknown_value
-from dsconfig.document.tree import UNKNOWN, Member, Node, Span, Tree
-from dsconfig.launch.python.json_literals import at_span, json_tree
-from dsconfig.launch.python.key_statements import variable_of
+from dsconfig.document.python_source import (
+    DictNodeBuilder,
+    PythonSourceText,
+    has_hidden_entries,
+    is_dict_expression,
+    walk_nodes,
+)
+from dsconfig.document.python_source import make_path_unknown as with_unknown_value
+from dsconfig.document.tree import UNKNOWN, LocatedTree, ObjectMember, TextSpan, TreeNode
+from dsconfig.launch.python.json_literals import collapse_to_span, parse_json_tree
+from dsconfig.launch.python.key_statements import variable_of_dict
 from dsconfig.launch.python.name_bindings import ANY
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, KeyPath
-    from dsconfig.launch.python.constant_expressions import Constants
-    from dsconfig.launch.python.data_flow import Write
-    from dsconfig.launch.python.name_bindings import Names
+    from dsconfig.launch.python.constant_expressions import ConstantEvaluator
+    from dsconfig.launch.python.data_flow import DictWrite
+    from dsconfig.launch.python.name_bindings import ModuleNames
 
 _QUOTES = ("'", '"', "'''", '"""')
 _MAX_VARIABLES = 20
 """Most variables of one config whose dicts are read."""
 
 
-class Section(NamedTuple):
+class SectionVariable(NamedTuple):
     """A dict that is in the config by the name of its variable: `{"zero_optimization": zero}`."""
 
     path: KeyPath
     value: ast.expr
 
 
-class ConfigNodes(NodeBuilder):
+class ConfigNodeBuilder(DictNodeBuilder):
     """Nodes of a config that consists of a literal, of dicts in variables, and of statements that set keys.
 
     `is_in_text`: whether an expression is in the text of the config; each cell of a notebook is a text of its own.
     """
 
     def __init__(
-        self, text: PythonText, names: Names, constants: Constants, is_in_text: Callable[[ast.expr], bool]
+        self,
+        text: PythonSourceText,
+        names: ModuleNames,
+        constants: ConstantEvaluator,
+        is_in_text: Callable[[ast.expr], bool],
     ) -> None:
-        super().__init__(text, constants.value)
+        super().__init__(text, constants.evaluate_constant)
         self._names, self._constants, self._is_in_text = names, constants, is_in_text
-        self.sections: list[Section] = []
+        self.sections: list[SectionVariable] = []
         self.open_paths: set[KeyPath] = set()
         """Objects with keys that the source does not show, each with a final `*`."""
         self.overwritten: set[KeyPath] = set()
         """Keys in front of `**other` or of a key that is no literal, which may overwrite them."""
         self.writes: set[ast.AST] = set()
         """Nodes of the statements that set a key."""
-        self.comments: dict[tuple[Span, str], None] = {}
+        self.comments: dict[tuple[TextSpan, str], None] = {}
 
-    def node(self, value: ast.expr, path: KeyPath = ()) -> Node:
+    def build_node(self, value: ast.expr, path: KeyPath = ()) -> TreeNode:
         """Convert an expression to a node; a name becomes the dict of its variable."""
-        literal = self._dict_of(value)
+        literal = self._dict_behind_name(value)
         if literal is not None:
-            self.sections.append(Section(path, literal))
+            self.sections.append(SectionVariable(path, literal))
             value = literal
-        node = super().node(value, path)
-        if not is_dict(value):
+        node = super().build_node(value, path)
+        if not is_dict_expression(value):
             return node
-        self.comments |= dict.fromkeys(self._text.comments(node.span))
+        self.comments |= dict.fromkeys(self._text.comments_on_lines(node.span))
         if has_hidden_entries(value):
             self.open_paths.add((*path, ANY))
-            self.overwritten |= set(_overwritten(value, path))
-        return self._with_statements(value, path, node)
+            self.overwritten |= set(_keys_before_unpacking(value, path))
+        return self._add_key_statements(value, path, node)
 
-    def _dict_of(self, value: ast.expr) -> ast.expr | None:
+    def _dict_behind_name(self, value: ast.expr) -> ast.expr | None:
         """Return the dict that a name stands for; None if it may be something else."""
         if not isinstance(value, ast.Name) or len(self.sections) >= _MAX_VARIABLES:
             return None
-        literal = self._constants.binding(value)
-        if literal is None or not is_dict(literal) or not self._is_in_text(literal):
+        literal = self._constants.only_binding_of(value)
+        if literal is None or not is_dict_expression(literal) or not self._is_in_text(literal):
             return None
         return None if any(each.value is literal for each in self.sections) else literal
 
-    def _with_statements(self, value: ast.expr, path: KeyPath, node: Node) -> Node:
+    def _add_key_statements(self, value: ast.expr, path: KeyPath, node: TreeNode) -> TreeNode:
         """Add the keys that the statements behind a dict set in it."""
-        variable = variable_of(self._names, value)
+        variable = variable_of_dict(self._names, value)
         for each in () if variable is None else variable.key_statements():
             key = each.key.value if isinstance(each.key, ast.keyword) else each.key
             full_path = (*path, *each.path)
-            if not self._is_in_text(key) or _section_at(node, each.path[:-1]) is None:
+            if not self._is_in_text(key) or _object_at_path(node, each.path[:-1]) is None:
                 continue
             for paths in (self.open_paths, self.overwritten):
                 paths -= {known for known in paths if known[: len(full_path)] == full_path}
             span = (
-                self._text.argument_span(each.key)
+                self._text.span_of_argument_name(each.key)
                 if isinstance(each.key, ast.keyword)
-                else self._text.span(each.key)
+                else self._text.span_of_node(each.key)
             )
-            node = _with_member(
-                node, each.path, Member(each.path[-1], span, self.node(each.value, full_path))
+            node = _replace_member(
+                node, each.path, ObjectMember(each.path[-1], span, self.build_node(each.value, full_path))
             )
-            self.comments |= dict.fromkeys(self._text.comments(self._text.span(each.value)))
+            self.comments |= dict.fromkeys(self._text.comments_on_lines(self._text.span_of_node(each.value)))
             self.writes.add(each.write)
         return node
 
 
-def _section_at(node: Node, path: KeyPath) -> Node | None:
+def _object_at_path(node: TreeNode, path: KeyPath) -> TreeNode | None:
     """Return the object at a path below a node; None if there is none."""
     for key in path:
         if node.kind != "object":
@@ -110,19 +120,19 @@ def _section_at(node: Node, path: KeyPath) -> Node | None:
     return node if node.kind == "object" else None
 
 
-def _with_member(node: Node, path: KeyPath, member: Member) -> Node:
+def _replace_member(node: TreeNode, path: KeyPath, member: ObjectMember) -> TreeNode:
     """Return an object with a member at a path, which replaces one with the same key."""
     if len(path) > 1:
         index = max(at for at, each in enumerate(node.members) if each.key == path[0])
         old = node.members[index]
-        new = old._replace(node=_with_member(old.node, path[1:], member))
+        new = old._replace(node=_replace_member(old.node, path[1:], member))
         members = (*node.members[:index], new, *node.members[index + 1 :])
     else:
         members = (*(each for each in node.members if each.key != member.key), member)
     return node._replace(members=members, value={each.key: each.node.value for each in members})
 
 
-def _overwritten(value: ast.expr, path: KeyPath) -> Iterator[KeyPath]:
+def _keys_before_unpacking(value: ast.expr, path: KeyPath) -> Iterator[KeyPath]:
     """Yield the keys of a literal that stand before `**other` or a key that is not a literal."""
     before: list[KeyPath] = []
     for key in value.keys if isinstance(value, ast.Dict) else ():
@@ -133,33 +143,35 @@ def _overwritten(value: ast.expr, path: KeyPath) -> Iterator[KeyPath]:
             before = []
 
 
-def json_literal_tree(text: PythonText, literal: ast.expr, json_text: str) -> Tree:
+def json_literal_tree(text: PythonSourceText, literal: ast.expr, json_text: str) -> LocatedTree:
     """Return the tree of a JSON text in a string literal; all spans are those of the literal if it has escapes."""
-    span = text.span(literal)
+    span = text.span_of_node(literal)
     source = text.text[span.start : span.end]
     at = source.find(json_text)
     if at >= 0 and source[:at].strip("rRuUbB") in _QUOTES and source[at + len(json_text) :] in _QUOTES:
-        return json_tree(json_text, span.start + at)
-    tree = json_tree(json_text, 0)
-    return tree._replace(root=at_span(tree.root, span) if tree.root else None, problems=(), comments=())
+        return parse_json_tree(json_text, span.start + at)
+    tree = parse_json_tree(json_text, 0)
+    return tree._replace(
+        root=collapse_to_span(tree.root, span) if tree.root else None, problems=(), comments=()
+    )
 
 
 class ChangedConfig:
     """The value of a config with `UNKNOWN` where the program changes it."""
 
-    def __init__(self, root: Node) -> None:
-        self._nodes = dict(walk(root))
+    def __init__(self, root: TreeNode) -> None:
+        self._nodes = dict(walk_nodes(root))
         self.value: Json = root.value
         self.unknown: set[KeyPath] = {path for path, node in self._nodes.items() if node.value is UNKNOWN}
         self.places: dict[KeyPath, str] = {}
 
-    def apply(self, write: Write, place: str, path: KeyPath = ()) -> None:
+    def apply_write(self, write: DictWrite, place: str, path: KeyPath = ()) -> None:
         """Apply a change of the program at a location. `path`: the dict that is changed."""
         parent, last = (*path, *write.path[:-1]), write.path[-1]
         full_path: KeyPath = (*parent, last)
         if last != ANY:
             if not (write.absent_only and full_path in self._nodes):
-                self.set(full_path, place)
+                self.make_unknown(full_path, place)
             return
         section = self._nodes.get(tuple(parent))
         if section is not None and section.kind == "object":
@@ -168,11 +180,11 @@ class ChangedConfig:
                 self.places.setdefault(full_path, place)
                 # A key that is only known at run time may be any of the keys that the literal shows.
                 for member in section.members:
-                    self.set((*parent, member.key), place)
+                    self.make_unknown((*parent, member.key), place)
         elif parent:
-            self.set(tuple(parent), place)
+            self.make_unknown(tuple(parent), place)
 
-    def set(self, path: KeyPath, place: str) -> None:
+    def make_unknown(self, path: KeyPath, place: str) -> None:
         """Make the value at a path unknown."""
         self.unknown.add(path)
         if place:

@@ -6,8 +6,8 @@ import ast
 from typing import TYPE_CHECKING
 
 from dsconfig.document.tree import UNKNOWN
-from dsconfig.launch.python.name_bindings import Binding
-from dsconfig.launch.python.syntax_trees import Module, ProgramRepository
+from dsconfig.launch.python.name_bindings import NameBinding
+from dsconfig.launch.python.syntax_trees import ParsedModule, ProgramRepository
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
@@ -16,49 +16,51 @@ _LIMIT = 1e18
 """Numbers beyond this are not computed."""
 
 
-class Constants:
+class ConstantEvaluator:
     """Constants of a module. `repository`: other modules, which may bind its names again."""
 
-    def __init__(self, module: Module, repository: ProgramRepository) -> None:
+    def __init__(self, module: ParsedModule, repository: ProgramRepository) -> None:
         self._module, self._names, self._repository = module, module.names, repository
 
-    def value(self, value: ast.expr, depth: int = 0) -> Json:
+    def evaluate_constant(self, value: ast.expr, depth: int = 0) -> Json:
         """Evaluate constants, simple arithmetic, and names with a single assignment; anything else is `UNKNOWN`."""
         if isinstance(value, ast.Constant) and isinstance(value.value, str | bool | int | float | None):
             return value.value
         if depth > 8:
             return UNKNOWN
         if isinstance(value, ast.Name):
-            bound = self.binding(value)
-            return UNKNOWN if bound is None else self.value(bound, depth + 1)
+            bound = self.only_binding_of(value)
+            return UNKNOWN if bound is None else self.evaluate_constant(bound, depth + 1)
         if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub | ast.UAdd):
-            number = self.value(value.operand, depth + 1)
+            number = self.evaluate_constant(value.operand, depth + 1)
             if isinstance(number, int | float) and not isinstance(number, bool):
                 return -number if isinstance(value.op, ast.USub) else number
         if isinstance(value, ast.BinOp):
-            return _arithmetic(
-                value.op, self.value(value.left, depth + 1), self.value(value.right, depth + 1)
+            return _compute_arithmetic(
+                value.op,
+                self.evaluate_constant(value.left, depth + 1),
+                self.evaluate_constant(value.right, depth + 1),
             )
         if (
             isinstance(value, ast.Call)
             and isinstance(value.func, ast.Name)
             and value.func.id in ("int", "float")
-            and not self._names.bindings_of(value.func)
+            and not self._names.bindings_of_name(value.func)
             and len(value.args) == 1
         ):
-            number = self.value(value.args[0], depth + 1)
+            number = self.evaluate_constant(value.args[0], depth + 1)
             if isinstance(number, int | float) and abs(number) < _LIMIT:
                 return int(number) if value.func.id == "int" else float(number)
         return UNKNOWN
 
-    def binding(self, name: ast.Name) -> ast.expr | None:
+    def only_binding_of(self, name: ast.Name) -> ast.expr | None:
         """Return the only value that a name can have; None if another statement may bind it."""
-        bindings = self._names.bindings_of(name)
+        bindings = self._names.bindings_of_name(name)
         if len(bindings) != 1 or bindings[0].kind != "value":
             return None
         (binding,) = bindings
-        is_global = self._names.owner_of(name, name.id) is self._names.tree
-        if is_global and (self._names.is_dynamic or self._is_set_elsewhere(binding, name.id)):
+        is_global = self._names.scope_binding_name(name, name.id) is self._names.tree
+        if is_global and (self._names.is_dynamic or self._is_rebound_elsewhere(binding, name.id)):
             return None
         value = binding.value
         for step in binding.steps:
@@ -70,19 +72,19 @@ class Constants:
                 return None
         return value
 
-    def _is_set_elsewhere(self, binding: Binding, name: str) -> bool:
+    def _is_rebound_elsewhere(self, binding: NameBinding, name: str) -> bool:
         """Whether `import *` after the assignment, or another module, may bind a global name again."""
         stars = self._names.bindings.get((self._names.tree, "*"), ())
         line = getattr(binding.node, "lineno", 0)
         if any(getattr(each.node, "lineno", 0) > line for each in stars):
             return True
-        accesses = self._repository.attributes_of(self._module, name)
+        accesses = self._repository.accesses_to_attribute(self._module, name)
         return any(
             isinstance(each, ast.Attribute) and not isinstance(each.ctx, ast.Load) for _, each in accesses
         )
 
 
-def _arithmetic(operator: ast.operator, left: Json, right: Json) -> Json:
+def _compute_arithmetic(operator: ast.operator, left: Json, right: Json) -> Json:
     """Compute simple arithmetic; `UNKNOWN` for numbers that are too large for a config."""
     if not all(isinstance(each, int | float) and abs(each) < _LIMIT for each in (left, right)):
         return UNKNOWN

@@ -14,13 +14,20 @@ from dsconfig.launch.python.dict_calls import (
     BUILTIN_COPIES,
     BUILTIN_READS,
     DICT_COPIES,
-    key_of,
-    merged_keys,
-    only_reads,
-    parameter_of,
+    keys_of_merged_mapping,
+    only_reads_dict,
+    parameter_for_argument,
+    subscript_key,
 )
-from dsconfig.launch.python.name_bindings import ANY, Binding, Function, Names, Steps, last_name
-from dsconfig.launch.python.syntax_trees import Module, ProgramRepository
+from dsconfig.launch.python.name_bindings import (
+    ANY,
+    Function,
+    ModuleNames,
+    NameBinding,
+    Steps,
+    last_dotted_name,
+)
+from dsconfig.launch.python.syntax_trees import ParsedModule, ProgramRepository
 
 Path: TypeAlias = tuple[str, ...]
 _MAX_REFERENCES = 2000
@@ -39,28 +46,28 @@ _PLAIN_PARENTS = (
 """Parents that read a dict but pass it nowhere."""
 
 
-class Write(NamedTuple):
+class DictWrite(NamedTuple):
     """A change of a dict; a path that ends in `*` stands for every key at its level, present or not."""
 
     path: Path
-    module: Module
+    module: ParsedModule
     node: ast.AST
     absent_only: bool = False
     """Whether an existing key keeps its value."""
 
 
-class Receiver(NamedTuple):
+class ConfigReceiver(NamedTuple):
     """A call that receives the dict as a config."""
 
     consumer: str
-    module: Module
+    module: ParsedModule
     call: ast.AST
 
 
-class Reference(NamedTuple):
+class ValueReference(NamedTuple):
     """An expression whose value is, or contains, the followed dict or a part of it."""
 
-    module: Module
+    module: ParsedModule
     node: ast.expr
     inside: Steps = ()
     """Path in the expression's value to the followed object; empty if it is the object itself."""
@@ -68,488 +75,497 @@ class Reference(NamedTuple):
     """Path in the dict to that object."""
 
 
-class Flow:
+class DataFlow:
     """Everything that a program may do with the value of one expression."""
 
     def __init__(
         self,
         repository: ProgramRepository,
-        consumer_of: Callable[[Module, ast.Call, int | str], str | None],
+        consumer_of: Callable[[ParsedModule, ast.Call, int | str], str | None],
         is_scalar: Callable[[Path], bool] = lambda _: False,
         *,
         is_section: bool = False,
     ) -> None:
         """Prepare to follow a value. `is_section`: it is part of a config, which calls receive instead of it."""
-        self.writes: list[Write] = []
+        self.writes: list[DictWrite] = []
         self.reads: set[Path] = set()
         """Keys that the program looks up by name."""
-        self.receivers: list[Receiver] = []
-        self.dumps: list[tuple[Module, ast.Call]] = []
+        self.receivers: list[ConfigReceiver] = []
+        self.dumps: list[tuple[ParsedModule, ast.Call]] = []
         """Calls that write the whole dict as JSON."""
         self._repository, self._consumer_of, self._is_scalar = repository, consumer_of, is_scalar
         self._is_section = is_section
         self._seen: set[tuple[ast.AST, Steps, Path]] = set()
-        self._queue: list[Reference] = []
+        self._queue: list[ValueReference] = []
 
-    def follow(self, module: Module, *values: ast.expr) -> Flow:
+    def follow_values(self, module: ParsedModule, *values: ast.expr) -> DataFlow:
         """Follow the values of expressions to every place that they may reach."""
         for value in values:
-            self._add(Reference(module, value))
+            self._add_reference(ValueReference(module, value))
         while self._queue:
             if len(self._seen) > _MAX_REFERENCES:
-                self._write((ANY,), self._queue[-1])
+                self._record_write((ANY,), self._queue[-1])
                 self._queue.clear()
                 return self
-            self._use(self._queue.pop())
+            self._record_use(self._queue.pop())
         return self
 
     # ------------------------------------------------------------ references
 
-    def _add(self, reference: Reference) -> None:
+    def _add_reference(self, reference: ValueReference) -> None:
         key = (reference.node, reference.inside, reference.path)
         if len(reference.path) > 8 or len(reference.inside) > 8:
-            self._open(reference)
+            self._mark_unknown(reference)
         elif key not in self._seen:
             self._seen.add(key)
             self._queue.append(reference)
 
-    def _write(self, path: Path, reference: Reference, *, absent_only: bool = False) -> None:
+    def _record_write(self, path: Path, reference: ValueReference, *, absent_only: bool = False) -> None:
         if ANY in path:
             path = path[: path.index(ANY) + 1]
-        self.writes.append(Write(path, reference.module, reference.node, absent_only))
+        self.writes.append(DictWrite(path, reference.module, reference.node, absent_only))
 
-    def _open(self, reference: Reference) -> None:
+    def _mark_unknown(self, reference: ValueReference) -> None:
         """Record that everything below the reference's path may change."""
-        self._write((*reference.path, ANY), reference)
+        self._record_write((*reference.path, ANY), reference)
 
-    def _use(self, ref: Reference) -> None:
+    def _record_use(self, ref: ValueReference) -> None:
         """Record the effects of the expression around a reference, and add the references that it creates."""
         parent = ref.module.names.parents.get(ref.node)
         match parent:
             case ast.Assign() | ast.AnnAssign() | ast.NamedExpr() | ast.AugAssign():
-                self._assigned(ref, parent)
+                self._follow_assignment(ref, parent)
             case ast.For() | ast.AsyncFor() | ast.comprehension():
                 if parent.iter is ref.node and ref.inside:
-                    self._store(parent.target, ref._replace(inside=ref.inside[1:]))
+                    self._follow_stored_value(parent.target, ref._replace(inside=ref.inside[1:]))
             case ast.Return():
-                self._returned(ref, parent)
+                self._follow_return(ref, parent)
             case ast.Lambda():
-                self._from_lambda(ref, parent)
+                self._follow_lambda_result(ref, parent)
             case ast.arguments():
-                self._default(ref, parent)
+                self._follow_parameter_default(ref, parent)
             case ast.keyword():
-                self._keyword(ref, parent)
+                self._follow_keyword_argument(ref, parent)
             case ast.expr():
-                self._operand(ref, parent)
+                self._follow_operand(ref, parent)
             case _ if parent is not None and not isinstance(parent, _PLAIN_PARENTS):
-                self._open(ref)
+                self._mark_unknown(ref)
 
-    def _operand(self, ref: Reference, parent: ast.expr) -> None:
+    def _follow_operand(self, ref: ValueReference, parent: ast.expr) -> None:
         """Follow an operand of an expression."""
         match parent:
             case ast.Attribute():
-                self._attribute(ref, parent)
+                self._follow_attribute(ref, parent)
             case ast.Subscript():
                 if parent.value is ref.node:
-                    self._subscript(ref, parent)
+                    self._follow_subscript(ref, parent)
             case ast.Call():
                 if parent.func is not ref.node:
-                    self._argument(ref, parent, parent.args.index(ref.node))
+                    self._follow_argument(ref, parent, parent.args.index(ref.node))
             case ast.IfExp() | ast.BoolOp() | ast.Await():
                 if not (isinstance(parent, ast.IfExp) and parent.test is ref.node):
-                    self._add(ref._replace(node=parent))
+                    self._add_reference(ref._replace(node=parent))
             case ast.BinOp():
-                self._joined(ref, parent)
+                self._follow_joined_value(ref, parent)
             case ast.Dict():
-                self._dict_entry(ref, parent)
+                self._follow_dict_entry(ref, parent)
             case _ if not isinstance(parent, _PLAIN_PARENTS):
-                self._element(ref, parent)
+                self._follow_element(ref, parent)
 
-    def _element(self, ref: Reference, parent: ast.expr) -> None:
+    def _follow_element(self, ref: ValueReference, parent: ast.expr) -> None:
         """Follow an element of a list, tuple or set, and what a comprehension collects."""
         whole = ref._replace(node=parent)
         match parent:
             case ast.Starred():
                 if ref.inside:
-                    self._add(whole._replace(inside=(ANY, *ref.inside[1:])))
+                    self._add_reference(whole._replace(inside=(ANY, *ref.inside[1:])))
             case ast.Tuple() | ast.List():
                 if isinstance(parent.ctx, ast.Load):
                     has_star = any(isinstance(each, ast.Starred) for each in parent.elts)
                     index = ANY if has_star else parent.elts.index(ref.node)
                     inside = ref.inside if isinstance(ref.node, ast.Starred) else (index, *ref.inside)
-                    self._add(whole._replace(inside=inside))
+                    self._add_reference(whole._replace(inside=inside))
             case ast.Set() | ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
-                self._add(whole._replace(inside=(ANY, *ref.inside)))
+                self._add_reference(whole._replace(inside=(ANY, *ref.inside)))
             case _:
-                self._open(ref)
+                self._mark_unknown(ref)
 
     # ------------------------------------------------------------ statements and expressions
 
-    def _assigned(
-        self, ref: Reference, statement: ast.Assign | ast.AnnAssign | ast.NamedExpr | ast.AugAssign
+    def _follow_assignment(
+        self, ref: ValueReference, statement: ast.Assign | ast.AnnAssign | ast.NamedExpr | ast.AugAssign
     ) -> None:
         if isinstance(statement, ast.AugAssign):
             if statement.target is ref.node:
                 if not ref.inside:
-                    self._merge(ref, [statement.value], [])
+                    self._record_merge(ref, [statement.value], [])
             elif isinstance(statement.op, ast.BitOr):
-                self._store(statement.target, ref)
-                self._write((*ref.path, ANY), ref, absent_only=True)
+                self._follow_stored_value(statement.target, ref)
+                self._record_write((*ref.path, ANY), ref, absent_only=True)
             elif ref.inside:
-                self._store(statement.target, ref._replace(inside=(ANY, *ref.inside[1:])))
+                self._follow_stored_value(statement.target, ref._replace(inside=(ANY, *ref.inside[1:])))
             return
         if statement.value is not ref.node:
             return
         for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
-            self._store(target, ref)
+            self._follow_stored_value(target, ref)
         if isinstance(statement, ast.NamedExpr):
-            self._add(ref._replace(node=statement))
+            self._add_reference(ref._replace(node=statement))
 
-    def _store(self, target: ast.expr, ref: Reference) -> None:
+    def _follow_stored_value(self, target: ast.expr, ref: ValueReference) -> None:
         """Follow a value that is stored in a variable, an attribute or an element of a container."""
         names = ref.module.names
         if isinstance(target, ast.Name):
-            self._name(names.owner_of(target, target.id), target.id, ref)
+            self._follow_variable(names.scope_binding_name(target, target.id), target.id, ref)
         elif isinstance(target, ast.Attribute):
             if (consumer := self._consumer_of_attribute(target)) and not ref.inside and not ref.path:
-                self.receivers.append(Receiver(consumer, ref.module, target))
-            self._field(target.attr, ref)
+                self.receivers.append(ConfigReceiver(consumer, ref.module, target))
+            self._follow_field(target.attr, ref)
         elif isinstance(target, ast.Tuple | ast.List):
             for index, each in enumerate(target.elts if ref.inside else ()):
-                if _may_be(ref.inside[0], index):
-                    self._store(each, ref._replace(inside=ref.inside[1:]))
+                if _may_equal_key(ref.inside[0], index):
+                    self._follow_stored_value(each, ref._replace(inside=ref.inside[1:]))
                 elif isinstance(each, ast.Starred):
-                    self._store(each.value, ref._replace(inside=(ANY, *ref.inside[1:])))
+                    self._follow_stored_value(each.value, ref._replace(inside=(ANY, *ref.inside[1:])))
         elif isinstance(target, ast.Starred):
-            self._store(target.value, ref)
+            self._follow_stored_value(target.value, ref)
         elif isinstance(target, ast.Subscript):
-            self._put(target.value, key_of(target.slice), ref)
+            self._follow_entry(target.value, subscript_key(target.slice), ref)
 
-    def _put(self, container: ast.expr, key: int | str, ref: Reference) -> None:
+    def _follow_entry(self, container: ast.expr, key: int | str, ref: ValueReference) -> None:
         """Follow a value that becomes an element of a container."""
         into = ref._replace(inside=(key, *ref.inside))
         if isinstance(container, ast.Name):
-            bindings = ref.module.names.bindings_of(container)
+            bindings = ref.module.names.bindings_of_name(container)
             if not bindings or any(not _is_new_container(each) for each in bindings):
-                self._open(ref)  # other code holds the container as well
-            self._store(container, into)
+                self._mark_unknown(ref)  # other code holds the container as well
+            self._follow_stored_value(container, into)
         elif isinstance(container, ast.Attribute | ast.Subscript):
-            self._store(container, into)
+            self._follow_stored_value(container, into)
         else:
-            self._open(ref)
+            self._mark_unknown(ref)
 
-    def _name(self, scope: ast.AST, name: str, ref: Reference) -> None:
+    def _follow_variable(self, scope: ast.AST, name: str, ref: ValueReference) -> None:
         names = ref.module.names
         for load in names.loads.get((scope, name), ()):
-            self._add(ref._replace(node=load))
+            self._add_reference(ref._replace(node=load))
         if scope is names.tree:
             if names.is_dynamic:
-                self._open(ref)
-            for module, use in self._repository.imports_of(ref.module, name):
-                self._add(ref._replace(module=module, node=use))
+                self._mark_unknown(ref)
+            for module, use in self._repository.reads_of_global_name(ref.module, name):
+                self._add_reference(ref._replace(module=module, node=use))
         elif isinstance(scope, ast.ClassDef):
-            self._field(name, ref)
+            self._follow_field(name, ref)
 
-    def _field(self, name: str, ref: Reference) -> None:
+    def _follow_field(self, name: str, ref: ValueReference) -> None:
         """Follow a value that is an attribute of some object: every access to an attribute of this name counts."""
         for access in ref.module.names.attributes.get(name, ()):
-            self._add(ref._replace(node=access))
-        for module, use in self._repository.attributes_of(ref.module, name):
-            self._add(ref._replace(module=module, node=use))
+            self._add_reference(ref._replace(node=access))
+        for module, use in self._repository.accesses_to_attribute(ref.module, name):
+            self._add_reference(ref._replace(module=module, node=use))
 
-    def _subscript(self, ref: Reference, parent: ast.Subscript) -> None:
-        key = key_of(parent.slice)
+    def _follow_subscript(self, ref: ValueReference, parent: ast.Subscript) -> None:
+        key = subscript_key(parent.slice)
         if ref.inside:
-            if _may_be(ref.inside[0], key):
-                self._add(ref._replace(node=parent, inside=ref.inside[1:]))
+            if _may_equal_key(ref.inside[0], key):
+                self._add_reference(ref._replace(node=parent, inside=ref.inside[1:]))
             return
         path = (*ref.path, str(key))
         if not isinstance(parent.ctx, ast.Load):
-            self._write(path, ref._replace(node=parent))
+            self._record_write(path, ref._replace(node=parent))
             return
         self.reads.add(path)
         if not self._is_scalar(path):
-            self._add(ref._replace(node=parent, path=path))
+            self._add_reference(ref._replace(node=parent, path=path))
 
-    def _joined(self, ref: Reference, parent: ast.BinOp) -> None:
+    def _follow_joined_value(self, ref: ValueReference, parent: ast.BinOp) -> None:
         whole = ref._replace(node=parent)
         if isinstance(parent.op, ast.BitOr) and not ref.inside:
-            self._add(whole)
+            self._add_reference(whole)
             if parent.left is ref.node:
-                self._merge(ref, [parent.right], [])
+                self._record_merge(ref, [parent.right], [])
             else:
-                self._write((*ref.path, ANY), ref, absent_only=True)
+                self._record_write((*ref.path, ANY), ref, absent_only=True)
         elif ref.inside:  # lists that are joined
-            self._add(whole._replace(inside=(ANY, *ref.inside[1:])))
+            self._add_reference(whole._replace(inside=(ANY, *ref.inside[1:])))
 
-    def _dict_entry(self, ref: Reference, parent: ast.Dict) -> None:
+    def _follow_dict_entry(self, ref: ValueReference, parent: ast.Dict) -> None:
         whole = ref._replace(node=parent)
         if ref.node not in parent.values:  # a key
             return
         index = parent.values.index(ref.node)
         key = parent.keys[index]
         if key is not None:
-            self._add(whole._replace(inside=(key_of(key), *ref.inside)))
+            self._add_reference(whole._replace(inside=(subscript_key(key), *ref.inside)))
             return
-        self._add(whole)
+        self._add_reference(whole)
         if ref.inside:
             return
         for other, value in zip(parent.keys[index + 1 :], parent.values[index + 1 :], strict=True):
             if other is None:
-                self._merge(ref, [value], [])
+                self._record_merge(ref, [value], [])
             else:
-                self._write((*ref.path, str(key_of(other))), ref)
+                self._record_write((*ref.path, str(subscript_key(other))), ref)
         if index:
-            self._write((*ref.path, ANY), ref, absent_only=True)
+            self._record_write((*ref.path, ANY), ref, absent_only=True)
 
     # ------------------------------------------------------------ functions
 
-    def _returned(self, ref: Reference, statement: ast.AST) -> None:
-        function = ref.module.names.function_of(statement)
+    def _follow_return(self, ref: ValueReference, statement: ast.AST) -> None:
+        function = ref.module.names.enclosing_function(statement)
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            self._result(ref, function)
+            self._follow_result(ref, function)
         else:
-            self._open(ref)
+            self._mark_unknown(ref)
 
-    def _result(self, ref: Reference, function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    def _follow_result(self, ref: ValueReference, function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         """Follow the value that a function returns to its calls."""
         names = ref.module.names
         is_property = any("property" in ast.unparse(each) for each in function.decorator_list)
-        owner = names.class_of(function)
-        accesses: list[tuple[Module, ast.expr]] = []
+        owner = names.class_of_method(function)
+        accesses: list[tuple[ParsedModule, ast.expr]] = []
         if owner is not None:
             accesses += [(ref.module, each) for each in names.attributes.get(function.name, ())]
-            accesses += self._repository.attributes_of(ref.module, function.name)
+            accesses += self._repository.accesses_to_attribute(ref.module, function.name)
         else:
-            scope = names.scope_of(function)
+            scope = names.scope_of_node(function)
             accesses += [(ref.module, each) for each in names.loads.get((scope, function.name), ())]
             if scope is names.tree:
-                accesses += self._repository.imports_of(ref.module, function.name)
+                accesses += self._repository.reads_of_global_name(ref.module, function.name)
         for module, access in accesses:
             parent = module.names.parents.get(access)
             if is_property:
-                self._add(ref._replace(module=module, node=access))
+                self._add_reference(ref._replace(module=module, node=access))
             elif isinstance(parent, ast.Call) and parent.func is access:
-                self._add(ref._replace(module=module, node=parent))
+                self._add_reference(ref._replace(module=module, node=parent))
 
-    def _from_lambda(self, ref: Reference, function: ast.Lambda) -> None:
+    def _follow_lambda_result(self, ref: ValueReference, function: ast.Lambda) -> None:
         """Follow the value of a lambda: of a variable, or of a dataclass field's `default_factory`."""
         names = ref.module.names
         parent = names.parents.get(function)
         if isinstance(parent, ast.keyword) and parent.arg == "default_factory":
             statement = names.parents.get(names.parents[parent])
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                self._field(statement.target.id, ref)
+                self._follow_field(statement.target.id, ref)
                 return
         if isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Name):
             target = parent.targets[0]
-            for load in names.loads.get((names.owner_of(target, target.id), target.id), ()):
+            for load in names.loads.get((names.scope_binding_name(target, target.id), target.id), ()):
                 call = names.parents.get(load)
                 if isinstance(call, ast.Call) and call.func is load:
-                    self._add(ref._replace(node=call))
+                    self._add_reference(ref._replace(node=call))
             return
-        self._open(ref)
+        self._mark_unknown(ref)
 
-    def _default(self, ref: Reference, arguments: ast.arguments) -> None:
+    def _follow_parameter_default(self, ref: ValueReference, arguments: ast.arguments) -> None:
         function = ref.module.names.parents.get(arguments)
         for (scope, name), bindings in ref.module.names.bindings.items():
             if scope is function and any(each.value is ref.node for each in bindings):
-                self._name(scope, name, ref)
+                self._follow_variable(scope, name, ref)
 
-    def _keyword(self, ref: Reference, keyword: ast.keyword) -> None:
+    def _follow_keyword_argument(self, ref: ValueReference, keyword: ast.keyword) -> None:
         call = ref.module.names.parents.get(keyword)
         if not isinstance(call, ast.Call):
-            self._open(ref)
+            self._mark_unknown(ref)
         elif keyword.arg is not None:
-            self._argument(ref, call, keyword.arg)
+            self._follow_argument(ref, call, keyword.arg)
         elif ref.inside:  # `f(**{"config": value})`
             key = ref.inside[0]
             inner = ref._replace(inside=ref.inside[1:])
-            self._argument(inner, call, str(key)) if key != ANY else self._open(inner)
-        elif last_name(call.func) in DICT_COPIES:
-            self._add(ref._replace(node=call))
-            self._merge(ref, [], [each for each in call.keywords if each is not keyword])
+            self._follow_argument(inner, call, str(key)) if key != ANY else self._mark_unknown(inner)
+        elif last_dotted_name(call.func) in DICT_COPIES:
+            self._add_reference(ref._replace(node=call))
+            self._record_merge(ref, [], [each for each in call.keywords if each is not keyword])
         else:
-            self._open(ref)
+            self._mark_unknown(ref)
 
-    def _attribute(self, ref: Reference, parent: ast.Attribute) -> None:
+    def _follow_attribute(self, ref: ValueReference, parent: ast.Attribute) -> None:
         names = ref.module.names
         call = names.parents.get(parent)
         if isinstance(call, ast.Call) and call.func is parent:
             if ref.inside:
-                self._container_method(ref, parent.attr, call)
+                self._follow_container_method(ref, parent.attr, call)
             elif parent.attr in _METHODS:
-                self._method(ref, parent.attr, call)
+                self._record_dict_method(ref, parent.attr, call)
             else:
-                self._open(ref)
+                self._mark_unknown(ref)
         elif parent.attr in _METHODS and not ref.inside:
-            self._open(ref)
+            self._mark_unknown(ref)
 
-    def _container_method(self, ref: Reference, method: str, call: ast.Call) -> None:
+    def _follow_container_method(self, ref: ValueReference, method: str, call: ast.Call) -> None:
         """Follow an object out of the container that a method is called on."""
         first = ref.inside[0]
         if method in ("get", "pop", "setdefault", "__getitem__") and call.args:
-            if _may_be(first, key_of(call.args[0])):
-                self._add(ref._replace(node=call, inside=ref.inside[1:]))
+            if _may_equal_key(first, subscript_key(call.args[0])):
+                self._add_reference(ref._replace(node=call, inside=ref.inside[1:]))
         elif method in ("pop", "popleft"):
-            self._add(ref._replace(node=call, inside=ref.inside[1:]))
+            self._add_reference(ref._replace(node=call, inside=ref.inside[1:]))
         elif method == "values":
-            self._add(ref._replace(node=call, inside=(ANY, *ref.inside[1:])))
+            self._add_reference(ref._replace(node=call, inside=(ANY, *ref.inside[1:])))
         elif method == "items":
-            self._add(ref._replace(node=call, inside=(ANY, 1, *ref.inside[1:])))
+            self._add_reference(ref._replace(node=call, inside=(ANY, 1, *ref.inside[1:])))
         elif method == "copy":
-            self._add(ref._replace(node=call))
+            self._add_reference(ref._replace(node=call))
         elif method not in (*_ADDS, "keys", "index", "count", "update", "clear", "remove", "sort", "reverse"):
-            self._open(ref)
+            self._mark_unknown(ref)
 
-    def _method(self, ref: Reference, method: str, call: ast.Call) -> None:
+    def _record_dict_method(self, ref: ValueReference, method: str, call: ast.Call) -> None:
         """Record what a method of the dict changes, and follow its result."""
-        key = str(key_of(call.args[0])) if call.args else ANY
+        key = str(subscript_key(call.args[0])) if call.args else ANY
         child = ref._replace(node=call, path=(*ref.path, key))
         if method in ("get", "__getitem__", "pop", "setdefault"):
             self.reads.add(child.path)
         match method:
             case "get" | "__getitem__":
                 if not self._is_scalar(child.path):
-                    self._add(child)
+                    self._add_reference(child)
             case "values" | "items":
                 steps: Steps = (ANY,) if method == "values" else (ANY, 1)
-                self._add(ref._replace(node=call, inside=steps, path=(*ref.path, ANY)))
+                self._add_reference(ref._replace(node=call, inside=steps, path=(*ref.path, ANY)))
             case "copy":
-                self._add(ref._replace(node=call))
+                self._add_reference(ref._replace(node=call))
             case "setdefault":
-                self._write(child.path, ref, absent_only=True)
-                self._add(child)
+                self._record_write(child.path, ref, absent_only=True)
+                self._add_reference(child)
             case "pop" | "__setitem__" | "__delitem__":
-                self._write(child.path, ref)
+                self._record_write(child.path, ref)
                 if method == "pop":
-                    self._add(child)
+                    self._add_reference(child)
             case "update" | "__ior__" | "__or__":
-                self._merge(ref, call.args, call.keywords)
+                self._record_merge(ref, call.args, call.keywords)
                 if method == "__or__":
-                    self._add(ref._replace(node=call))
+                    self._add_reference(ref._replace(node=call))
             case "clear" | "popitem":
-                self._open(ref)
+                self._mark_unknown(ref)
             case _:
                 pass
 
-    def _merge(self, ref: Reference, others: Iterable[ast.expr], keywords: Iterable[ast.keyword]) -> None:
+    def _record_merge(
+        self, ref: ValueReference, others: Iterable[ast.expr], keywords: Iterable[ast.keyword]
+    ) -> None:
         """Record the keys that another mapping overwrites."""
         for other in others:
-            for key in merged_keys(other):
-                self._write((*ref.path, key), ref._replace(node=other))
+            for key in keys_of_merged_mapping(other):
+                self._record_write((*ref.path, key), ref._replace(node=other))
         for each in keywords:
-            self._write((*ref.path, ANY if each.arg is None else each.arg), ref._replace(node=each.value))
+            key = ANY if each.arg is None else each.arg
+            self._record_write((*ref.path, key), ref._replace(node=each.value))
 
-    def _argument(self, ref: Reference, call: ast.Call, key: int | str) -> None:
+    def _follow_argument(self, ref: ValueReference, call: ast.Call, key: int | str) -> None:
         """Follow a value that a call receives."""
         consumer = self._consumer_of(ref.module, call, key)
         if consumer is not None:
             if not ref.inside and not ref.path:
-                self.receivers.append(Receiver(consumer, ref.module, call))
+                self.receivers.append(ConfigReceiver(consumer, ref.module, call))
             elif ref.inside and not self._is_section:
-                self._open(ref)
+                self._mark_unknown(ref)
             return
-        if definition := self._definition(ref.module, call.func):
-            self._enter(ref, call, key, *definition)
-        elif methods := self._methods(ref.module, call.func):
+        if definition := self._definition_of(ref.module, call.func):
+            self._follow_callee(ref, call, key, *definition)
+        elif methods := self._methods_of_self(ref.module, call.func):
             for method in methods:
-                self._enter(ref, call, key, ref.module, method)
-        elif not (self._copied(ref, call, key) or self._collected(ref, call, key) or only_reads(call.func)):
-            self._open(ref)
-        elif last_name(call.func) in ("dump", "dumps") and not (ref.inside or ref.path or key):
+                self._follow_callee(ref, call, key, ref.module, method)
+        elif not (
+            self._follow_copy(ref, call, key)
+            or self._follow_collection(ref, call, key)
+            or only_reads_dict(call.func)
+        ):
+            self._mark_unknown(ref)
+        elif last_dotted_name(call.func) in ("dump", "dumps") and not (ref.inside or ref.path or key):
             self.dumps.append((ref.module, call))
 
-    def _copied(self, ref: Reference, call: ast.Call, key: int | str) -> bool:
+    def _follow_copy(self, ref: ValueReference, call: ast.Call, key: int | str) -> bool:
         """Follow a value through a builtin or a copy; whether the call is one."""
-        name, whole = last_name(call.func), ref._replace(node=call)
-        is_builtin = isinstance(call.func, ast.Name) and not ref.module.names.bindings_of(call.func)
+        name, whole = last_dotted_name(call.func), ref._replace(node=call)
+        is_builtin = isinstance(call.func, ast.Name) and not ref.module.names.bindings_of_name(call.func)
         if name in DICT_COPIES:
             if isinstance(key, str):
-                self._add(whole._replace(inside=(key, *ref.inside)))
+                self._add_reference(whole._replace(inside=(key, *ref.inside)))
             else:
-                self._add(whole)
-                self._merge(ref, [], call.keywords) if name == "dict" and not ref.inside else None
+                self._add_reference(whole)
+                self._record_merge(ref, [], call.keywords) if name == "dict" and not ref.inside else None
             return True
         if is_builtin and name in (*BUILTIN_COPIES, "enumerate"):
             steps = (ANY, 1) if name == "enumerate" else (ANY,)
             if ref.inside:
-                self._add(whole._replace(inside=(*steps, *ref.inside[1:])))
+                self._add_reference(whole._replace(inside=(*steps, *ref.inside[1:])))
             return True
         return is_builtin and name in BUILTIN_READS
 
-    def _collected(self, ref: Reference, call: ast.Call, key: int | str) -> bool:
+    def _follow_collection(self, ref: ValueReference, call: ast.Call, key: int | str) -> bool:
         """Follow a value that a method puts into a container; whether the method does."""
         if not isinstance(call.func, ast.Attribute):
             return False
         name, container = call.func.attr, call.func.value
         if name in _ADDS:
-            self._put(container, ANY, ref)
+            self._follow_entry(container, ANY, ref)
         elif name == "update" and isinstance(key, str):
-            self._put(container, key, ref)
+            self._follow_entry(container, key, ref)
         elif name == "setdefault" and key == 1:
-            self._put(container, key_of(call.args[0]), ref)
+            self._follow_entry(container, subscript_key(call.args[0]), ref)
         elif name in ("get", "pop") and key == 1:
-            self._add(ref._replace(node=call))  # the default of a lookup
+            self._add_reference(ref._replace(node=call))  # the default of a lookup
         else:
             return False
         return True
 
-    def _definition(self, module: Module, function: ast.expr) -> tuple[Module, ast.AST] | None:
+    def _definition_of(self, module: ParsedModule, function: ast.expr) -> tuple[ParsedModule, ast.AST] | None:
         """Return the function or class that a call runs, if it is in the module or its repository."""
         if isinstance(function, ast.Name):
-            bindings = module.names.bindings_of(function)
+            bindings = module.names.bindings_of_name(function)
             if len(bindings) == 1 and bindings[0].kind in ("function", "class"):
                 return module, bindings[0].node
             if len(bindings) == 1 and isinstance(bindings[0].value, ast.Lambda):
                 return module, bindings[0].value
-        return self._repository.definition(module, function)
+        return self._repository.find_definition(module, function)
 
     @staticmethod
-    def _methods(module: Module, function: ast.expr) -> list[ast.AST]:
+    def _methods_of_self(module: ParsedModule, function: ast.expr) -> list[ast.AST]:
         """Return the methods of this module that `self.method` may run."""
         if not (isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name)):
             return []
         if function.value.id not in ("self", "cls"):
             return []
         functions = module.names.functions.get(function.attr, ())
-        return [each for each in functions if module.names.class_of(each) is not None]
+        return [each for each in functions if module.names.class_of_method(each) is not None]
 
-    def _enter(
-        self, ref: Reference, call: ast.Call, key: int | str, module: Module, definition: ast.AST
+    def _follow_callee(
+        self, ref: ValueReference, call: ast.Call, key: int | str, module: ParsedModule, definition: ast.AST
     ) -> None:
         """Follow an argument into the function or class of a call."""
         names = module.names
         if isinstance(definition, ast.ClassDef):
-            self._construct(ref, key, module, definition)
+            self._follow_init(ref, key, module, definition)
             return
         if not isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            self._open(ref)
+            self._mark_unknown(ref)
             return
-        parameter = parameter_of(definition, key, is_bound=self._is_bound(call, definition, names))
+        parameter = parameter_for_argument(definition, key, is_bound=self._is_bound(call, definition, names))
         if parameter is None or any(isinstance(each, ast.Starred) for each in call.args):
-            self._open(ref)
+            self._mark_unknown(ref)
             return
-        self._name(definition, parameter, ref._replace(module=module))
+        self._follow_variable(definition, parameter, ref._replace(module=module))
 
     @staticmethod
-    def _is_bound(call: ast.Call, definition: Function, names: Names) -> bool:
+    def _is_bound(call: ast.Call, definition: Function, names: ModuleNames) -> bool:
         """Whether the first parameter of a method is the object that it is called on."""
-        if isinstance(definition, ast.Lambda) or names.class_of(definition) is None:
+        if isinstance(definition, ast.Lambda) or names.class_of_method(definition) is None:
             return False
         decorators = {ast.unparse(each) for each in definition.decorator_list}
         return isinstance(call.func, ast.Attribute) and "staticmethod" not in decorators
 
-    def _construct(self, ref: Reference, key: int | str, module: Module, definition: ast.ClassDef) -> None:
+    def _follow_init(
+        self, ref: ValueReference, key: int | str, module: ParsedModule, definition: ast.ClassDef
+    ) -> None:
         """Follow an argument of a class: a parameter of `__init__`, or a field of a dataclass."""
         inner = ref._replace(module=module)
         for each in definition.body:
             if isinstance(each, ast.FunctionDef) and each.name == "__init__":
-                parameter = parameter_of(each, key, is_bound=True)
+                parameter = parameter_for_argument(each, key, is_bound=True)
                 if parameter is None:
-                    self._open(ref)
+                    self._mark_unknown(ref)
                 else:
-                    self._name(each, parameter, inner)
+                    self._follow_variable(each, parameter, inner)
                 return
         fields = [
             each.target.id
@@ -559,26 +575,26 @@ class Flow:
         name = key if isinstance(key, str) else fields[key] if key < len(fields) else None
         is_dataclass = any("dataclass" in ast.unparse(each) for each in definition.decorator_list)
         if is_dataclass and name in fields:
-            self._field(str(name), inner)
+            self._follow_field(str(name), inner)
         else:
-            self._open(ref)
+            self._mark_unknown(ref)
 
     @staticmethod
     def _consumer_of_attribute(target: ast.Attribute) -> str | None:
         """Return the consumer of `training_args.deepspeed = value`."""
-        is_arguments = target.attr == "deepspeed" and "arg" in last_name(target.value)
+        is_arguments = target.attr == "deepspeed" and "arg" in last_dotted_name(target.value)
         return "transformers" if is_arguments else None
 
 
-def _is_new_container(binding: Binding) -> bool:
+def _is_new_container(binding: NameBinding) -> bool:
     """Whether a variable gets a container that no other code holds."""
     value = binding.value
     if binding.kind != "value" or binding.steps:
         return False
     if isinstance(value, ast.Dict | ast.List | ast.ListComp | ast.DictComp):
         return True
-    return isinstance(value, ast.Call) and last_name(value.func) in ("dict", "list", "defaultdict")
+    return isinstance(value, ast.Call) and last_dotted_name(value.func) in ("dict", "list", "defaultdict")
 
 
-def _may_be(step: int | str, key: int | str) -> bool:
+def _may_equal_key(step: int | str, key: int | str) -> bool:
     return step == key or ANY in (step, key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dsconfig.launch.python.name_bindings import ANY, Function, last_name
+from dsconfig.launch.python.name_bindings import ANY, Function, last_dotted_name
 
 BUILTIN_READS = frozenset((
     "print", "len", "str", "repr", "bool", "isinstance", "issubclass", "type", "id", "hash", "any", "all", "sum", "min",
@@ -27,9 +27,9 @@ _READ_FUNCTIONS = frozenset((
 ))  # fmt: skip
 
 
-def only_reads(function: ast.expr) -> bool:
+def only_reads_dict(function: ast.expr) -> bool:
     """Whether a function outside the repository only reads a dict: it prints, logs or saves it."""
-    name = last_name(function)
+    name = last_dotted_name(function)
     if isinstance(function, ast.Name):
         return name in _READ_FUNCTIONS
     base = function
@@ -39,25 +39,25 @@ def only_reads(function: ast.expr) -> bool:
     return name in (*_LOG_METHODS, *_READ_FUNCTIONS) or root in _READ_MODULES
 
 
-def merged_keys(other: ast.expr) -> Iterator[str]:
+def keys_of_merged_mapping(other: ast.expr) -> Iterator[str]:
     """Yield the keys that a mapping overwrites when it is merged into another; `*` if they are not all known."""
     if isinstance(other, ast.Dict):
         for key, value in zip(other.keys, other.values, strict=True):
             if key is None:
-                yield from merged_keys(value)
+                yield from keys_of_merged_mapping(value)
             else:
-                yield str(key_of(key))
-    elif isinstance(other, ast.Call) and last_name(other.func) == "dict" and not other.args:
+                yield str(subscript_key(key))
+    elif isinstance(other, ast.Call) and last_dotted_name(other.func) == "dict" and not other.args:
         for each in other.keywords:
             yield ANY if each.arg is None else each.arg
     elif isinstance(other, ast.IfExp):
-        yield from merged_keys(other.body)
-        yield from merged_keys(other.orelse)
+        yield from keys_of_merged_mapping(other.body)
+        yield from keys_of_merged_mapping(other.orelse)
     else:
         yield ANY
 
 
-def parameter_of(function: Function, key: int | str, *, is_bound: bool) -> str | None:
+def parameter_for_argument(function: Function, key: int | str, *, is_bound: bool) -> str | None:
     """Return the parameter that an argument goes to; None for `*args` and `**kwargs`."""
     arguments = function.args
     positional = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
@@ -68,7 +68,7 @@ def parameter_of(function: Function, key: int | str, *, is_bound: bool) -> str |
     return key if key in keywords else None
 
 
-def key_of(node: ast.expr | None) -> int | str:
+def subscript_key(node: ast.expr | None) -> int | str:
     """Return the key of a subscript; `*` if it is not a literal."""
     if (
         isinstance(node, ast.Constant)

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsconfig.document import read_text
-from dsconfig.document.tree import Member, Node, Tree, shifted
+from dsconfig.document.tree import LocatedTree, ObjectMember, TreeNode, shift_tree
 
 if TYPE_CHECKING:
-    from dsconfig.document.tree import Span
+    from dsconfig.document.tree import TextSpan
 
 
-def json_tree(text: str, start: int) -> Tree:
+def parse_json_tree(text: str, start: int) -> LocatedTree:
     """Return the tree of a JSON text that starts at an offset of a longer text."""
     document = read_text(text)
     tree = document.tree
-    return shifted(tree, start)
+    return shift_tree(tree, start)
 
 
-def json_keys(text: str) -> frozenset[str]:
+def json_root_keys(text: str) -> frozenset[str]:
     """Return the root keys of a JSON text; none if it is no object."""
     if "{" not in text:
         return frozenset()
@@ -26,10 +26,12 @@ def json_keys(text: str) -> frozenset[str]:
     return frozenset(value) if isinstance(value, dict) else frozenset()
 
 
-def at_span(node: Node, span: Span) -> Node:
+def collapse_to_span(node: TreeNode, span: TextSpan) -> TreeNode:
     """Return a node all of whose parts are at one span, for a text whose characters cannot be located."""
     return node._replace(
         span=span,
-        members=tuple(Member(each.key, span, at_span(each.node, span)) for each in node.members),
-        items=tuple(at_span(each, span) for each in node.items),
+        members=tuple(
+            ObjectMember(each.key, span, collapse_to_span(each.node, span)) for each in node.members
+        ),
+        items=tuple(collapse_to_span(each, span) for each in node.items),
     )

@@ -17,7 +17,7 @@ Scope: TypeAlias = (
 )
 
 
-class Binding(NamedTuple):
+class NameBinding(NamedTuple):
     """A statement that binds a name."""
 
     kind: Literal["value", "parameter", "import", "function", "class", "unknown"]
@@ -28,19 +28,19 @@ class Binding(NamedTuple):
     """Path in that value to the part that the name gets, as in `(a, b) = value`."""
 
 
-class Names:
+class ModuleNames:
     """Scopes, bindings and uses of all names and attributes of a module."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.tree = tree
         self.parents: dict[ast.AST, ast.AST] = {}
-        self.bindings: dict[tuple[ast.AST, str], list[Binding]] = {}
+        self.bindings: dict[tuple[ast.AST, str], list[NameBinding]] = {}
         """Bindings by scope and name."""
         self.loads: dict[tuple[ast.AST, str], list[ast.Name]] = {}
         """Reads by scope of the binding and name; names without a binding count as the module's."""
         self.attributes: dict[str, list[ast.Attribute]] = {}
         """Attribute accesses by the attribute's name."""
-        self.fields: dict[str, list[Binding]] = {}
+        self.fields: dict[str, list[NameBinding]] = {}
         """Values assigned to attributes, and to names in class bodies, by the attribute's name."""
         self.functions: dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]] = {}
         """Functions by name, at any level."""
@@ -50,41 +50,41 @@ class Names:
         self._scope_of: dict[ast.AST, Scope] = {}
         self._outer: dict[ast.AST, Scope] = {}
         self._declared: dict[tuple[ast.AST, str], Literal["global", "nonlocal"]] = {}
-        self._targets: dict[ast.AST, Binding] = {}
+        self._targets: dict[ast.AST, NameBinding] = {}
         reads: list[ast.Name] = []
-        self._visit(tree, reads)
-        self._owners = {name: self._owner(name.id, self._scope_of[name]) for name in reads}
+        self._visit_tree(tree, reads)
+        self._owners = {name: self._scope_of_name(name.id, self._scope_of[name]) for name in reads}
         for name, owner in self._owners.items():
             self.loads.setdefault((owner, name.id), []).append(name)
 
-    def bindings_of(self, name: ast.Name) -> list[Binding]:
+    def bindings_of_name(self, name: ast.Name) -> list[NameBinding]:
         """Return the bindings that a read name may have; none for a builtin or a name of `import *`."""
         owner = self._owners.get(name)
         return [] if owner is None else self.bindings.get((owner, name.id), [])
 
-    def owner_of(self, node: ast.AST, name: str) -> Scope:
+    def scope_binding_name(self, node: ast.AST, name: str) -> Scope:
         """Return the scope in which a name that occurs at a node is bound."""
-        return self._owner(name, self._scope_of[node])
+        return self._scope_of_name(name, self._scope_of[node])
 
-    def scope_of(self, node: ast.AST) -> Scope:
+    def scope_of_node(self, node: ast.AST) -> Scope:
         """Return the scope that a node belongs to."""
         return self._scope_of[node]
 
-    def function_of(self, node: ast.AST) -> Function | None:
+    def enclosing_function(self, node: ast.AST) -> Function | None:
         """Return the innermost function around a node."""
         scope: Scope | None = self._scope_of[node]
         while scope is not None and not isinstance(scope, _FUNCTIONS):
             scope = self._outer.get(scope)
         return scope
 
-    def class_of(self, function: ast.AST) -> ast.ClassDef | None:
+    def class_of_method(self, function: ast.AST) -> ast.ClassDef | None:
         """Return the class that a function is a method of."""
         parent = self.parents.get(function)
         return parent if isinstance(parent, ast.ClassDef) else None
 
     # ------------------------------------------------------------ build
 
-    def _visit(self, tree: ast.Module, reads: list[ast.Name]) -> None:
+    def _visit_tree(self, tree: ast.Module, reads: list[ast.Name]) -> None:
         stack: list[tuple[ast.AST, Scope]] = [(tree, tree)]
         while stack:
             node, scope = stack.pop()
@@ -93,28 +93,29 @@ class Names:
                 if isinstance(node.ctx, ast.Load):
                     reads.append(node)
                 else:
-                    self._bind(scope, node.id, self._targets.get(node) or Binding("unknown", node))
+                    self._add_binding(scope, node.id, self._targets.get(node) or NameBinding("unknown", node))
                     if isinstance(self.parents.get(node), ast.AugAssign):
                         reads.append(node)  # `x |= y` reads it as well
             else:
-                self._register(node, scope)
-            inner = self._inner_scope(node, scope)
+                self._register_node(node, scope)
+            inner = self._scope_inside_node(node, scope)
             children = list(ast.iter_child_nodes(node))
             for child in children:
                 self.parents[child] = node
             # In text order, because `global` stands before the assignment that it is about.
             stack.extend(
-                (child, inner if self._is_inside(node, child) else scope) for child in reversed(children)
+                (child, inner if self._is_in_inner_scope(node, child) else scope)
+                for child in reversed(children)
             )
 
-    def _inner_scope(self, node: ast.AST, scope: Scope) -> Scope:
+    def _scope_inside_node(self, node: ast.AST, scope: Scope) -> Scope:
         if isinstance(node, (*_FUNCTIONS, *_COMPREHENSIONS, ast.ClassDef)):
             self._outer[node] = scope
             return node
         return scope
 
     @staticmethod
-    def _is_inside(node: ast.AST, child: ast.AST) -> bool:
+    def _is_in_inner_scope(node: ast.AST, child: ast.AST) -> bool:
         """Whether a child of a function, class or comprehension belongs to its scope, not to the outer one."""
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             return child in node.body
@@ -124,13 +125,13 @@ class Names:
             return child is node.body
         return True
 
-    def _register(self, node: ast.AST, scope: Scope) -> None:
+    def _register_node(self, node: ast.AST, scope: Scope) -> None:
         """Record the bindings of a node, its calls and its attributes."""
         match node:
             case ast.Attribute():
                 self.attributes.setdefault(node.attr, []).append(node)
                 if not isinstance(node.ctx, ast.Load):
-                    binding = self._targets.get(node) or Binding("unknown", node)
+                    binding = self._targets.get(node) or NameBinding("unknown", node)
                     self.fields.setdefault(node.attr, []).append(binding)
             case ast.Call():
                 self.calls.append(node)
@@ -143,7 +144,7 @@ class Names:
             case ast.Import() | ast.ImportFrom():
                 for alias in node.names:
                     name = alias.name.partition(".")[0] if isinstance(node, ast.Import) else alias.name
-                    self._bind(scope, alias.asname or name, Binding("import", alias))
+                    self._add_binding(scope, alias.asname or name, NameBinding("import", alias))
             case _:
                 self._register_targets(node)
                 self._register_definition(node, scope)
@@ -153,13 +154,13 @@ class Names:
         match node:
             case ast.Assign():
                 for target in node.targets:
-                    self._target(target, node.value, ())
+                    self._register_target(target, node.value, ())
             case ast.AnnAssign(value=ast.expr() as value) | ast.NamedExpr(value=value):
-                self._target(node.target, value, ())
+                self._register_target(node.target, value, ())
             case ast.For() | ast.AsyncFor() | ast.comprehension():
-                self._target(node.target, node.iter, (ANY,))
+                self._register_target(node.target, node.iter, (ANY,))
             case ast.withitem(optional_vars=ast.expr() as target):
-                self._target(target, None, ())
+                self._register_target(target, None, ())
             case _:
                 pass
 
@@ -167,34 +168,34 @@ class Names:
         """Record the names of functions and classes, of parameters, and of patterns and exceptions."""
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                self._bind(scope, node.name, Binding("function", node))
+                self._add_binding(scope, node.name, NameBinding("function", node))
                 self.functions.setdefault(node.name, []).append(node)
-                self._parameters(node)
+                self._register_parameters(node)
             case ast.Lambda():
-                self._parameters(node)
+                self._register_parameters(node)
             case ast.ClassDef():
-                self._bind(scope, node.name, Binding("class", node))
+                self._add_binding(scope, node.name, NameBinding("class", node))
             case ast.ExceptHandler(name=str() as name) | ast.MatchStar(name=str() as name):
-                self._bind(scope, name, Binding("unknown", node))
+                self._add_binding(scope, name, NameBinding("unknown", node))
             case ast.MatchAs(name=str() as name) | ast.MatchMapping(rest=str() as name):
-                self._bind(scope, name, Binding("unknown", node))
+                self._add_binding(scope, name, NameBinding("unknown", node))
             case _:
                 pass
 
-    def _target(self, target: ast.expr, value: ast.expr | None, steps: Steps) -> None:
+    def _register_target(self, target: ast.expr, value: ast.expr | None, steps: Steps) -> None:
         """Note which part of a value each target of an assignment gets."""
         if isinstance(target, ast.Tuple | ast.List):
             has_star = any(isinstance(each, ast.Starred) for each in target.elts)
             for index, each in enumerate(target.elts):
                 if isinstance(each, ast.Starred):
-                    self._target(each.value, None, ())
+                    self._register_target(each.value, None, ())
                 else:
-                    self._target(each, value, (*steps, ANY if has_star else index))
+                    self._register_target(each, value, (*steps, ANY if has_star else index))
         else:
             kind: Literal["value", "unknown"] = "unknown" if value is None else "value"
-            self._targets[target] = Binding(kind, target, value, steps)
+            self._targets[target] = NameBinding(kind, target, value, steps)
 
-    def _parameters(self, function: Function) -> None:
+    def _register_parameters(self, function: Function) -> None:
         arguments = function.args
         positional = (*arguments.posonlyargs, *arguments.args)
         defaults: dict[ast.arg, ast.expr | None] = dict(
@@ -202,12 +203,12 @@ class Names:
         )
         defaults.update(zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True))
         for each in (*positional, *arguments.kwonlyargs):
-            self._bind(function, each.arg, Binding("parameter", each, defaults.get(each)))
+            self._add_binding(function, each.arg, NameBinding("parameter", each, defaults.get(each)))
         for star in (arguments.vararg, arguments.kwarg):
             if star is not None:
-                self._bind(function, star.arg, Binding("parameter", star))
+                self._add_binding(function, star.arg, NameBinding("parameter", star))
 
-    def _bind(self, scope: Scope, name: str, binding: Binding) -> None:
+    def _add_binding(self, scope: Scope, name: str, binding: NameBinding) -> None:
         if binding.kind != "parameter":
             scope = self._binding_scope(scope, name, binding.node)
         self.bindings.setdefault((scope, name), []).append(binding)
@@ -229,7 +230,7 @@ class Names:
             outer = self._outer.get(outer)
         return outer or self.tree
 
-    def _owner(self, name: str, scope: Scope) -> Scope:
+    def _scope_of_name(self, name: str, scope: Scope) -> Scope:
         """Return the scope whose binding a name refers to; the module for names without one."""
         current: Scope | None = scope
         while current is not None:
@@ -243,7 +244,7 @@ class Names:
         return self.tree
 
 
-def returns_of(function: Function) -> Iterator[ast.expr]:
+def returned_expressions(function: Function) -> Iterator[ast.expr]:
     """Yield the expressions that a function returns, without those of functions inside it."""
     if isinstance(function, ast.Lambda):
         yield function.body
@@ -258,7 +259,7 @@ def returns_of(function: Function) -> Iterator[ast.expr]:
             stack.extend(ast.iter_child_nodes(node))
 
 
-def last_name(node: ast.expr) -> str:
+def last_dotted_name(node: ast.expr) -> str:
     """Return the last name of `a.b.c`; empty for any other expression."""
     if isinstance(node, ast.Attribute):
         return node.attr

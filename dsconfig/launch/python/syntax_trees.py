@@ -9,10 +9,10 @@ import warnings
 from collections.abc import Iterator
 from functools import lru_cache
 
-from dsconfig.core.file_access import contents, is_file, may_read, repository_root
+from dsconfig.core.file_access import is_file, may_read_file, read_contents, repository_root
 from dsconfig.core.json_types import Json, NamedTuple
-from dsconfig.launch.python.name_bindings import Binding, Names
-from dsconfig.launch.repository import cache_key, programs, tick
+from dsconfig.launch.python.name_bindings import ModuleNames, NameBinding
+from dsconfig.launch.repository import python_files_of_repository, repository_cache_key, time_cache_key
 
 _MAX_FILE, _MAX_PROGRAM = 256 * 1024, 512 * 1024
 """Size limits in bytes: of one file, and of all files read for a program."""
@@ -21,7 +21,7 @@ _MAX_MODULES, _MAX_FOLDERS = 16, 8
 """
 
 
-class Module(NamedTuple):
+class ParsedModule(NamedTuple):
     """A parsed file."""
 
     path: str
@@ -29,32 +29,32 @@ class Module(NamedTuple):
     """All syntax nodes, the module first. Walking the tree is the expensive step, so it happens once."""
 
     @property
-    def body(self) -> list[ast.stmt]:
+    def top_level_statements(self) -> list[ast.stmt]:
         """The top-level statements."""
         first = self.nodes[0]
         return first.body if isinstance(first, ast.Module) else []
 
     @property
-    def names(self) -> Names:
+    def names(self) -> ModuleNames:
         """Scopes and bindings of the module."""
-        return names_of(self.nodes[0])
+        return names_of_module(self.nodes[0])
 
-    def location(self, node: ast.AST) -> str:
+    def shown_location(self, node: ast.AST) -> str:
         """Location of a node as shown in messages: `train.py:12`."""
         return f"{os.path.relpath(self.path)}:{getattr(node, 'lineno', 1)}"
 
 
 @lru_cache(maxsize=64)
-def names_of(tree: ast.AST) -> Names:
+def names_of_module(tree: ast.AST) -> ModuleNames:
     """Return the scopes and bindings of a parsed module."""
     assert isinstance(tree, ast.Module)
-    return Names(tree)
+    return ModuleNames(tree)
 
 
-def parse_module(path: str, data: bytes) -> Module | None:
+def parse_module(path: str, data: bytes) -> ParsedModule | None:
     """Parse a file; None if it is not valid Python 3 or too large."""
     nodes = _parse(data) if len(data) <= _MAX_FILE else ()
-    return Module(path, nodes) if nodes else None
+    return ParsedModule(path, nodes) if nodes else None
 
 
 @lru_cache(maxsize=64)
@@ -68,24 +68,24 @@ def _parse(data: bytes) -> tuple[ast.AST, ...]:
         return ()
 
 
-def program_modules(path: str, launch: str) -> tuple[Module, ...]:
+def program_modules(path: str, launch: str) -> tuple[ParsedModule, ...]:
     """Parse a program and the modules of its repository that it imports, in import order.
 
     `launch`: file that starts the program; it decides which files may be read. Empty if the program cannot be
     parsed.
     """
-    return _modules(os.path.abspath(path), launch, tick())
+    return _cached_program_modules(os.path.abspath(path), launch, time_cache_key())
 
 
 @lru_cache(maxsize=16)
-def _modules(path: str, launch: str, _: int) -> tuple[Module, ...]:
-    parsed: dict[str, Module] = {}
+def _cached_program_modules(path: str, launch: str, _: int) -> tuple[ParsedModule, ...]:
+    parsed: dict[str, ParsedModule] = {}
     queue, size = [path], 0
     for current in queue:
-        if current in parsed or len(parsed) == _MAX_MODULES or not may_read(current, launch):
+        if current in parsed or len(parsed) == _MAX_MODULES or not may_read_file(current, launch):
             continue
         try:
-            data = contents(current, _MAX_FILE)
+            data = read_contents(current, _MAX_FILE)
         except OSError:
             continue
         size += len(data)
@@ -100,23 +100,23 @@ def _modules(path: str, launch: str, _: int) -> tuple[Module, ...]:
     return tuple(parsed.values())
 
 
-def _imported_files(module: Module) -> Iterator[str]:
+def _imported_files(module: ParsedModule) -> Iterator[str]:
     """Yield the files of the repository that a module imports."""
     folder = os.path.dirname(module.path)
     for node in module.nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield from _module_file(alias.name, folder)
+                yield from _files_of_module_name(alias.name, folder)
         elif isinstance(node, ast.ImportFrom):
             base = folder
             for _ in range(min(node.level, _MAX_FOLDERS) - 1):
                 base = os.path.dirname(base)
             names = [node.module or "", *(f"{node.module or ''}.{alias.name}" for alias in node.names)]
             for name in names:
-                yield from _module_file(name.strip("."), base, above=not node.level)
+                yield from _files_of_module_name(name.strip("."), base, above=not node.level)
 
 
-def _module_file(name: str, folder: str, *, above: bool = True) -> Iterator[str]:
+def _files_of_module_name(name: str, folder: str, *, above: bool = True) -> Iterator[str]:
     """Yield the file of a module, relative to a directory or to its parents within the repository."""
     parts, top = name.split("."), repository_root(folder)
     if not all(parts):
@@ -133,34 +133,34 @@ def _module_file(name: str, folder: str, *, above: bool = True) -> Iterator[str]
         folder = os.path.dirname(folder)
 
 
-def called_name(call: ast.Call) -> str:
+def called_function_name(call: ast.Call) -> str:
     """Last name of the called function: `initialize` of `deepspeed.initialize(...)`."""
-    return last_name(call.func)
+    return last_dotted_name(call.func)
 
 
-def last_name(node: ast.AST | None) -> str:
+def last_dotted_name(node: ast.AST | None) -> str:
     """Last name of `a.b.c`; empty for any other node."""
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def keyword(call: ast.Call, *names: str) -> ast.expr | None:
+def keyword_argument(call: ast.Call, *names: str) -> ast.expr | None:
     """Value of the first of these keyword arguments that a call has."""
     return next((each.value for each in call.keywords if each.arg in names), None)
 
 
-def constant(node: ast.expr | None) -> Json:
+def literal_value(node: ast.expr | None) -> Json:
     """Value of a number, string or bool literal; None for any other node."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        number = constant(node.operand)
+        number = literal_value(node.operand)
         return -number if isinstance(number, int | float) and not isinstance(number, bool) else None
     if isinstance(node, ast.Constant) and isinstance(node.value, bool | int | float | str):
         return node.value
     return None
 
 
-def calls(modules: tuple[Module, ...]) -> Iterator[tuple[Module, ast.Call]]:
+def calls_in_modules(modules: tuple[ParsedModule, ...]) -> Iterator[tuple[ParsedModule, ast.Call]]:
     """Yield every call in these modules."""
     for module in modules:
         for node in module.nodes:
@@ -175,111 +175,129 @@ class ProgramRepository:
         self._launch = name
         self._is_file = bool(name) and not name.startswith("<")
 
-    def definition(self, module: Module, function: ast.expr) -> tuple[Module, ast.AST] | None:
+    def find_definition(
+        self, module: ParsedModule, function: ast.expr
+    ) -> tuple[ParsedModule, ast.AST] | None:
         """Return the function or class that an imported name refers to; None if it is not in the repository."""
-        return self._definition(module, function, _MAX_REEXPORTS)
+        return self._resolve_definition(module, function, _MAX_REEXPORTS)
 
-    def imports_of(self, module: Module, name: str) -> Iterator[tuple[Module, ast.expr]]:
+    def reads_of_global_name(
+        self, module: ParsedModule, name: str
+    ) -> Iterator[tuple[ParsedModule, ast.expr]]:
         """Yield the expressions in other modules that read a global name of a module."""
-        yield from self._imports_of(module, name, _MAX_REEXPORTS)
+        yield from self._reads_of_name(module, name, _MAX_REEXPORTS)
 
-    def attributes_of(self, module: Module, name: str) -> Iterator[tuple[Module, ast.expr]]:
+    def accesses_to_attribute(
+        self, module: ParsedModule, name: str
+    ) -> Iterator[tuple[ParsedModule, ast.expr]]:
         """Yield the accesses to an attribute of this name in modules that import a module."""
-        for importer, _ in self._importers(module):
+        for importer, _ in self._import_statements_of_module(module):
             for access in importer.names.attributes.get(name, ()):
                 yield importer, access
 
-    def _definition(self, module: Module, function: ast.expr, steps: int) -> tuple[Module, ast.AST] | None:
+    def _resolve_definition(
+        self, module: ParsedModule, function: ast.expr, steps: int
+    ) -> tuple[ParsedModule, ast.AST] | None:
         if isinstance(function, ast.Name):
-            bindings = module.names.bindings_of(function)
-            return self._imported(module, bindings[0], steps) if len(bindings) == 1 else None
+            bindings = module.names.bindings_of_name(function)
+            return self._resolve_import(module, bindings[0], steps) if len(bindings) == 1 else None
         if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
-            bindings = module.names.bindings_of(function.value)
+            bindings = module.names.bindings_of_name(function.value)
             if len(bindings) == 1 and bindings[0].kind == "import":
-                for file in self._files(module, bindings[0]):
-                    if defined := self._defined(file, function.attr, steps):
+                for file in self._modules_of_import(module, bindings[0]):
+                    if defined := self._resolve_module_name(file, function.attr, steps):
                         return defined
         return None
 
-    def _imported(self, module: Module, binding: Binding, steps: int) -> tuple[Module, ast.AST] | None:
+    def _resolve_import(
+        self, module: ParsedModule, binding: NameBinding, steps: int
+    ) -> tuple[ParsedModule, ast.AST] | None:
         """Return the function or class that `from module import name` binds."""
         statement = module.names.parents.get(binding.node)
         if not steps or not isinstance(binding.node, ast.alias) or not isinstance(statement, ast.ImportFrom):
             return None
-        for path in self._paths_of(module, statement, ""):
-            if (source := self._module(path)) and (
-                defined := self._defined(source, binding.node.name, steps)
+        for path in self._paths_of_import(module, statement, ""):
+            if (source := self._parse_module_at(path)) and (
+                defined := self._resolve_module_name(source, binding.node.name, steps)
             ):
                 return defined
         return None
 
-    def _defined(self, module: Module, name: str, steps: int) -> tuple[Module, ast.AST] | None:
+    def _resolve_module_name(
+        self, module: ParsedModule, name: str, steps: int
+    ) -> tuple[ParsedModule, ast.AST] | None:
         bindings = module.names.bindings.get((module.names.tree, name), ())
         if len(bindings) != 1:
             return None
         if bindings[0].kind in ("function", "class"):
             return module, bindings[0].node
-        return self._imported(module, bindings[0], steps - 1)
+        return self._resolve_import(module, bindings[0], steps - 1)
 
-    def _files(self, module: Module, binding: Binding) -> Iterator[Module]:
+    def _modules_of_import(self, module: ParsedModule, binding: NameBinding) -> Iterator[ParsedModule]:
         """Yield the modules that an import binds to a name."""
         alias, statement = binding.node, module.names.parents.get(binding.node)
         if isinstance(alias, ast.alias):
             paths = (
-                self._paths_of(module, statement, alias.name)
+                self._paths_of_import(module, statement, alias.name)
                 if isinstance(statement, ast.ImportFrom)
-                else _module_file(alias.name, os.path.dirname(os.path.abspath(module.path)))
+                else _files_of_module_name(alias.name, os.path.dirname(os.path.abspath(module.path)))
             )
             for path in paths if self._is_file else ():
-                if source := self._module(path):
+                if source := self._parse_module_at(path):
                     yield source
 
-    def _paths_of(self, module: Module, statement: ast.ImportFrom, name: str) -> Iterator[str]:
+    def _paths_of_import(self, module: ParsedModule, statement: ast.ImportFrom, name: str) -> Iterator[str]:
         yield from _files_of_import(module, statement, name) if self._is_file else ()
 
-    def _module(self, path: str) -> Module | None:
-        if not may_read(path, self._launch):
+    def _parse_module_at(self, path: str) -> ParsedModule | None:
+        if not may_read_file(path, self._launch):
             return None
         try:
-            return parse_module(path, contents(path, _MAX_FILE))
+            return parse_module(path, read_contents(path, _MAX_FILE))
         except OSError:
             return None
 
-    def _imports_of(self, module: Module, name: str, steps: int) -> Iterator[tuple[Module, ast.expr]]:
-        for importer, statement in self._importers(module):
+    def _reads_of_name(
+        self, module: ParsedModule, name: str, steps: int
+    ) -> Iterator[tuple[ParsedModule, ast.expr]]:
+        for importer, statement in self._import_statements_of_module(module):
             names = importer.names
             for alias in statement.names:
-                scope = names.scope_of(statement)
+                scope = names.scope_of_node(statement)
                 local = alias.asname or alias.name
                 if isinstance(statement, ast.ImportFrom) and alias.name in (name, "*"):
                     local = name if alias.name == "*" else local
-                    owner = names.owner_of(statement, local)
+                    owner = names.scope_binding_name(statement, local)
                     for load in names.loads.get((owner, local), ()):
                         yield importer, load
                     if scope is names.tree and steps and local != "*":
-                        yield from self._imports_of(importer, local, steps - 1)
+                        yield from self._reads_of_name(importer, local, steps - 1)
                 else:  # the module itself: `conf.ds_config`
                     for access in names.attributes.get(name, ()):
                         if ast.unparse(access.value) == local:
                             yield importer, access
 
-    def _importers(self, module: Module) -> Iterator[tuple[Module, ast.Import | ast.ImportFrom]]:
+    def _import_statements_of_module(
+        self, module: ParsedModule
+    ) -> Iterator[tuple[ParsedModule, ast.Import | ast.ImportFrom]]:
         """Yield the import statements of other modules that import a module."""
         if self._is_file:
             path = os.path.abspath(module.path)
-            yield from _importers(path, cache_key(path))
+            yield from _cached_import_statements(path, repository_cache_key(path))
 
 
 @lru_cache(maxsize=32)
-def _importers(path: str, _: tuple[int, ...]) -> tuple[tuple[Module, ast.Import | ast.ImportFrom], ...]:
+def _cached_import_statements(
+    path: str, _: tuple[int, ...]
+) -> tuple[tuple[ParsedModule, ast.Import | ast.ImportFrom], ...]:
     """Return the import statements in the repository that import the module at a path, with their modules."""
     stem = os.path.basename(path).removesuffix(".py")
     if stem == "__init__":
         stem = os.path.basename(os.path.dirname(path))
     # Most files mention the name of no other module in an import, so they need not be parsed.
     mention = re.compile(rb"(?m)^[ \t]*(?:from|import)[ \t][^\n]*\b%b\b" % re.escape(stem.encode()))
-    importers: list[tuple[Module, ast.Import | ast.ImportFrom]] = []
-    for other, data in programs(path):
+    importers: list[tuple[ParsedModule, ast.Import | ast.ImportFrom]] = []
+    for other, data in python_files_of_repository(path):
         if other == path or not mention.search(data) or (module := parse_module(other, data)) is None:
             continue
         importers += [
@@ -290,25 +308,25 @@ def _importers(path: str, _: tuple[int, ...]) -> tuple[tuple[Module, ast.Import 
     return tuple(importers)
 
 
-def _imported_paths(module: Module, statement: ast.Import | ast.ImportFrom) -> set[str]:
+def _imported_paths(module: ParsedModule, statement: ast.Import | ast.ImportFrom) -> set[str]:
     """Return the absolute paths of the modules that a statement imports."""
     if isinstance(statement, ast.ImportFrom):
         names = ["", *(alias.name for alias in statement.names)]
         files = [each for name in names for each in _files_of_import(module, statement, name)]
     else:
         folder = os.path.dirname(os.path.abspath(module.path))
-        files = [each for alias in statement.names for each in _module_file(alias.name, folder)]
+        files = [each for alias in statement.names for each in _files_of_module_name(alias.name, folder)]
     return {os.path.abspath(each) for each in files}
 
 
-def _files_of_import(module: Module, statement: ast.ImportFrom, name: str) -> Iterator[str]:
+def _files_of_import(module: ParsedModule, statement: ast.ImportFrom, name: str) -> Iterator[str]:
     """Yield the file of the module in an import statement, or of a module `name` in that package."""
     base = os.path.dirname(os.path.abspath(module.path))
     for _ in range(min(statement.level, _MAX_FOLDERS) - 1):
         base = os.path.dirname(base)
     dotted = ".".join(part for part in (statement.module or "", name) if part)
     if dotted:
-        yield from _module_file(dotted, base, above=not statement.level)
+        yield from _files_of_module_name(dotted, base, above=not statement.level)
     else:
         yield from (path for path in [os.path.join(base, "__init__.py")] if is_file(path))
 

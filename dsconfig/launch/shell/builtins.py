@@ -7,17 +7,17 @@ from typing import Protocol
 
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.launch.shell import arithmetic as shell_arithmetic
-from dsconfig.launch.shell.test_expressions import is_unknown
-from dsconfig.launch.shell.variables import Values
+from dsconfig.launch.shell.test_expressions import contains_unknown_value
+from dsconfig.launch.shell.variables import ShellVariables
 
 SUCCESS, FAILURE, ASSUMED, UNKNOWN = "success", "failure", "assumed", "unknown"
 """Statuses of a command. Commands other than tests are assumed to succeed."""
 
 
-class Shell(Protocol):
+class ShellState(Protocol):
     """State of a shell that built-in commands change."""
 
-    values: Values
+    values: ShellVariables
     folder: str
     """Directory that `cd` has entered, relative to the script's start."""
     status: str
@@ -26,7 +26,7 @@ class Shell(Protocol):
     """`exit`, `return` or `break`, if the current list of commands ends there."""
 
 
-class Call(NamedTuple):
+class BuiltinCall(NamedTuple):
     """A call of a built-in command: its words as written and expanded, and its here-documents."""
 
     raw: list[str]
@@ -34,65 +34,67 @@ class Call(NamedTuple):
     bodies: tuple[str, ...]
 
 
-def run_test(shell: Shell, words: Iterable[str], *, is_double: bool) -> None:
+def run_test_command(shell: ShellState, words: Iterable[str], *, is_double: bool) -> None:
     """Evaluate `[ … ]` or `[[ … ]]`."""
-    result = shell.values.condition(words, is_double=is_double)
+    result = shell.values.evaluate_condition(words, is_double=is_double)
     shell.status = UNKNOWN if result is None else SUCCESS if result else FAILURE
 
 
-def calculate(shell: Shell, text: str) -> None:
+def run_arithmetic_command(shell: ShellState, text: str) -> None:
     """Evaluate `((…))` or `let`; what it changes to an unknown value is forgotten."""
     values = shell.values
     values.lexer.assigned.clear()
-    result = values.lexer.arithmetic(text, values.variables)
-    values.apply_arithmetic(() if result is not None else shell_arithmetic.assigned_names(text))
+    result = values.lexer.evaluate_arithmetic(text, values.variables)
+    values.apply_arithmetic_assignments(
+        () if result is not None else shell_arithmetic.assigned_variables(text)
+    )
     shell.status = UNKNOWN if result is None else SUCCESS if result else FAILURE
 
 
-def _cd(shell: Shell, call: Call) -> None:
+def _run_cd(shell: ShellState, call: BuiltinCall) -> None:
     if len(call.words) > 1:
-        shell.folder = enter_folder(shell.folder, call.words[-1])
+        shell.folder = folder_after_cd(shell.folder, call.words[-1])
 
 
-def _end(shell: Shell, call: Call) -> None:
+def _run_exit(shell: ShellState, call: BuiltinCall) -> None:
     shell.stop = "break" if call.words[0] in ("break", "continue") else call.words[0]
 
 
-def _test(shell: Shell, call: Call) -> None:
+def _run_test(shell: ShellState, call: BuiltinCall) -> None:
     raw = call.raw
-    run_test(shell, raw[1:-1] if raw[0] == "[" and raw[-1] == "]" else raw[1:], is_double=False)
+    run_test_command(shell, raw[1:-1] if raw[0] == "[" and raw[-1] == "]" else raw[1:], is_double=False)
 
 
-def _true(shell: Shell, call: Call) -> None:
+def _run_true(shell: ShellState, call: BuiltinCall) -> None:
     shell.status = FAILURE if call.raw[0] == "false" else SUCCESS
 
 
-def _let(shell: Shell, call: Call) -> None:
+def _run_let(shell: ShellState, call: BuiltinCall) -> None:
     for word in call.words[1:]:
-        calculate(shell, word)
+        run_arithmetic_command(shell, word)
 
 
-def _set(shell: Shell, call: Call) -> None:
+def _run_set(shell: ShellState, call: BuiltinCall) -> None:
     words = call.words
     if "--" in words:
-        shell.values.set_arguments(words[words.index("--") + 1 :])
+        shell.values.set_positional_arguments(words[words.index("--") + 1 :])
     elif len(words) > 1 and not words[1].startswith(("-", "+")):
-        shell.values.set_arguments(words[1:])
+        shell.values.set_positional_arguments(words[1:])
 
 
-def _shift(shell: Shell, call: Call) -> None:
+def _run_shift(shell: ShellState, call: BuiltinCall) -> None:
     arguments, words = shell.values.variables.get("@"), call.words
     if arguments is not None:
         count = int(words[1]) if len(words) > 1 and words[1].isdecimal() and len(words[1]) < 4 else 1
-        shell.values.set_arguments(arguments[count:])
+        shell.values.set_positional_arguments(arguments[count:])
 
 
-def _unset(shell: Shell, call: Call) -> None:
+def _run_unset(shell: ShellState, call: BuiltinCall) -> None:
     for name in call.words[1:]:
-        shell.values.unset(name)
+        shell.values.unset_variable(name)
 
 
-def _read(shell: Shell, call: Call) -> None:
+def _run_read(shell: ShellState, call: BuiltinCall) -> None:
     words = call.words
     names = [word for word in words[1:] if word.isidentifier()]
     if words[:2] == ("printf", "-v"):
@@ -100,54 +102,54 @@ def _read(shell: Shell, call: Call) -> None:
     elif words[0] == "printf":
         return
     for name in names:
-        shell.values.forget(name)
+        shell.values.forget_variable(name)
     if words[0] == "read" and call.bodies and names:
         options = "".join(word[1:] for word in words[1:] if word.startswith("-"))
-        _read_body(shell, options, names, call.bodies[-1])
+        _read_here_document(shell, options, names, call.bodies[-1])
 
 
-def _read_body(shell: Shell, options: str, names: list[str], body: str) -> None:
+def _read_here_document(shell: ShellState, options: str, names: list[str], body: str) -> None:
     """Read a here-document or here-string into variables."""
     values = shell.values
-    origins = values.last_origins()
+    origins = values.origins_of_last_expansion()
     separator = "".join(values.variables.get("IFS", ())[:1])
     if "d" in options:
-        values.set(names[-1], (body,), origins)
-    elif not is_unknown(body) and "a" in options:
-        values.set(names[-1], tuple(body.strip().split(separator or None)), origins)
-    elif not is_unknown(body):
+        values.set_variable(names[-1], (body,), origins)
+    elif not contains_unknown_value(body) and "a" in options:
+        values.set_variable(names[-1], tuple(body.strip().split(separator or None)), origins)
+    elif not contains_unknown_value(body):
         parts = body.strip().split(separator or None, len(names) - 1)
         for name, part in zip(names, [*parts, *[""] * len(names)], strict=False):
-            values.set(name, (part,), origins)
+            values.set_variable(name, (part,), origins)
 
 
-def _getopts(shell: Shell, call: Call) -> None:
+def _run_getopts(shell: ShellState, call: BuiltinCall) -> None:
     shell.status = UNKNOWN
     for name in call.words[2:3]:
-        shell.values.forget(name)
+        shell.values.forget_variable(name)
 
 
-def _search(shell: Shell, _: Call) -> None:
+def _run_search_command(shell: ShellState, _: BuiltinCall) -> None:
     """Run `grep -q`, `command -v` and the like: whether they succeed is a condition."""
     shell.status = UNKNOWN
 
 
-BUILTINS: Mapping[str, Callable[[Shell, Call], None]] = {
-    **dict.fromkeys(("cd", "pushd"), _cd),
-    **dict.fromkeys(("exit", "return", "break", "continue"), _end),
-    **dict.fromkeys(("[", "test"), _test),
-    **dict.fromkeys(("true", "false", ":"), _true),
-    **dict.fromkeys(("read", "printf", "mapfile", "readarray"), _read),
-    **dict.fromkeys(("grep", "which", "type", "hash", "command"), _search),
-    "let": _let,
-    "set": _set,
-    "shift": _shift,
-    "unset": _unset,
-    "getopts": _getopts,
+BUILTINS: Mapping[str, Callable[[ShellState, BuiltinCall], None]] = {
+    **dict.fromkeys(("cd", "pushd"), _run_cd),
+    **dict.fromkeys(("exit", "return", "break", "continue"), _run_exit),
+    **dict.fromkeys(("[", "test"), _run_test),
+    **dict.fromkeys(("true", "false", ":"), _run_true),
+    **dict.fromkeys(("read", "printf", "mapfile", "readarray"), _run_read),
+    **dict.fromkeys(("grep", "which", "type", "hash", "command"), _run_search_command),
+    "let": _run_let,
+    "set": _run_set,
+    "shift": _run_shift,
+    "unset": _run_unset,
+    "getopts": _run_getopts,
 }
 
 
-def enter_folder(folder: str, step: str) -> str:
+def folder_after_cd(folder: str, step: str) -> str:
     """Directory after a `cd`; empty if unknown."""
     if step.startswith("/") or "$" in step or step in ("-", "~"):
         return "" if "$" in step or step in ("-", "~") else step

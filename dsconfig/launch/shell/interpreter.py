@@ -9,34 +9,47 @@ from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
-from dsconfig.core.file_access import contents
+from dsconfig.core.file_access import read_contents
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.launch.launcher_call import MPI_SLOTS, MPI_WORKERS, NODE_GPUS
-from dsconfig.launch.repository import Budget, SpentError, search, text_budget
+from dsconfig.launch.repository import (
+    BudgetExceededError,
+    ReadingBudget,
+    budget_for_text,
+    resolve_written_path,
+)
 from dsconfig.launch.shell import builtins as shell_builtins
 from dsconfig.launch.shell import parser as shell_parser
 from dsconfig.launch.shell.builtins import ASSUMED, FAILURE, SUCCESS, UNKNOWN
-from dsconfig.launch.shell.lexer import MAX_LENGTH, Lexer
+from dsconfig.launch.shell.lexer import MAX_LENGTH, ShellLexer
 from dsconfig.launch.shell.parser import (
-    Arithmetic,
-    Block,
-    Case,
-    For,
-    Function,
-    If,
-    Item,
-    Negation,
+    ArithmeticCommand,
+    CaseCommand,
+    CommandBlock,
+    ForLoop,
+    IfCommand,
+    ListItem,
+    NegatedCommand,
     Node,
     Pipeline,
-    Simple,
+    ShellFunction,
+    SimpleCommand,
     Subshell,
-    Test,
-    While,
-    describe,
+    TestCommand,
+    WhileLoop,
+    condition_words,
 )
-from dsconfig.launch.shell.test_expressions import is_unknown
-from dsconfig.launch.shell.variables import ASSIGNMENT, CALLER_CONDITION, Scope, Value, Values, expand_numbers
-from dsconfig.launch.shell.written_files import OutputFiles, Redirections, redirections
+from dsconfig.launch.shell.started_script import index_of_started_script
+from dsconfig.launch.shell.test_expressions import contains_unknown_value
+from dsconfig.launch.shell.variables import (
+    ASSIGNMENT,
+    CALLER_CONDITION,
+    AssignmentScope,
+    ShellVariables,
+    VariableValue,
+    expand_brace_range,
+)
+from dsconfig.launch.shell.written_files import CommandRedirections, OutputFiles, expand_redirections
 from dsconfig.launch.slurm_options import slurm_variables
 
 # The tree of a script is evaluated in the order in which a shell would run it. An unknown value stays as written,
@@ -82,7 +95,7 @@ class ShellCommand(NamedTuple):
     """Unset variables of the job's shell that a word or variable depends on."""
 
 
-class Shell:
+class ShellInterpreter:
     """Reader of a script from start to end.
 
     `path`: location of the script. `variables`: known variables of the job's shell. `budget`: limit of the
@@ -94,7 +107,7 @@ class Shell:
         text: str,
         path: str = "",
         variables: Mapping[str, str] = MappingProxyType({}),
-        budget: Budget | None = None,
+        budget: ReadingBudget | None = None,
         location: str = "",
     ) -> None:
         self.text, self.path, self.environment, self.folder = text, path, variables, ""
@@ -102,8 +115,10 @@ class Shell:
         path_variables = {"0": path, "BASH_SOURCE": path} if path else {}
         short_variables = {name: value for name, value in variables.items() if len(value) <= MAX_LENGTH}
         environment = {**slurm_variables(text), **short_variables}
-        self.budget = text_budget(len(text)) if budget is None else budget
-        self.values = Values({**path_variables, **environment}, Lexer(text, budget=self.budget), self.budget)
+        self.budget = budget_for_text(len(text)) if budget is None else budget
+        self.values = ShellVariables(
+            {**path_variables, **environment}, ShellLexer(text, budget=self.budget), self.budget
+        )
         self.values.origins |= dict.fromkeys(path_variables, frozenset())
         self.exported: set[str] = set(environment)
         """Variables that the commands of the script get."""
@@ -113,14 +128,14 @@ class Shell:
         """Real paths of the scripts that this one starts or sources."""
         self._functions: dict[str, Node] = {}
         self._called: set[str] = set()
-        self._locals: list[dict[str, Value]] = []
+        self._locals: list[dict[str, VariableValue]] = []
         """By function call, the values that its local variables hide."""
         self.status = ASSUMED
         self.stop = ""
         """`exit`, `return` or `break`, if the current list of commands ends there."""
         self._nesting = 0
 
-    def commands(self, depth: int = 0) -> Iterator[ShellCommand]:
+    def run_commands(self, depth: int = 0) -> Iterator[ShellCommand]:
         """Yield each simple command in the order in which the script runs them.
 
         Raises:
@@ -128,31 +143,31 @@ class Shell:
         """
         self._nesting = depth
         try:
-            yield from self._all_commands()
+            yield from self._run_all_commands()
         except RecursionError:  # nesting deeper than the interpreter's stack
-            raise SpentError from None
+            raise BudgetExceededError from None
 
-    def _all_commands(self) -> Iterator[ShellCommand]:
-        yield from self._block(shell_parser.parse(self.values.lexer))
+    def _run_all_commands(self) -> Iterator[ShellCommand]:
+        yield from self._run_block(shell_parser.parse_shell(self.values.lexer))
         self.stop = ""
         # A function without a visible call may be called by a name that only the caller knows.
         for name in list(self._functions):
             if name not in self._called:
-                with self._isolated():
-                    yield from self._call(name, None)
+                with self._isolate_assignments():
+                    yield from self._call_function(name, None)
 
     # Lists, conditions and loops
     # ----------------------------------------------------------------------------------------------
 
-    def _block(self, block: Block) -> Iterator[ShellCommand]:
+    def _run_block(self, block: CommandBlock) -> Iterator[ShellCommand]:
         previous = ""
         for item in block.items:
             if self.stop:
                 return
-            yield from self._item(item, previous)
-            previous = describe(item.node)
+            yield from self._run_list_item(item, previous)
+            previous = condition_words(item.node)
 
-    def _item(self, item: Item, previous: str) -> Iterator[ShellCommand]:
+    def _run_list_item(self, item: ListItem, previous: str) -> Iterator[ShellCommand]:
         """Run a command of a list if the command before it lets it run."""
         needed = {"&&": SUCCESS, "||": FAILURE}.get(item.operator)
         decisive = {"&&": (SUCCESS, ASSUMED), "||": (FAILURE,)}.get(item.operator, (self.status,))
@@ -160,17 +175,17 @@ class Shell:
             return
         if self.status in decisive:
             if item.is_background:
-                with self._isolated():
-                    yield from self._node(item.node)
+                with self._isolate_assignments():
+                    yield from self._run_node(item.node)
                 return
-            yield from self._node(item.node)
+            yield from self._run_node(item.node)
             return
-        scope = Scope(previous)
-        yield from self._branches(scope, [lambda: self._node(item.node)])
+        scope = AssignmentScope(previous)
+        yield from self._run_branches(scope, [lambda: self._run_node(item.node)])
         self.status = UNKNOWN
 
-    def _branches(
-        self, scope: Scope, branches: Iterable[Callable[[], Iterator[ShellCommand]]]
+    def _run_branches(
+        self, scope: AssignmentScope, branches: Iterable[Callable[[], Iterator[ShellCommand]]]
     ) -> Iterator[ShellCommand]:
         """Run the branches of a condition one after another, and merge what they assign."""
         stops: list[str] = []
@@ -180,20 +195,20 @@ class Shell:
             for branch in branches:
                 yield from branch()
                 stops.append(self.stop)
-                self.values.next_branch(scope, is_kept=self.stop not in ("exit", "return"))
+                self.values.end_branch(scope, is_kept=self.stop not in ("exit", "return"))
                 self.stop = ""
         finally:
             self.values.scopes.pop()
         if self.folder != folder and not scope.exhaustive:
             self.folder = folder
-        self.values.close_scope(scope)
+        self.values.merge_scope(scope)
         if scope.exhaustive and stops and all(each in ("exit", "return") for each in stops):
             self.stop = stops[0]
 
     @contextmanager
-    def _isolated(self) -> Iterator[None]:
+    def _isolate_assignments(self) -> Iterator[None]:
         """Undo all assignments at the end, as after a subshell."""
-        scope = Scope()
+        scope = AssignmentScope()
         self.values.scopes.append(scope)
         state = (self.folder, dict(self._functions), set(self.exported), self.stop)
         try:
@@ -201,178 +216,182 @@ class Shell:
         finally:
             self.values.scopes.pop()
             for name, value in scope.before.items():
-                self.values.restore(name, value)
+                self.values.restore_variable(name, value)
             self.folder, self._functions, self.exported, self.stop = state
 
-    def _node(self, node: Node) -> Iterator[ShellCommand]:
+    def _run_node(self, node: Node) -> Iterator[ShellCommand]:
         self.budget.spend(1)
         match node:
-            case Function():
+            case ShellFunction():
                 self._functions[node.name] = node.body
                 self._called.discard(node.name)
-            case Test():
-                shell_builtins.run_test(self, node.words, is_double=True)
-            case Arithmetic():
-                shell_builtins.calculate(self, node.text)
-            case Block():
-                yield from self._block(node)
+            case TestCommand():
+                shell_builtins.run_test_command(self, node.words, is_double=True)
+            case ArithmeticCommand():
+                shell_builtins.run_arithmetic_command(self, node.text)
+            case CommandBlock():
+                yield from self._run_block(node)
             case _:
                 yield from _RUNNERS[type(node)](self, node)
 
-    def _subshell(self, node: Subshell) -> Iterator[ShellCommand]:
-        with self._isolated():
-            yield from self._block(node.body)
+    def _run_subshell(self, node: Subshell) -> Iterator[ShellCommand]:
+        with self._isolate_assignments():
+            yield from self._run_block(node.body)
 
-    def _pipeline(self, node: Pipeline) -> Iterator[ShellCommand]:
+    def _run_pipeline(self, node: Pipeline) -> Iterator[ShellCommand]:
         self.output.start_pipeline()
         for stage in node.stages:
-            with self._isolated():
-                yield from self._node(stage)
+            with self._isolate_assignments():
+                yield from self._run_node(stage)
         self.status = ASSUMED
 
-    def _negation(self, node: Negation) -> Iterator[ShellCommand]:
-        yield from self._node(node.node)
+    def _run_negation(self, node: NegatedCommand) -> Iterator[ShellCommand]:
+        yield from self._run_node(node.node)
         self.status = {SUCCESS: FAILURE, FAILURE: SUCCESS}.get(self.status, UNKNOWN)
 
-    def _if(self, node: If) -> Iterator[ShellCommand]:
+    def _run_if(self, node: IfCommand) -> Iterator[ShellCommand]:
         possible: list[Callable[[], Iterator[ShellCommand]]] = []
         conditions: list[str] = []
         is_decided = False
         for branch in node.branches:
-            yield from self._block(branch.test)
+            yield from self._run_block(branch.test)
             if self.status == FAILURE:
                 continue
-            conditions.append(describe(branch.test))
-            possible.append(lambda body=branch.body: self._block(body))  # type: ignore[misc]
+            conditions.append(condition_words(branch.test))
+            possible.append(lambda body=branch.body: self._run_block(body))  # type: ignore[misc]
             if self.status == SUCCESS:
                 is_decided = True
                 break
         if not is_decided and node.otherwise is not None:
             otherwise = node.otherwise
-            possible.append(lambda: self._block(otherwise))
+            possible.append(lambda: self._run_block(otherwise))
             is_decided = True
         if is_decided and len(possible) == 1:
             yield from possible[0]()
             return
-        yield from self._branches(Scope(" ".join(conditions), exhaustive=is_decided), possible)
+        yield from self._run_branches(AssignmentScope(" ".join(conditions), exhaustive=is_decided), possible)
         self.status = ASSUMED
 
-    def _case(self, node: Case) -> Iterator[ShellCommand]:
-        word = "".join(self.values.expanded([node.word], split=False))
+    def _run_case(self, node: CaseCommand) -> Iterator[ShellCommand]:
+        word = "".join(self.values.expand_words([node.word], split=False))
         possible: list[Callable[[], Iterator[ShellCommand]]] = []
         is_decided = False
         for branch in node.branches:
-            patterns = ["".join(self.values.expanded([each], split=False)) for each in branch.patterns]
-            is_known = not is_unknown(word, *patterns)
+            patterns = ["".join(self.values.expand_words([each], split=False)) for each in branch.patterns]
+            is_known = not contains_unknown_value(word, *patterns)
             matches = any(each == "*" or (is_known and fnmatchcase(word, each)) for each in patterns)
             if is_known and not matches:
                 continue
-            possible.append(lambda body=branch.body: self._block(body))  # type: ignore[misc]
+            possible.append(lambda body=branch.body: self._run_block(body))  # type: ignore[misc]
             if matches:
                 is_decided = True
                 break
         if is_decided and len(possible) == 1:
             yield from possible[0]()
             return
-        yield from self._branches(Scope(node.word, exhaustive=is_decided), possible)
+        yield from self._run_branches(AssignmentScope(node.word, exhaustive=is_decided), possible)
 
-    def _for(self, node: For) -> Iterator[ShellCommand]:
+    def _run_for(self, node: ForLoop) -> Iterator[ShellCommand]:
         # A loop is read once, with its first value: the others differ in what they train, rarely in how. A number
         # that differs is unknown, and so is what one iteration passes on to the next.
         raw = ('"$@"',) if node.words is None else node.words
-        values = [each for word in self.values.expanded(raw) for each in expand_numbers(word)]
+        values = [each for word in self.values.expand_words(raw) for each in expand_brace_range(word)]
         of_caller = not values and any("$@" in word or "$*" in word for word in raw)
-        is_single = len(values) == 1 and not is_unknown(*values)
+        is_single = len(values) == 1 and not contains_unknown_value(*values)
         varies = len(set(values)) > 1 and all(value.isdecimal() for value in values)
         first = (f"${node.variable}",) if varies or of_caller else tuple(values[:1])
-        origins = self.values.last_origins()
+        origins = self.values.origins_of_last_expansion()
         if not is_single and not of_caller:
-            self._forget_changes(node.body, lambda: self.values.set(node.variable, first, origins))
-        scope = Scope("$@" if of_caller else "", exhaustive=bool(values))
+            self._forget_loop_changes(
+                node.body, lambda: self.values.set_variable(node.variable, first, origins)
+            )
+        scope = AssignmentScope("$@" if of_caller else "", exhaustive=bool(values))
 
-        def iteration() -> Iterator[ShellCommand]:
-            self.values.set(node.variable, first, origins)
-            yield from self._block(node.body)
+        def run_iteration() -> Iterator[ShellCommand]:
+            self.values.set_variable(node.variable, first, origins)
+            yield from self._run_block(node.body)
 
-        yield from self._branches(scope, [iteration])
+        yield from self._run_branches(scope, [run_iteration])
         if len(set(values)) > 1:
-            self.values.forget(node.variable)
+            self.values.forget_variable(node.variable)
         self.stop = "" if self.stop == "break" else self.stop
 
-    def _while(self, node: While) -> Iterator[ShellCommand]:
-        yield from self._block(node.test)
+    def _run_while(self, node: WhileLoop) -> Iterator[ShellCommand]:
+        yield from self._run_block(node.test)
         status = self.status
         if status == (SUCCESS if node.is_until else FAILURE):
             return
-        condition = describe(node.test)
+        condition = condition_words(node.test)
         if not CALLER_CONDITION.search(condition):
-            self._forget_changes(node.body, lambda: None)
+            self._forget_loop_changes(node.body, lambda: None)
         is_endless = condition in ("true", ":")
-        scope = Scope(condition, exhaustive=is_endless)
-        yield from self._branches(scope, [lambda: self._block(node.body)])
+        scope = AssignmentScope(condition, exhaustive=is_endless)
+        yield from self._run_branches(scope, [lambda: self._run_block(node.body)])
         self.stop = "" if self.stop == "break" else self.stop
 
-    def _forget_changes(self, body: Block, prepare: Callable[[], object]) -> None:
+    def _forget_loop_changes(self, body: CommandBlock, prepare: Callable[[], object]) -> None:
         """Forget the variables that differ between two iterations of a loop, such as a counter."""
-        scope = Scope()
+        scope = AssignmentScope()
         self.values.scopes.append(scope)
         results = []
         stop, folder = self.stop, self.folder
         for _ in range(2):
             prepare()
-            for _command in self._block(body):
+            for _command in self._run_block(body):
                 pass
             self.stop = ""
-            results.append({name: self.values.value(name) for name in scope.before})
+            results.append({name: self.values.get_variable(name) for name in scope.before})
         self.values.scopes.pop()
         for name, value in scope.before.items():
-            self.values.restore(name, value)
+            self.values.restore_variable(name, value)
         self.stop, self.folder = stop, folder
         first, second = results
         for name, value in second.items():
             if name not in first or first[name].words != value.words:
-                self.values.forget(name)
+                self.values.forget_variable(name)
 
     # Simple commands
     # ----------------------------------------------------------------------------------------------
 
-    def _simple(self, node: Simple) -> Iterator[ShellCommand]:
+    def _run_simple_command(self, node: SimpleCommand) -> Iterator[ShellCommand]:
         raw = list(node.words)
-        redirected = redirections(node, self.values)
+        redirected = expand_redirections(node, self.values)
         while raw and raw[0] in _WRAPPERS and len(raw) > 1 and not raw[1].startswith("-"):
             raw.pop(0)
         if raw[:1] == ["env"]:
             raw = self._without_env_options(raw)
         if not raw:
-            self._write((), redirected)
+            self._record_written_file((), redirected)
             return
         declares = raw[0] in _DECLARE
-        count = next((at for at, word in enumerate(raw) if not _assigns(word, declares=declares)), len(raw))
+        count = next(
+            (at for at, word in enumerate(raw) if not _is_assignment_word(word, declares=declares)), len(raw)
+        )
         if declares or count == len(raw):
-            yield from self._assignments(raw, node.offset)
+            yield from self._run_assignments(raw, node.offset)
             return
         # Assignments before a command hold for this command only.
         prefixes = raw[:count]
         names = [match[1] for match in map(ASSIGNMENT.fullmatch, prefixes) if match]
-        before = {name: self.values.value(name) for name in names}
+        before = {name: self.values.get_variable(name) for name in names}
         exported = set(self.exported)
         for word in prefixes:
-            self.values.assign(word)
+            self.values.apply_assignment(word)
         self.exported |= set(names)
         raw = raw[count:]
         if raw[0] == ":":
-            self.values.set_default(raw)
-        words, dependencies = self.values.words(raw)
-        self._write(words, redirected)
+            self.values.apply_default_assignments(raw)
+        words, dependencies = self.values.expand_with_dependencies(raw)
+        self._record_written_file(words, redirected)
         self.status = ASSUMED
-        yield from self._run(node.offset, raw, words, dependencies, redirected)
+        yield from self._run_expanded_command(node.offset, raw, words, dependencies, redirected)
         for name, value in before.items():
-            self.values.restore(name, value)
+            self.values.restore_variable(name, value)
         if names:
             self.exported = exported
 
-    def _write(self, words: tuple[str, ...], redirected: Redirections) -> None:
-        self.output.write(words, redirected, self.values, self.exported)
+    def _record_written_file(self, words: tuple[str, ...], redirected: CommandRedirections) -> None:
+        self.output.record_command_output(words, redirected, self.values, self.exported)
 
     def _without_env_options(self, raw: list[str]) -> list[str]:
         """The words behind `env`, whose assignments stand before a command as in a shell."""
@@ -381,7 +400,7 @@ class Shell:
             rest = rest[2:] if rest[0] in ("-u", "--unset", "-C", "--chdir") else rest[1:]
         return rest
 
-    def _assignments(self, raw: list[str], offset: int) -> Iterator[ShellCommand]:
+    def _run_assignments(self, raw: list[str], offset: int) -> Iterator[ShellCommand]:
         """Apply a command that consists of assignments, perhaps behind `export` or `declare`."""
         keyword = raw[0] if raw[0] in _DECLARE else ""
         options = "".join(word[1:] for word in raw[1:] if keyword and word.startswith("-"))
@@ -392,39 +411,39 @@ class Shell:
             match = ASSIGNMENT.fullmatch(word)
             name = match[1] if match else word
             if keyword in ("local", "declare", "typeset") and self._locals and "g" not in options:
-                self._locals[-1].setdefault(name, self.values.value(name))
+                self._locals[-1].setdefault(name, self.values.get_variable(name))
             if "A" in options:
-                self.values.set(f"{name}[]", (), frozenset())
+                self.values.set_variable(f"{name}[]", (), frozenset())
             if match is not None:
-                self.values.assign(word, is_integer="i" in options)
+                self.values.apply_assignment(word, is_integer="i" in options)
             elif keyword in ("local",) and name.isidentifier():
-                self.values.set(name, (), frozenset())
+                self.values.set_variable(name, (), frozenset())
             if keyword == "export" or "x" in options:
                 self.exported.add(name)
             if output := _OUTPUT_ASSIGNMENT.fullmatch(word):
                 self.status = ASSUMED
-                yield from self._nested_commands(output[1], offset)
+                yield from self._run_nested_commands(output[1], offset)
 
-    def _run(
+    def _run_expanded_command(
         self,
         offset: int,
         raw: list[str],
         words: tuple[str, ...],
         dependencies: dict[str, frozenset[str]],
-        redirected: Redirections,
+        redirected: CommandRedirections,
     ) -> Iterator[ShellCommand]:
         """Yield a command with expanded words, unless it only changes what is known of the script."""
         if not words:
             return
         name = words[0]
         if name in self._functions:
-            yield from self._call(name, words[1:])
+            yield from self._call_function(name, words[1:])
             return
         if handler := shell_builtins.BUILTINS.get(name):
-            handler(self, shell_builtins.Call(raw, words, redirected.bodies))
+            handler(self, shell_builtins.BuiltinCall(raw, words, redirected.bodies))
             return
         if name in ("eval", "source", "."):
-            yield from self._evaluate(offset, words)
+            yield from self._run_eval_or_source(offset, words)
             return
         if name in _TEXT_COMMANDS:
             return
@@ -438,33 +457,33 @@ class Shell:
         }
         yield ShellCommand(words, offset, self.folder, launcher_variables, dependencies)
         for word in words:
-            yield from self._nested_commands(
+            yield from self._run_nested_commands(
                 word, offset, dependencies.get(word, frozenset()), only_exported=True
             )
-        yield from self._started_script(offset, words)
+        yield from self._run_started_script(offset, words)
 
-    def _call(self, name: str, arguments: tuple[str, ...] | None) -> Iterator[ShellCommand]:
+    def _call_function(self, name: str, arguments: tuple[str, ...] | None) -> Iterator[ShellCommand]:
         """Run a function. `arguments` None: unknown."""
         self._called.add(name)
         if len(self._locals) >= _MAX_CALLS:
             return
         self._locals.append({})
         before = {each: self.values.variables.get(each) for each in ("@", "#")}
-        self.values.set_arguments(arguments)
-        yield from self._node(self._functions[name])
+        self.values.set_positional_arguments(arguments)
+        yield from self._run_node(self._functions[name])
         for each, values in before.items():
             self.values.variables.pop(each, None)
             if values is not None:
                 self.values.variables[each] = values
         for variable, value in self._locals.pop().items():
-            self.values.note(variable)
-            self.values.restore(variable, value)
+            self.values.note_assignment(variable)
+            self.values.restore_variable(variable, value)
         self.stop = "" if self.stop == "return" else self.stop
 
     # Other texts: nested commands, sourced files and started scripts
     # ----------------------------------------------------------------------------------------------
 
-    def _nested_commands(
+    def _run_nested_commands(
         self,
         text: str,
         offset: int,
@@ -475,15 +494,15 @@ class Shell:
         """Yield the commands of a text inside a command, such as `bash -c "…"` and `id=$(…)`."""
         # Only text with flags can contain a launcher command; skipping the rest saves most of the budget.
         if self._nesting < _MAX_NESTED and "--" in text and any(char.isspace() for char in text):
-            inner = self._child(text, self.path, only_exported=only_exported)
+            inner = self._child_shell(text, self.path, only_exported=only_exported)
             inner.folder, inner.values.dependencies = self.folder, dependencies | self.values.dependencies
-            for each in inner.commands(self._nesting + 1):
+            for each in inner.run_commands(self._nesting + 1):
                 yield each._replace(offset=offset)
 
-    def _child(self, text: str, path: str, *, only_exported: bool) -> Shell:
+    def _child_shell(self, text: str, path: str, *, only_exported: bool) -> ShellInterpreter:
         """A shell that this one starts."""
         self.budget.spend(len(self.values.variables))
-        child = Shell(text, path, budget=self.budget, location=self.location)
+        child = ShellInterpreter(text, path, budget=self.budget, location=self.location)
         names = self.exported if only_exported else self.values.variables.keys()
         child.values.variables |= {
             name: self.values.variables[name] for name in names if name in self.values.variables
@@ -498,31 +517,29 @@ class Shell:
             child._called = set(self._functions)
         return child
 
-    def _started_script(self, offset: int, words: tuple[str, ...]) -> Iterator[ShellCommand]:
+    def _run_started_script(self, offset: int, words: tuple[str, ...]) -> Iterator[ShellCommand]:
         """Yield the commands of a script that a command starts: `bash train.sh 4`, `srun ./train.sh`."""
-        at = next((at for at, word in enumerate(words[:_MAX_LEADING]) if _is_script(word)), None)
+        at = index_of_started_script(words)
         if at is None or self._nesting >= _MAX_NESTED:
             return
-        if any(os.path.basename(word) not in _STARTERS for word in words[:at] if _is_program(word)):
-            return
-        path, text = self._script(words[at])
+        path, text = self._read_script(words[at])
         if text is None:
             return
-        child = self._child(text, path, only_exported=True)
-        child.values.set_arguments(words[at + 1 :])
+        child = self._child_shell(text, path, only_exported=True)
+        child.values.set_positional_arguments(words[at + 1 :])
         child.folder = self.folder
-        for each in child.commands(self._nesting + 1):
+        for each in child.run_commands(self._nesting + 1):
             yield each._replace(offset=offset)
 
-    def _script(self, name: str) -> tuple[str, str | None]:
+    def _read_script(self, name: str) -> tuple[str, str | None]:
         """Path and text of a script of the repository; None as text if it cannot be read."""
-        if not self.location or is_unknown(name):
+        if not self.location or contains_unknown_value(name):
             return name, None
-        lookup = search(name, self.location, self.folder)
+        lookup = resolve_written_path(name, self.location, self.folder)
         if lookup.path is None:
             return name, None
         try:
-            data = contents(lookup.path, _MAX_SCRIPT)
+            data = read_contents(lookup.path, _MAX_SCRIPT)
         except OSError:
             return name, None
         if len(data) > _MAX_SCRIPT or b"\0" in data:
@@ -530,28 +547,28 @@ class Shell:
         self.scripts.add(os.path.realpath(lookup.path))
         return os.path.abspath(lookup.path), data.decode("utf-8", "replace")
 
-    def _evaluate(self, offset: int, words: tuple[str, ...]) -> Iterator[ShellCommand]:
+    def _run_eval_or_source(self, offset: int, words: tuple[str, ...]) -> Iterator[ShellCommand]:
         """Run the text of `eval`, or the file of `source`, in this shell. What an unknown text sets is unknown."""
         if len(words) < 2 or self._nesting >= _MAX_NESTED:
             return
         text: str | None = " ".join(words[1:])
         arguments: tuple[str, ...] = ()
         if words[0] != "eval":
-            _, text = self._script(words[1])
+            _, text = self._read_script(words[1])
             arguments = words[2:]
         if text is None or (words[0] == "eval" and _SUBSTITUTION.search(text)):
             if not _HARMLESS.search(" ".join(words[1:])):
-                self.values.forget_all()
+                self.values.forget_all_variables()
             if text is None:
                 return
         lexer, positional = self.values.lexer, {each: self.values.variables.get(each) for each in ("@", "#")}
-        self.values.lexer = Lexer(text, budget=self.budget)
+        self.values.lexer = ShellLexer(text, budget=self.budget)
         self.values.lexer.unset_is_unknown = lexer.unset_is_unknown
         if arguments:
-            self.values.set_arguments(arguments)
+            self.values.set_positional_arguments(arguments)
         self._nesting += 1
         try:
-            for each in self._block(shell_parser.parse(self.values.lexer)):
+            for each in self._run_block(shell_parser.parse_shell(self.values.lexer)):
                 yield each._replace(offset=offset)
         finally:
             self._nesting -= 1
@@ -566,33 +583,17 @@ class Shell:
 
 
 _RUNNERS: Mapping[type, Callable[..., Iterator[ShellCommand]]] = {
-    Simple: Shell._simple,  # noqa: SLF001
-    Subshell: Shell._subshell,  # noqa: SLF001
-    Pipeline: Shell._pipeline,  # noqa: SLF001
-    Negation: Shell._negation,  # noqa: SLF001
-    If: Shell._if,  # noqa: SLF001
-    Case: Shell._case,  # noqa: SLF001
-    For: Shell._for,  # noqa: SLF001
-    While: Shell._while,  # noqa: SLF001
+    SimpleCommand: ShellInterpreter._run_simple_command,  # noqa: SLF001
+    Subshell: ShellInterpreter._run_subshell,  # noqa: SLF001
+    Pipeline: ShellInterpreter._run_pipeline,  # noqa: SLF001
+    NegatedCommand: ShellInterpreter._run_negation,  # noqa: SLF001
+    IfCommand: ShellInterpreter._run_if,  # noqa: SLF001
+    CaseCommand: ShellInterpreter._run_case,  # noqa: SLF001
+    ForLoop: ShellInterpreter._run_for,  # noqa: SLF001
+    WhileLoop: ShellInterpreter._run_while,  # noqa: SLF001
 }
 _SUBSTITUTION = re.compile(r"\$\(|`")
-_STARTERS = frozenset(
-    ("bash", "sh", "srun", "sbatch", "source", "exec", "nohup", "zsh", "qsub", "env", "time", "setsid")
-)
-"""Programs that start a script."""
-_SCRIPT_SUFFIXES = (".sh", ".bash", ".slurm", ".sbatch")
-_MAX_LEADING = 20
-"""Leading words searched for the script that a command starts."""
 
 
-def _is_script(word: str) -> bool:
-    return word.endswith(_SCRIPT_SUFFIXES) and not word.startswith("-")
-
-
-def _is_program(word: str) -> bool:
-    """Whether a word can be the name of a program, not a flag or its value."""
-    return not word.startswith("-") and "=" not in word and not word.isdecimal()
-
-
-def _assigns(word: str, *, declares: bool) -> bool:
+def _is_assignment_word(word: str, *, declares: bool) -> bool:
     return ASSIGNMENT.fullmatch(word) is not None or (declares and (word in _DECLARE or word[:1] == "-"))

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.launch.repository import Budget
-from dsconfig.launch.repository import text_budget as _of_text
+from dsconfig.launch.repository import ReadingBudget
+from dsconfig.launch.repository import budget_for_text as _of_text
 from dsconfig.launch.shell import arithmetic as shell_arithmetic
 
 _SPACE, _OPERATORS_AND_LINE_END = " \t\r", "\n;&|()"
@@ -37,7 +37,7 @@ MAX_LENGTH = 10_000
 Variables = Mapping[str, tuple[str, ...]]
 
 
-class Token(NamedTuple):
+class ShellToken(NamedTuple):
     """One token: a word as written, an operator, a redirection, `((…))`, or `[[ … ]]`."""
 
     kind: Literal["word", "operator", "redirect", "arithmetic", "test"]
@@ -53,13 +53,13 @@ class Token(NamedTuple):
     """Words between `[[` and `]]`."""
 
 
-class Lexer:
+class ShellLexer:
     """Lexer of one text. `depth`: nesting of substitutions around it. `budget`: limit of the steps.
 
-    Every method raises `SpentError` if the budget is exceeded.
+    Every method raises `BudgetExceededError` if the budget is exceeded.
     """
 
-    def __init__(self, text: str, depth: int = 0, budget: Budget | None = None) -> None:
+    def __init__(self, text: str, depth: int = 0, budget: ReadingBudget | None = None) -> None:
         self.text, self._depth = text, depth
         self.budget = _of_text(len(text)) if budget is None else budget
         self.used: set[str] = set()
@@ -73,11 +73,11 @@ class Lexer:
         self._unterminated: set[str] = set()
         """Delimiters of unterminated here-documents."""
 
-    def tokens(self) -> Iterator[Token]:
+    def tokens(self) -> Iterator[ShellToken]:
         """Yield the tokens of the text; a here-document belongs to its redirection."""
         text, at = self.text, 0
         self.budget.spend(len(text))
-        line: list[Token] = []  # the current line, which is held back until its here-documents are read
+        line: list[ShellToken] = []  # the current line, which is held back until its here-documents are read
         waits = False
         while at < len(text):
             if text[at] in _SPACE:
@@ -87,46 +87,46 @@ class Lexer:
                 at = text.index("\n", at) + 1
                 continue
             if text[at] == "#":
-                at = self._line_end(at)
+                at = self._find_line_end(at)
                 continue
-            token, at = self._token(at, line[-1] if line else None)
+            token, at = self._read_token(at, line[-1] if line else None)
             waits = waits or (token.kind == "redirect" and token.body is not None)
             line.append(token)
             if token.kind == "operator" and token.text == "\n":
                 if waits:
-                    line, at = self._with_bodies(line, at)
+                    line, at = self._read_here_documents(line, at)
                     waits = False
                 yield from line[:-1]
                 line = line[-1:]
                 yield line.pop()
         yield from line
 
-    def _token(self, at: int, before: Token | None) -> tuple[Token, int]:
+    def _read_token(self, at: int, before: ShellToken | None) -> tuple[ShellToken, int]:
         """The token that starts at `at`, and the offset behind it."""
         text = self.text
         if (match := _HEREDOC.match(text, at)) and not text.startswith("<<<", at):
             is_quoted = bool(match[1] or match[2])
-            return Token("redirect", "<<", at, match[3], "", is_quoted), match.end()
+            return ShellToken("redirect", "<<", at, match[3], "", is_quoted), match.end()
         if (match := _REDIRECT.match(text, at)) and not (
             match[0] in "<>" and text.startswith("(", match.end())
         ):
-            end = self._word_end(match.end())
-            return Token("redirect", match[1], at, text[match.end() : end]), end
+            end = self._find_word_end(match.end())
+            return ShellToken("redirect", match[1], at, text[match.end() : end]), end
         starts_command = before is None or before.kind in ("operator", "arithmetic", "test")
         starts_command = starts_command or (before is not None and before.text in _KEYWORDS)
         if text.startswith("((", at) and starts_command:
-            end = self._bracket_end(text, at)
+            end = self._find_closing_bracket(text, at)
             if text[end - 2 : end] == "))" and end > at + 2:
-                return Token("arithmetic", text[at + 2 : end - 2], at), end
+                return ShellToken("arithmetic", text[at + 2 : end - 2], at), end
         if match := _OPERATOR.match(text, at):
-            return Token("operator", match[0], at), match.end()
-        end = max(self._word_end(at), at + 1)
+            return ShellToken("operator", match[0], at), match.end()
+        end = max(self._find_word_end(at), at + 1)
         word = text[at:end]
         if word == "[[" and starts_command:
-            return self._test(at, end)
-        return Token("word", word, at), end
+            return self._read_bracket_test(at, end)
+        return ShellToken("word", word, at), end
 
-    def _test(self, start: int, at: int) -> tuple[Token, int]:
+    def _read_bracket_test(self, start: int, at: int) -> tuple[ShellToken, int]:
         """The token of `[[ … ]]`, in which brackets and `<` are words; a missing `]]` ends with the line."""
         text, words = self.text, list[str]()
         while at < len(text):
@@ -142,26 +142,26 @@ class Lexer:
                 words.append(match[0])
                 at = match.end()
             else:
-                end = max(self._word_end(at), at + 1)
+                end = max(self._find_word_end(at), at + 1)
                 words.append(text[at:end])
                 at = end
                 if words[-1] == "]]":
                     words.pop()
                     break
-        return Token("test", "[[", start, words=tuple(words)), at
+        return ShellToken("test", "[[", start, words=tuple(words)), at
 
-    def _with_bodies(self, line: list[Token], at: int) -> tuple[list[Token], int]:
+    def _read_here_documents(self, line: list[ShellToken], at: int) -> tuple[list[ShellToken], int]:
         """The tokens of a line with the texts of their here-documents, and the offset behind these."""
         tokens = []
         for token in line:
             if token.kind == "redirect" and token.body is not None:
-                body, at = self._body(at, token.target)
+                body, at = self._read_here_document(at, token.target)
                 tokens.append(token._replace(body=body))
             else:
                 tokens.append(token)
         return tokens, at
 
-    def simple_commands(self) -> Iterator[list[str]]:
+    def split_simple_commands(self) -> Iterator[list[str]]:
         """Yield the words of each command as written, whatever its operators mean."""
         words: list[str] = []
         for token in self.tokens():
@@ -174,7 +174,7 @@ class Lexer:
         if words:
             yield words
 
-    def _body(self, at: int, end: str) -> tuple[str, int]:
+    def _read_here_document(self, at: int, end: str) -> tuple[str, int]:
         """The lines of a here-document, and the offset of their end."""
         if end in self._unterminated or len(self._unterminated) > _MAX_UNTERMINATED:
             return "", at
@@ -182,23 +182,23 @@ class Lexer:
             self._unterminated.add(end)
             return "", at
         match = re.compile(rf"^[ \t]*{re.escape(end)}[ \t\r]*$", re.MULTILINE).search(self.text, at)
-        self._charge((match.end() if match else len(self.text)) - at)
+        self._charge_characters((match.end() if match else len(self.text)) - at)
         if match is None:
             self._unterminated.add(end)
             return "", at
         return self.text[at : match.start()], match.end()
 
-    def _line_end(self, at: int) -> int:
+    def _find_line_end(self, at: int) -> int:
         end = self.text.find("\n", at)
         return len(self.text) if end < 0 else end
 
-    def _word_end(self, at: int, text: str | None = None) -> int:
+    def _find_word_end(self, at: int, text: str | None = None) -> int:
         """Offset behind the word that starts at `at`."""
         text = self.text if text is None else text
         while at < len(text):
             char = text[at]
             if char == "(" and at and text[at - 1] in "=<>":  # an array, or `<(command)`
-                at = self._bracket_end(text, at)
+                at = self._find_closing_bracket(text, at)
             elif char in "<>" and text.startswith("(", at + 1):
                 at += 1
             elif (
@@ -209,52 +209,52 @@ class Lexer:
             ):
                 break
             else:
-                at = self._part_end(text, at)
+                at = self._find_part_end(text, at)
         return at
 
-    def _part_end(self, text: str, at: int) -> int:
+    def _find_part_end(self, text: str, at: int) -> int:
         """Offset behind the quoted text, substitution or single character that starts at `at`."""
         char = text[at]
         end = at + 1
         if char == "\\":
             return min(at + 2, len(text))
         if char == "'":
-            return self._mark_end(text, "'", at + 1)
+            return self._find_closing_mark(text, "'", at + 1)
         if char == '"':
             while end < len(text) and text[end] != '"':
-                end = self._part_end(text, end) if text[end] in "\\$`" else end + 1
+                end = self._find_part_end(text, end) if text[end] in "\\$`" else end + 1
             return min(end + 1, len(text))
         if char == "`":
-            return self._mark_end(text, "`", at + 1)
+            return self._find_closing_mark(text, "`", at + 1)
         if text.startswith("$(", at):
-            return self._bracket_end(text, at + 1)
+            return self._find_closing_bracket(text, at + 1)
         if text.startswith("$'", at):
-            return self._mark_end(text, "'", at + 2)
+            return self._find_closing_mark(text, "'", at + 2)
         if text.startswith('$"', at):
-            return self._part_end(text, at + 1)
+            return self._find_part_end(text, at + 1)
         if text.startswith("$[", at):
-            return self._mark_end(text, "]", at + 2)
+            return self._find_closing_mark(text, "]", at + 2)
         if text.startswith("${", at):
-            return self._bracket_end(text, at, _BRACES, "${", "}")
+            return self._find_closing_bracket(text, at, _BRACES, "${", "}")
         match = _NAME.match(text, at)
         return match.end() if match else at + 1
 
-    def _mark_end(self, text: str, mark: str, at: int) -> int:
+    def _find_closing_mark(self, text: str, mark: str, at: int) -> int:
         """Offset behind the closing mark; without one, the opening mark counts as a plain character."""
         if mark in self._unclosed.get(text, ()):
             return at
         end = text.find(mark, at)
-        self._charge((len(text) if end < 0 else end) - at)
+        self._charge_characters((len(text) if end < 0 else end) - at)
         if end < 0:
             self._unclosed.setdefault(text, set()).add(mark)
             return at
         return end + 1
 
-    def _charge(self, count: int) -> None:
+    def _charge_characters(self, count: int) -> None:
         """Charge characters that `re` or `str` examine or copy, which is faster than a Python loop."""
         self.budget.spend(count // _COPIES_PER_STEP + 1)
 
-    def _bracket_end(
+    def _find_closing_bracket(
         self, text: str, at: int, marks: re.Pattern[str] = _NESTED, opens: str = "(", closes: str = ")"
     ) -> int:
         """Offset behind the bracket that closes the one at `at`."""
@@ -262,7 +262,7 @@ class Lexer:
             return at + len(opens)
         depth, last = 0, at
         for match in marks.finditer(text, at):
-            self._charge(match.end() - last)
+            self._charge_characters(match.end() - last)
             last = match.end()
             depth += {opens: 1, closes: -1}.get(match[0], 0)
             if not depth:
@@ -273,7 +273,7 @@ class Lexer:
     # Expansion of words
     # ----------------------------------------------------------------------------------------------
 
-    def expand(self, raw: str, variables: Variables, *, split: bool = True) -> list[str]:
+    def expand_word(self, raw: str, variables: Variables, *, split: bool = True) -> list[str]:
         """Expand a word into words. Unknown values, and results that are too long, stay as written."""
         if len(raw) > MAX_LENGTH:
             return [raw]
@@ -282,7 +282,7 @@ class Lexer:
         has_quotes = False
         at = size = 0
         while at < len(raw):
-            end = self._part_end(raw, at)
+            end = self._find_part_end(raw, at)
             part, at = raw[at:end], end
             literal = part.removeprefix("$") if part[:2] in ("$'", '$"') else part
             if literal[0] == "'" and len(literal) > 1:
@@ -290,7 +290,7 @@ class Lexer:
                 has_quotes = True
             elif literal[0] == '"' and len(literal) > 1:
                 quoted_fields = self._expand_quoted(literal[1:-1], variables)
-                size += _total_size(quoted_fields)
+                size += _total_length(quoted_fields)
                 fields[-1:] = (
                     [fields[-1] + quoted_fields[0], *quoted_fields[1:]] if quoted_fields else fields[-1:]
                 )
@@ -298,8 +298,8 @@ class Lexer:
             elif part[0] == "\\" and len(part) > 1:
                 fields[-1] += "" if part[1] == "\n" else part[1]
             elif part[0] in "$`":
-                values = self._value(part, variables)
-                size += _total_size(values)
+                values = self._expand_part(part, variables)
+                size += _total_length(values)
                 for number, value in enumerate(values):
                     # The output of a command is unknown and might contain no blanks, so it stays one word.
                     pieces = value.split() if split and "$(" not in value and "`" not in value else [value]
@@ -321,50 +321,50 @@ class Lexer:
         self.budget.spend(len(body))
         fields, at, size = [""], 0, 0
         while at < len(body):
-            end = self._part_end(body, at) if body[at] in "\\$`" else at + 1
+            end = self._find_part_end(body, at) if body[at] in "\\$`" else at + 1
             part, at = body[at:end], end
             if part[0] == "\\" and len(part) > 1:
                 fields[-1] += part[1] if part[1] in '"\\$`' else "" if part[1] == "\n" else part
             elif part[0] in "$`":
-                values = self._value(part, variables)
+                values = self._expand_part(part, variables)
                 if not values and not fields[0] and at == len(body):
                     return []
                 fields[-1:] = [fields[-1] + value for value in values[:1]] or fields[-1:]
                 fields += values[1:]
-                size += _total_size(values)
+                size += _total_length(values)
                 if size > MAX_LENGTH:
                     return [body]
             else:
                 fields[-1] += part
         return fields
 
-    def _value(self, part: str, variables: Variables) -> list[str]:
+    def _expand_part(self, part: str, variables: Variables) -> list[str]:
         """Value of a variable or substitution; unchanged if unknown."""
-        values = self._look_up(part, variables)
-        self._charge(_total_size(values))
+        values = self._look_up_variable(part, variables)
+        self._charge_characters(_total_length(values))
         return values
 
-    def _look_up(self, part: str, variables: Variables) -> list[str]:
+    def _look_up_variable(self, part: str, variables: Variables) -> list[str]:
         if part[0] == "`" or part.startswith(("$(", "$[")):
-            return [self._substitute(part, variables)]
+            return [self._expand_substitution(part, variables)]
         if part.startswith("${"):
-            return self._parameter(part, variables)
+            return self._expand_parameter(part, variables)
         name = part[1:]
         if name in ("@", "*"):
             return list(variables.get("@", (part,)))
-        if (values := self._values(name, variables)) is not None:
+        if (values := self._words_of_variable(name, variables)) is not None:
             return list(values[:1])
         # The script's directory is unknown; `.` keeps `$PWD/ds.json` relative.
         return ["."] if name == "PWD" else [part]
 
-    def _values(self, name: str, variables: Variables) -> tuple[str, ...] | None:
+    def _words_of_variable(self, name: str, variables: Variables) -> tuple[str, ...] | None:
         """The words of a variable or an argument; None if it is not set."""
         if name.isdecimal() and name != "0" and (arguments := variables.get("@")) is not None:
             return arguments[int(name) - 1 : int(name)] if len(name) < _MAX_DIGITS else ()
         self.used.add(name)
         return variables.get(name)
 
-    def _parameter(self, part: str, variables: Variables) -> list[str]:
+    def _expand_parameter(self, part: str, variables: Variables) -> list[str]:
         """Value of `${...}`: a variable, its default, elements of an array or their number, or part of a value."""
         match = _PARAMETER.fullmatch(part[1:])
         if match is None:
@@ -372,15 +372,15 @@ class Lexer:
         prefix, name, index = match["prefix"], match["name"], match["index"]
         if name in ("@", "*"):
             index, name = name, "@"
-        values = self._elements(name, index, variables)
+        values = self._array_elements(name, index, variables)
         if prefix == "!":
-            return self._indirect(part, name, index, values, variables)
+            return self._expand_indirect(part, name, index, values, variables)
         if match["sign"] is not None:
-            return self._with_default(part, match, values, variables)
+            return self._expand_default(part, match, values, variables)
         if values is None:
             return ["."] if name == "PWD" and not index else [part]
         if match["slice"] is not None:
-            values = self._slice(values, match["slice"], variables, is_array=index in ("@", "*"))
+            values = self._expand_slice(values, match["slice"], variables, is_array=index in ("@", "*"))
             return [part] if values is None else list(values)
         if prefix == "#":
             if index in ("@", "*"):
@@ -390,31 +390,31 @@ class Lexer:
             return list(values if index in ("@", "*") else values[:1])
         if any("$" in value or "`" in value for value in values):
             return [part]
-        changed = [trim(value, match["operation"]) for value in values]
+        changed = [remove_pattern(value, match["operation"]) for value in values]
         return [part] if None in changed else [value for value in changed if value is not None]
 
-    def _elements(self, name: str, index: str | None, variables: Variables) -> tuple[str, ...] | None:
+    def _array_elements(self, name: str, index: str | None, variables: Variables) -> tuple[str, ...] | None:
         """The values of `name[index]`; None if the variable is not set or the index is unknown."""
         keys = variables.get(f"{name}[]")
         if keys is None:
-            values = variables.get("@") if name == "@" else self._values(name, variables)
+            values = variables.get("@") if name == "@" else self._words_of_variable(name, variables)
         else:
             self.used.add(name)
             values = tuple(value for key in keys for value in variables.get(f"{name}[{key}]", ()))
         if values is None or index in ("@", "*"):
             return values
         if keys is not None:
-            key = "".join(self.expand(index or "0", variables, split=False))
+            key = "".join(self.expand_word(index or "0", variables, split=False))
             return None if "$" in key else variables.get(f"{name}[{key}]", ())
         if index is None:
             return values[:1]
-        at = self.arithmetic(index, variables)
+        at = self.evaluate_arithmetic(index, variables)
         if at is None:
             return None
         at = at + len(values) if at < 0 else at
         return values[at : at + 1] if at >= 0 else ()
 
-    def _indirect(
+    def _expand_indirect(
         self, part: str, name: str, index: str | None, values: tuple[str, ...] | None, variables: Variables
     ) -> list[str]:
         """Value of `${!name}`, or the keys of an array, `${!name[@]}`."""
@@ -423,9 +423,9 @@ class Lexer:
             return list(keys) if keys is not None else [str(at) for at in range(len(values or ()))]
         if not values or not values[0].isidentifier():
             return [part]
-        return list((self._values(values[0], variables) or (part,))[:1])
+        return list((self._words_of_variable(values[0], variables) or (part,))[:1])
 
-    def _with_default(
+    def _expand_default(
         self, part: str, match: re.Match[str], values: tuple[str, ...] | None, variables: Variables
     ) -> list[str]:
         """Value of `${name:-default}`, `${name:+alternative}` and `${name:?message}`."""
@@ -439,16 +439,19 @@ class Lexer:
         if match["sign"] == "?" or self._depth >= _MAX_DEPTH or (values is None and self.unset_is_unknown):
             return [part]
         self._depth += 1
-        default = self.expand(match["default"], variables, split=False) or [""]
+        default = self.expand_word(match["default"], variables, split=False) or [""]
         self._depth -= 1
         return default
 
-    def _slice(
+    def _expand_slice(
         self, values: tuple[str, ...], bounds: str, variables: Variables, *, is_array: bool
     ) -> tuple[str, ...] | None:
         """Elements or characters of `${name:first:count}`; None if the bounds are unknown."""
         first_text, colon, count_text = bounds.partition(":")
-        first, count = self.arithmetic(first_text, variables), self.arithmetic(count_text or "0", variables)
+        first, count = (
+            self.evaluate_arithmetic(first_text, variables),
+            self.evaluate_arithmetic(count_text or "0", variables),
+        )
         if first is None or count is None or first < 0 or count < 0:
             return None
         end = first + count if colon else None
@@ -457,7 +460,7 @@ class Lexer:
         text = "".join(values[:1])
         return None if "$" in text or "`" in text else (text[first:end],)
 
-    def _substitute(self, part: str, variables: Variables) -> str:
+    def _expand_substitution(self, part: str, variables: Variables) -> str:
         """Value of an arithmetic expression or of a command with known output; unchanged if unknown."""
         if part in variables:
             return variables[part][0]
@@ -465,7 +468,7 @@ class Lexer:
             return part
         self._depth += 1
         if part.startswith(("$((", "$[")):
-            number = self.arithmetic(part[2:-1] if part[1] == "[" else part[3:-2], variables)
+            number = self.evaluate_arithmetic(part[2:-1] if part[1] == "[" else part[3:-2], variables)
             result = None if number is None else str(number)
         else:
             result = self._command_output(part, variables)
@@ -477,38 +480,38 @@ class Lexer:
         return result
 
     def _command_output(self, part: str, variables: Variables) -> str | None:
-        lexer = Lexer(part[1:-1] if part[0] == "`" else part[2:-1], self._depth, self.budget)
+        lexer = ShellLexer(part[1:-1] if part[0] == "`" else part[2:-1], self._depth, self.budget)
         lexer.used = self.used
         lines = [
-            [each for word in raw for each in lexer.expand(word, variables)]
-            for raw in lexer.simple_commands()
+            [each for word in raw for each in lexer.expand_word(word, variables)]
+            for raw in lexer.split_simple_commands()
         ]
         return _command_output(lines[-1], lines[:-1]) if lines and all(lines) else None
 
-    def arithmetic(self, text: str, variables: Variables) -> int | None:
+    def evaluate_arithmetic(self, text: str, variables: Variables) -> int | None:
         """Value of an arithmetic expression; None if it depends on an unknown value."""
 
         def value(name: str) -> int | None:
             self.used.add(name)
             values = variables.get(name) or ("",)
-            self._charge(len(values[0]))
+            self._charge_characters(len(values[0]))
             # A variable may hold an expression itself, as after `N=2*4`.
-            return shell_arithmetic.evaluate(values[0])
+            return shell_arithmetic.evaluate_arithmetic(values[0])
 
         if not text.strip():
             return 0
         inner = " ".join(self._expand_quoted(text.replace('"', ""), variables))
-        self._charge(len(inner))
-        return shell_arithmetic.evaluate(inner, value, self._note_assignment)
+        self._charge_characters(len(inner))
+        return shell_arithmetic.evaluate_arithmetic(inner, value, self._record_assignment)
 
-    def _note_assignment(self, name: str, value: int | None) -> None:
+    def _record_assignment(self, name: str, value: int | None) -> None:
         self.assigned[name] = value
 
 
 _MAX_DIGITS = 6
 
 
-def _total_size(values: list[str]) -> int:
+def _total_length(values: list[str]) -> int:
     """Number of characters in all words, plus one per word."""
     return sum(map(len, values)) + len(values)
 
@@ -534,7 +537,7 @@ def _command_output(words: list[str], before: list[list[str]]) -> str | None:
         case "echo":
             return " ".join(operands)
         case "expr":
-            result = shell_arithmetic.evaluate(" ".join(words[1:]))
+            result = shell_arithmetic.evaluate_arithmetic(" ".join(words[1:]))
             return None if result is None else str(result)
     return None
 
@@ -552,7 +555,7 @@ _MAX_REPLACEMENT = 10_000
 """Longest replacement text."""
 
 
-def trim(value: str, operation: str) -> str | None:
+def remove_pattern(value: str, operation: str) -> str | None:
     """Apply `${name%.*}` and similar operations; None if the pattern has more than one `*` at its end.
 
     `operation`: everything after the name.

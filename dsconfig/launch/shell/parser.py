@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.launch.shell.lexer import Lexer, Token
+from dsconfig.launch.shell.lexer import ShellLexer, ShellToken
 
 _MAX_DEPTH = 40
 """Deepest nesting of compound commands; the keywords of deeper ones are read as words."""
 
 
-class Redirect(NamedTuple):
+class Redirection(NamedTuple):
     """A redirection: its operator, its target as written, and the text of a here-document."""
 
     operator: str
@@ -25,12 +25,12 @@ class Redirect(NamedTuple):
     """Whether the here-document is taken literally: `<<'EOF'`."""
 
 
-class Simple(NamedTuple):
+class SimpleCommand(NamedTuple):
     """A command with its assignments and words as written."""
 
     offset: int
     words: tuple[str, ...]
-    redirects: tuple[Redirect, ...] = ()
+    redirects: tuple[Redirection, ...] = ()
 
 
 class Pipeline(NamedTuple):
@@ -39,7 +39,7 @@ class Pipeline(NamedTuple):
     stages: tuple[Node, ...]
 
 
-class Item(NamedTuple):
+class ListItem(NamedTuple):
     """A command of a list, and the operator behind the command before it: `&&`, `||`, or `;`."""
 
     node: Node
@@ -47,104 +47,105 @@ class Item(NamedTuple):
     is_background: bool = False
 
 
-class Block(NamedTuple):
+class CommandBlock(NamedTuple):
     """A list of commands: a script, the body of a loop, or a group in braces."""
 
-    items: tuple[Item, ...]
+    items: tuple[ListItem, ...]
 
 
 class Subshell(NamedTuple):
     """Commands in parentheses, whose assignments do not leave them."""
 
-    body: Block
+    body: CommandBlock
 
 
-class Condition(NamedTuple):
+class ConditionBranch(NamedTuple):
     """An `if` or `elif` with its commands."""
 
-    test: Block
-    body: Block
+    test: CommandBlock
+    body: CommandBlock
 
 
-class If(NamedTuple):
+class IfCommand(NamedTuple):
     """An `if` with its branches."""
 
-    branches: tuple[Condition, ...]
-    otherwise: Block | None
+    branches: tuple[ConditionBranch, ...]
+    otherwise: CommandBlock | None
 
 
 class CaseBranch(NamedTuple):
     """A branch of a `case`."""
 
     patterns: tuple[str, ...]
-    body: Block
+    body: CommandBlock
 
 
-class Case(NamedTuple):
+class CaseCommand(NamedTuple):
     """A `case` with its branches."""
 
     word: str
     branches: tuple[CaseBranch, ...]
 
 
-class For(NamedTuple):
+class ForLoop(NamedTuple):
     """A `for` or `select` loop. `words` None: over the arguments of the script."""
 
     variable: str
     words: tuple[str, ...] | None
-    body: Block
+    body: CommandBlock
 
 
-class While(NamedTuple):
+class WhileLoop(NamedTuple):
     """A `while` or `until` loop, or a `for` loop with a counter."""
 
-    test: Block
-    body: Block
+    test: CommandBlock
+    body: CommandBlock
     is_until: bool = False
 
 
-class Function(NamedTuple):
+class ShellFunction(NamedTuple):
     """The definition of a function."""
 
     name: str
     body: Node
 
 
-class Arithmetic(NamedTuple):
+class ArithmeticCommand(NamedTuple):
     """`((…))`."""
 
     text: str
 
 
-class Test(NamedTuple):
+class TestCommand(NamedTuple):
     """`[[ … ]]` with its words as written."""
 
     words: tuple[str, ...]
 
 
-class Negation(NamedTuple):
+class NegatedCommand(NamedTuple):
     """`! command`."""
 
     node: Node
 
 
 Node: TypeAlias = (
-    "Simple | Pipeline | Block | Subshell | If | Case | For | While | Function | Arithmetic | Test | Negation"
+    "SimpleCommand | Pipeline | CommandBlock | Subshell | IfCommand | CaseCommand | ForLoop | WhileLoop"
+    " | ShellFunction | ArithmeticCommand | TestCommand | NegatedCommand"
 )
 
 
-def describe(node: Node) -> str:
+def condition_words(node: Node) -> str:
     """The words of a condition as written, for `[ -z "$N" ]` and the like."""
     match node:
-        case Simple() | Test():
+        case SimpleCommand() | TestCommand():
             return " ".join(node.words)
-        case Block():
-            return " ".join(describe(item.node) for item in node.items)
-        case Negation():
-            return f"! {describe(node.node)}"
+        case CommandBlock():
+            return " ".join(condition_words(item.node) for item in node.items)
+        case NegatedCommand():
+            return f"! {condition_words(node.node)}"
         case Pipeline():
-            return " ".join(map(describe, node.stages))
-        case Arithmetic():
+            return " ".join(map(condition_words, node.stages))
+        case ArithmeticCommand():
             return node.text
     return ""
 
@@ -154,42 +155,42 @@ _BREAKS = frozenset((";", "\n", "&"))
 _CASE_ENDS = frozenset((";;", ";&", ";;&"))
 
 
-def parse(lexer: Lexer) -> Block:
+def parse_shell(lexer: ShellLexer) -> CommandBlock:
     """Parse the text of a lexer.
 
     Raises:
         SpentError: reading it exceeds the budget.
     """
-    parser = _Parser(list(lexer.tokens()))
-    items: list[Item] = []
+    parser = _ShellParser(list(lexer.tokens()))
+    items: list[ListItem] = []
     while not parser.is_at_end():
-        items += parser.block(frozenset()).items
-        parser.skip()  # a closing keyword or bracket without an opening one
-    return Block(tuple(items))
+        items += parser.parse_block(frozenset()).items
+        parser.skip_token()  # a closing keyword or bracket without an opening one
+    return CommandBlock(tuple(items))
 
 
-class _Parser:
+class _ShellParser:
     """Recursive descent over tokens."""
 
-    def __init__(self, tokens: Sequence[Token]) -> None:
+    def __init__(self, tokens: Sequence[ShellToken]) -> None:
         self._tokens = tokens
         self._at = self._depth = 0
 
     def is_at_end(self) -> bool:
         return self._at >= len(self._tokens)
 
-    def skip(self) -> None:
+    def skip_token(self) -> None:
         self._at += 1
 
-    def _peek(self) -> Token | None:
+    def _peek_token(self) -> ShellToken | None:
         return self._tokens[self._at] if self._at < len(self._tokens) else None
 
     def _is_operator(self, *texts: str) -> bool:
-        token = self._peek()
+        token = self._peek_token()
         return token is not None and token.kind == "operator" and token.text in texts
 
     def _is_word(self, *texts: str) -> bool:
-        token = self._peek()
+        token = self._peek_token()
         return token is not None and token.kind == "word" and token.text in texts
 
     def _accept_word(self, text: str) -> bool:
@@ -198,27 +199,27 @@ class _Parser:
             return True
         return False
 
-    def _skip_lines(self) -> None:
+    def _skip_line_ends(self) -> None:
         while self._is_operator("\n", ";"):
             self._at += 1
 
-    def block(self, closers: frozenset[str]) -> Block:
+    def parse_block(self, closers: frozenset[str]) -> CommandBlock:
         """Commands up to a closing keyword or bracket, which is not consumed."""
-        items: list[Item] = []
+        items: list[ListItem] = []
         operator: Literal["&&", "||", ";"] = ";"
         while True:
-            self._skip_lines()
+            self._skip_line_ends()
             if (
                 self.is_at_end()
                 or self._is_operator(")", *_CASE_ENDS)
                 or self._is_word(*(closers or _CLOSERS))
             ):
-                return Block(tuple(items))
+                return CommandBlock(tuple(items))
             before = self._at
-            node = self._pipeline()
+            node = self._parse_pipeline()
             is_background = self._is_operator("&")
             if node is not None:
-                items.append(Item(node, operator, is_background))
+                items.append(ListItem(node, operator, is_background))
             operator = ";"
             if self._is_operator("&&", "||"):
                 token = self._tokens[self._at]
@@ -229,99 +230,99 @@ class _Parser:
             elif self._at == before:
                 self._at += 1  # an operator where no command can start
 
-    def _pipeline(self) -> Node | None:
+    def _parse_pipeline(self) -> Node | None:
         negated = False
         while self._is_word("!", "time"):
             negated ^= self._is_word("!")
             self._at += 1
         stages: list[Node] = []
         while True:
-            node = self._command()
+            node = self._parse_command()
             if node is not None:
                 stages.append(node)
             if not self._is_operator("|", "|&"):
                 break
             self._at += 1
-            self._skip_lines()
+            self._skip_line_ends()
         if not stages:
             return None
         result: Node = stages[0] if len(stages) == 1 else Pipeline(tuple(stages))
-        return Negation(result) if negated else result
+        return NegatedCommand(result) if negated else result
 
-    def _command(self) -> Node | None:
-        token = self._peek()
+    def _parse_command(self) -> Node | None:
+        token = self._peek_token()
         if token is None:
             return None
         if self._depth < _MAX_DEPTH:
             self._depth += 1
-            node = self._compound(token)
+            node = self._parse_compound(token)
             self._depth -= 1
             if node is not None:
-                return self._with_redirects(node)
-        return self._simple()
+                return self._skip_redirections(node)
+        return self._parse_simple_command()
 
-    def _compound(self, token: Token) -> Node | None:
+    def _parse_compound(self, token: ShellToken) -> Node | None:
         if token.kind == "arithmetic":
             self._at += 1
-            return Arithmetic(token.text)
+            return ArithmeticCommand(token.text)
         if token.kind == "test":
             self._at += 1
-            return Test(token.words)
+            return TestCommand(token.words)
         if token.kind == "operator":
-            return self._subshell() if token.text == "(" else None
+            return self._parse_subshell() if token.text == "(" else None
         match token.text:
             case "{":
                 self._at += 1
-                body = self.block(frozenset("}"))
+                body = self.parse_block(frozenset("}"))
                 self._accept_word("}")
                 return body
             case "if":
-                return self._if()
+                return self._parse_if()
             case "case":
-                return self._case()
+                return self._parse_case()
             case "for" | "select":
-                return self._for()
+                return self._parse_for()
             case "while" | "until":
-                return self._while(is_until=token.text == "until")
+                return self._parse_while(is_until=token.text == "until")
             case "function":
-                return self._function_with_keyword()
-        return self._function()
+                return self._parse_function_with_keyword()
+        return self._parse_function()
 
-    def _subshell(self) -> Node:
+    def _parse_subshell(self) -> Node:
         self._at += 1
-        body = self.block(frozenset())
+        body = self.parse_block(frozenset())
         while not self.is_at_end() and not self._is_operator(")"):
             self._at += 1  # a closing keyword without an opening one
-            body = Block((*body.items, *self.block(frozenset()).items))
+            body = CommandBlock((*body.items, *self.parse_block(frozenset()).items))
         self._at += 1
         return Subshell(body)
 
-    def _if(self) -> Node:
-        branches: list[Condition] = []
-        otherwise: Block | None = None
+    def _parse_if(self) -> Node:
+        branches: list[ConditionBranch] = []
+        otherwise: CommandBlock | None = None
         closers = frozenset(("then", "elif", "else", "fi"))
         while self._is_word("if", "elif"):
             self._at += 1
-            test = self.block(closers)
+            test = self.parse_block(closers)
             self._accept_word("then")
-            branches.append(Condition(test, self.block(closers)))
+            branches.append(ConditionBranch(test, self.parse_block(closers)))
         if self._accept_word("else"):
-            otherwise = self.block(closers)
+            otherwise = self.parse_block(closers)
         self._accept_word("fi")
-        return If(tuple(branches), otherwise)
+        return IfCommand(tuple(branches), otherwise)
 
-    def _case(self) -> Node:
+    def _parse_case(self) -> Node:
         self._at += 1
-        token = self._peek()
+        token = self._peek_token()
         word = token.text if token is not None and token.kind == "word" else ""
         self._at += bool(word)
-        self._skip_lines()
+        self._skip_line_ends()
         self._accept_word("in")
         branches: list[CaseBranch] = []
         while True:
-            self._skip_lines()
+            self._skip_line_ends()
             if self.is_at_end() or self._accept_word("esac"):
-                return Case(word, tuple(branches))
+                return CaseCommand(word, tuple(branches))
             patterns: list[str] = []
             while not self.is_at_end() and not self._is_operator(")", "\n"):
                 token = self._tokens[self._at]
@@ -329,24 +330,25 @@ class _Parser:
                     patterns.append(token.text)
                 self._at += 1
             self._at += 1
-            body = self.block(frozenset(("esac",)))
+            body = self.parse_block(frozenset(("esac",)))
             branches.append(CaseBranch(tuple(patterns), body))
             if self._is_operator(*_CASE_ENDS) or self._is_operator(")"):
                 self._at += 1
 
-    def _for(self) -> Node:
+    def _parse_for(self) -> Node:
         self._at += 1
-        token = self._peek()
+        token = self._peek_token()
         if token is not None and token.kind == "arithmetic":
             self._at += 1
-            self._skip_lines()
+            self._skip_line_ends()
             first, *steps = token.text.split(";")
-            body = self._loop_body()
-            items = tuple(Item(Arithmetic(step), ";") for step in steps[1:])
-            loop = While(
-                Block((Item(Arithmetic(steps[0] if steps else ""), ";"),)), Block((*body.items, *items))
+            body = self._parse_loop_body()
+            items = tuple(ListItem(ArithmeticCommand(step), ";") for step in steps[1:])
+            loop = WhileLoop(
+                CommandBlock((ListItem(ArithmeticCommand(steps[0] if steps else ""), ";"),)),
+                CommandBlock((*body.items, *items)),
             )
-            return Block((Item(Arithmetic(first), ";"), Item(loop, ";")))
+            return CommandBlock((ListItem(ArithmeticCommand(first), ";"), ListItem(loop, ";")))
         variable = token.text if token is not None and token.kind == "word" else ""
         self._at += bool(variable)
         while self._is_operator("\n"):
@@ -354,26 +356,26 @@ class _Parser:
         words: list[str] | None = None
         if self._accept_word("in"):
             words = []
-            while (token := self._peek()) is not None and token.kind == "word":
+            while (token := self._peek_token()) is not None and token.kind == "word":
                 words.append(token.text)
                 self._at += 1
-        self._skip_lines()
-        return For(variable, None if words is None else tuple(words), self._loop_body())
+        self._skip_line_ends()
+        return ForLoop(variable, None if words is None else tuple(words), self._parse_loop_body())
 
-    def _loop_body(self) -> Block:
+    def _parse_loop_body(self) -> CommandBlock:
         closer = "}" if self._is_word("{") else "done"
         if not self._accept_word("{"):
             self._accept_word("do")
-        body = self.block(frozenset((closer,)))
+        body = self.parse_block(frozenset((closer,)))
         self._accept_word(closer)
         return body
 
-    def _while(self, *, is_until: bool) -> Node:
+    def _parse_while(self, *, is_until: bool) -> Node:
         self._at += 1
-        test = self.block(frozenset(("do", "done")))
-        return While(test, self._loop_body(), is_until)
+        test = self.parse_block(frozenset(("do", "done")))
+        return WhileLoop(test, self._parse_loop_body(), is_until)
 
-    def _function_with_keyword(self) -> Node | None:
+    def _parse_function_with_keyword(self) -> Node | None:
         after = self._tokens[self._at + 1 : self._at + 2]
         if not after or after[0].kind != "word":
             return None
@@ -381,44 +383,44 @@ class _Parser:
         if self._is_operator("("):
             self._at += 1
             self._at += self._is_operator(")")
-        return self._function_body(after[0].text)
+        return self._parse_function_body(after[0].text)
 
-    def _function(self) -> Node | None:
+    def _parse_function(self) -> Node | None:
         here = self._tokens[self._at : self._at + 3]
         if len(here) < 3 or here[0].kind != "word":
             return None
         if any(each.kind != "operator" for each in here[1:]) or (here[1].text, here[2].text) != ("(", ")"):
             return None
         self._at += 3
-        return self._function_body(here[0].text)
+        return self._parse_function_body(here[0].text)
 
-    def _function_body(self, name: str) -> Node:
-        self._skip_lines()
-        body = self._command()
-        return Function(name, Block(()) if body is None else body)
+    def _parse_function_body(self, name: str) -> Node:
+        self._skip_line_ends()
+        body = self._parse_command()
+        return ShellFunction(name, CommandBlock(()) if body is None else body)
 
-    def _simple(self) -> Node | None:
+    def _parse_simple_command(self) -> Node | None:
         words: list[str] = []
-        redirects: list[Redirect] = []
+        redirects: list[Redirection] = []
         offset = self._tokens[self._at].offset
-        while (token := self._peek()) is not None:
+        while (token := self._peek_token()) is not None:
             if token.kind == "word":
                 words.append(token.text)
             elif token.kind == "redirect":
-                redirects.append(Redirect(token.text, token.target, token.body, token.is_quoted))
+                redirects.append(Redirection(token.text, token.target, token.body, token.is_quoted))
             else:
                 break
             self._at += 1
-        return Simple(offset, tuple(words), tuple(redirects)) if words or redirects else None
+        return SimpleCommand(offset, tuple(words), tuple(redirects)) if words or redirects else None
 
-    def _with_redirects(self, node: Node) -> Node:
+    def _skip_redirections(self, node: Node) -> Node:
         """Skip the redirections of a compound command; a here-document written by it is kept."""
-        redirects: list[Redirect] = []
+        redirects: list[Redirection] = []
         offset = 0
-        while (token := self._peek()) is not None and token.kind == "redirect":
-            redirects.append(Redirect(token.text, token.target, token.body, token.is_quoted))
+        while (token := self._peek_token()) is not None and token.kind == "redirect":
+            redirects.append(Redirection(token.text, token.target, token.body, token.is_quoted))
             offset = token.offset
             self._at += 1
         if not redirects:
             return node
-        return Block((Item(Simple(offset, (), tuple(redirects)), ";"), Item(node, ";")))
+        return CommandBlock((ListItem(SimpleCommand(offset, (), tuple(redirects)), ";"), ListItem(node, ";")))

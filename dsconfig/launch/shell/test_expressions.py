@@ -10,7 +10,7 @@ from dsconfig.launch.shell import arithmetic as shell_arithmetic
 _MAX_WORDS = 200
 
 
-def is_unknown(*texts: str) -> bool:
+def contains_unknown_value(*texts: str) -> bool:
     """Whether a text contains a value that is unknown before the run."""
     return any("$" in text or "`" in text for text in texts)
 
@@ -34,20 +34,20 @@ def evaluate_test(words: list[str], *, is_double: bool) -> bool | None:
     if any(word in ("(", ")") for word in words):
         return None
     if len(words) == 1:
-        return None if is_unknown(words[0]) else bool(words[0])
+        return None if contains_unknown_value(words[0]) else bool(words[0])
     if len(words) == 2:
         return (
             None
-            if is_unknown(words[1]) or words[0] not in ("-z", "-n")
+            if contains_unknown_value(words[1]) or words[0] not in ("-z", "-n")
             else (words[0] == "-z") != bool(words[1])
         )
-    if len(words) != 3 or is_unknown(words[0], words[2]):
+    if len(words) != 3 or contains_unknown_value(words[0], words[2]):
         return None
     left_word, operator, right_word = words
     if operator in ("=", "==", "!="):
         is_equal = fnmatchcase(left_word, right_word) if is_double else left_word == right_word
         return is_equal if operator != "!=" else not is_equal
-    numbers = [shell_arithmetic.evaluate(each) for each in (left_word, right_word)]
+    numbers = [shell_arithmetic.evaluate_arithmetic(each) for each in (left_word, right_word)]
     if operator not in _COMPARISONS or numbers[0] is None or numbers[1] is None:
         return None
     return _COMPARISONS[operator](numbers[0], numbers[1])

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.launch.repository import Budget
-from dsconfig.launch.shell.lexer import MAX_LENGTH, Lexer
+from dsconfig.launch.repository import ReadingBudget
+from dsconfig.launch.shell.lexer import MAX_LENGTH, ShellLexer
 from dsconfig.launch.shell.test_expressions import evaluate_test
 
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[([^\]]*)\])?(\+?)=(.*)", re.DOTALL)
@@ -22,69 +22,71 @@ CALLER_CONDITION = re.compile(rf"{_CALLER_VALUE.pattern}|\$\{{?[@*#]|^getopts\b"
 _MAX_INDEX = 100
 
 
-class Value(NamedTuple):
+class VariableValue(NamedTuple):
     """The words of a variable, None if it is unset, and the unset variables that it depends on."""
 
     words: tuple[str, ...] | None
     origins: frozenset[str]
 
 
-class Scope:
+class AssignmentScope:
     """A part of the script whose assignments are undone or merged when it ends."""
 
     def __init__(self, condition: str = "", *, exhaustive: bool = False) -> None:
         self.condition = condition
-        self.before: dict[str, Value] = {}
+        self.before: dict[str, VariableValue] = {}
         """Values of the assigned variables before the scope."""
         self.assigned: set[str] = set()
         """Variables that the current branch assigns."""
-        self.branches: list[dict[str, Value]] = []
+        self.branches: list[dict[str, VariableValue]] = []
         """Values that each earlier branch assigned."""
         self.exhaustive = exhaustive
         """Whether one of the branches always runs."""
 
 
-class Values:
+class ShellVariables:
     """Variables of one shell. Arrays are tuples; `M[key]` holds an element of an associative array, `M[]` its keys.
 
     `lexer`: lexer of the text that is read. `budget`: limit of the steps.
     """
 
-    def __init__(self, variables: Mapping[str, str], lexer: Lexer, budget: Budget) -> None:
+    def __init__(self, variables: Mapping[str, str], lexer: ShellLexer, budget: ReadingBudget) -> None:
         self.lexer, self.budget = lexer, budget
         self.variables: dict[str, tuple[str, ...]] = {name: (value,) for name, value in variables.items()}
         self.origins: dict[str, frozenset[str]] = {}
         """Unset variables of the job's shell that each variable of the script depends on."""
         self.dependencies: frozenset[str] = frozenset()
         """Unset variables that the text itself depends on, if it is a word of another command."""
-        self.scopes: list[Scope] = []
+        self.scopes: list[AssignmentScope] = []
 
     # Expansion
     # ----------------------------------------------------------------------------------------------
 
-    def words(self, raw: Iterable[str]) -> tuple[tuple[str, ...], dict[str, frozenset[str]]]:
+    def expand_with_dependencies(
+        self, raw: Iterable[str]
+    ) -> tuple[tuple[str, ...], dict[str, frozenset[str]]]:
         """Expand the words of a command; also return the unset variables that each word depends on."""
         words: list[str] = []
         dependencies: dict[str, frozenset[str]] = {}
         for each in raw:
-            expanded = self.expanded([each])
+            expanded = self.expand_words([each])
             words += expanded
-            if origins := self.last_origins():
+            if origins := self.origins_of_last_expansion():
                 self.budget.spend(len(expanded) * len(origins))
                 dependencies |= {word: dependencies.get(word, frozenset()) | origins for word in expanded}
         return tuple(words), dependencies
 
-    def expanded(self, raw: Iterable[str], *, split: bool = True) -> list[str]:
+    def expand_words(self, raw: Iterable[str], *, split: bool = True) -> list[str]:
         """Expand words. `split`: split unquoted values at blanks, as a shell does in commands."""
         self.lexer.used.clear()
-        words = [each for word in raw for each in self.lexer.expand(word, self.variables, split=split)]
+        words = [each for word in raw for each in self.lexer.expand_word(word, self.variables, split=split)]
         if self.lexer.assigned:
             used = set(self.lexer.used)
-            self.apply_arithmetic()
+            self.apply_arithmetic_assignments()
             self.lexer.used |= used
         return words
 
-    def last_origins(self) -> frozenset[str]:
+    def origins_of_last_expansion(self) -> frozenset[str]:
         """Unset variables of the job's shell that the last expansion used."""
         origins = [self.origins.get(name, (name,)) for name in self.lexer.used]
         if not origins:
@@ -92,37 +94,37 @@ class Values:
         self.budget.spend(len(self.dependencies) + sum(map(len, origins)))
         return self.dependencies.union(*origins)
 
-    def condition(self, words: Iterable[str], *, is_double: bool) -> bool | None:
+    def evaluate_condition(self, words: Iterable[str], *, is_double: bool) -> bool | None:
         """Result of `[ … ]` or `[[ … ]]`; None if it depends on an unknown value."""
         expanded = []
         for word in words:
-            values = self.expanded([word], split=False)
+            values = self.expand_words([word], split=False)
             expanded.append(values[0] if len(values) == 1 else "" if not values else "$")
         return evaluate_test(expanded, is_double=is_double)
 
-    def apply_arithmetic(self, unknown: Iterable[str] = ()) -> None:
+    def apply_arithmetic_assignments(self, unknown: Iterable[str] = ()) -> None:
         """Take over the variables that an arithmetic expression has changed."""
-        assigned, origins = dict(self.lexer.assigned), self.last_origins()
+        assigned, origins = dict(self.lexer.assigned), self.origins_of_last_expansion()
         self.lexer.assigned.clear()
         for name, value in assigned.items():
-            self.set(name, (f"${name}" if value is None else str(value),), origins)
+            self.set_variable(name, (f"${name}" if value is None else str(value),), origins)
         for name in unknown:
-            self.forget(name)
+            self.forget_variable(name)
 
     # Assignment
     # ----------------------------------------------------------------------------------------------
 
-    def set_default(self, raw: list[str]) -> None:
+    def apply_default_assignments(self, raw: list[str]) -> None:
         """Apply the default assignments of a `:` command to unset variables."""
         for match in (_DEFAULT_ASSIGNMENT.fullmatch(word.strip('"')) for word in raw):
             if match and not any(self.variables.get(match[1], ())):
                 if self.lexer.unset_is_unknown:
-                    self.forget(match[1])
+                    self.forget_variable(match[1])
                     continue
-                self.assign(f"{match[1]}={match[2]}")
+                self.apply_assignment(f"{match[1]}={match[2]}")
                 self.origins[match[1]] = self.origins.get(match[1], frozenset()) | {match[1]}
 
-    def assign(self, word: str, *, is_integer: bool = False) -> None:
+    def apply_assignment(self, word: str, *, is_integer: bool = False) -> None:
         """Apply an assignment as written: `A=1`, `A+=(x y)`, `M[key]=v`. `is_integer`: `declare -i`."""
         variables = self.variables
         match = ASSIGNMENT.fullmatch(word)
@@ -131,81 +133,85 @@ class Values:
         name, index, appends, value = match.groups()
         previous_origins = self.origins.get(name, frozenset()) if appends else frozenset()
         if index is not None:
-            self._assign_element(name, index, value, is_append=bool(appends))
+            self._assign_array_element(name, index, value, is_append=bool(appends))
             return
         if value.startswith("("):
             # The elements of an array may be on several lines.
             listing = value[1:-1]
-            parts = [part for raw in Lexer(listing, budget=self.budget).simple_commands() for part in raw]
+            parts = [
+                part
+                for raw in ShellLexer(listing, budget=self.budget).split_simple_commands()
+                for part in raw
+            ]
             if f"{name}[]" in variables:
-                self._assign_keys(name, parts, is_append=bool(appends))
+                self._assign_associative_array(name, parts, is_append=bool(appends))
                 return
-            elements = tuple(self.expanded(parts))
+            elements = tuple(self.expand_words(parts))
             values = variables.get(name, ()) + elements if appends else elements
         else:
-            text = " ".join(self.expanded([value], split=False))
+            text = " ".join(self.expand_words([value], split=False))
             old_values = variables.get(name, ("",)) or ("",)
             if name in variables and _CALLER_VALUE.search(text) and "$" not in old_values[-1]:
                 # An option of the script: without it, the earlier value stays. An empty one has to be given.
                 if not old_values[-1]:
-                    self.forget(name)
+                    self.forget_variable(name)
                 return
             if is_integer:
-                number = self.lexer.arithmetic(text, variables)
+                number = self.lexer.evaluate_arithmetic(text, variables)
                 text = f"${name}" if number is None else str(number)
             values = (*old_values[:-1], old_values[-1] + text) if appends else (text,)
-        self.set(name, values, previous_origins | self.last_origins())
+        self.set_variable(name, values, previous_origins | self.origins_of_last_expansion())
 
-    def _assign_keys(self, name: str, parts: list[str], *, is_append: bool) -> None:
+    def _assign_associative_array(self, name: str, parts: list[str], *, is_append: bool) -> None:
         """Assign an associative array: `M=([small]=4 [big]=8)`."""
         if not is_append:
-            self.set(f"{name}[]", (), frozenset())
+            self.set_variable(f"{name}[]", (), frozenset())
         for part in parts:
             if match := _ELEMENT.fullmatch(part):
-                self._assign_element(name, match[1], match[2], is_append=False)
+                self._assign_array_element(name, match[1], match[2], is_append=False)
 
-    def _assign_element(self, name: str, index: str, value: str, *, is_append: bool) -> None:
-        text = " ".join(self.expanded([value], split=False))
-        origins = self.last_origins() | self.origins.get(name, frozenset())
+    def _assign_array_element(self, name: str, index: str, value: str, *, is_append: bool) -> None:
+        text = " ".join(self.expand_words([value], split=False))
+        origins = self.origins_of_last_expansion() | self.origins.get(name, frozenset())
         keys = self.variables.get(f"{name}[]")
         if keys is not None:
-            key = "".join(self.expanded([index], split=False))
+            key = "".join(self.expand_words([index], split=False))
             if is_append:
                 text = "".join(self.variables.get(f"{name}[{key}]", ())) + text
             if key not in keys:
-                self.set(f"{name}[]", (*keys, key), origins)
-            self.set(f"{name}[{key}]", (text,), origins)
+                self.set_variable(f"{name}[]", (*keys, key), origins)
+            self.set_variable(f"{name}[{key}]", (text,), origins)
             return
-        at = self.lexer.arithmetic(index, self.variables)
+        at = self.lexer.evaluate_arithmetic(index, self.variables)
         values = self.variables.get(name, ())
         if at is None or not -len(values) <= at < _MAX_INDEX:
-            self.forget(name)
+            self.forget_variable(name)
             return
         at = at + len(values) if at < 0 else at
         padded = [*values, *[""] * (at + 1 - len(values))]
         padded[at] = padded[at] + text if is_append else text
-        self.set(name, tuple(padded), origins)
+        self.set_variable(name, tuple(padded), origins)
 
-    def forget(self, name: str) -> None:
+    def forget_variable(self, name: str) -> None:
         """Give a variable an unknown value."""
-        self.set(name, (f"${name}",), frozenset((name,)))
+        self.set_variable(name, (f"${name}",), frozenset((name,)))
 
-    def next_branch(self, scope: Scope, *, is_kept: bool = True) -> None:
+    def end_branch(self, scope: AssignmentScope, *, is_kept: bool = True) -> None:
         """End a branch of a condition. `is_kept`: whether the script goes on behind it."""
         self.budget.spend(len(scope.before) + 1)
         if is_kept:
-            scope.branches.append({name: self.value(name) for name in scope.assigned})
+            scope.branches.append({name: self.get_variable(name) for name in scope.assigned})
         scope.assigned = set()
         for name, value in scope.before.items():
-            self.restore(name, value)
+            self.restore_variable(name, value)
 
-    def close_scope(self, scope: Scope) -> None:
+    def merge_scope(self, scope: AssignmentScope) -> None:
         """Merge what the branches of a scope assigned."""
         for name in scope.before:
-            self.note(name)
-            self.restore(name, self._merged(name, scope))
+            self.note_assignment(name)
+            self.restore_variable(name, self._merge_branches(name, scope))
 
-    def _merged(self, name: str, scope: Scope) -> Value:
+    def _merge_branches(self, name: str, scope: AssignmentScope) -> VariableValue:
         """The value of a variable after a condition whose branches assign it."""
         before = scope.before[name]
         assigned = [branch[name] for branch in scope.branches if name in branch]
@@ -214,29 +220,33 @@ class Values:
             return before
         is_default = re.search(rf"-z\s+\S*\$\{{?{re.escape(name)}\b", scope.condition) is not None
         if before.words is None and is_default:
-            return Value(assigned[0].words, assigned[0].origins | {name})
+            return VariableValue(assigned[0].words, assigned[0].origins | {name})
         if may_stay and before.words is not None and (is_default or CALLER_CONDITION.search(scope.condition)):
             # Without the caller's option the earlier value stays; an empty one has to be given.
-            return before if any(before.words) or is_default else Value((f"${name}",), frozenset((name,)))
-        values: list[Value] = [*assigned, before] if may_stay else assigned
+            return (
+                before
+                if any(before.words) or is_default
+                else VariableValue((f"${name}",), frozenset((name,)))
+            )
+        values: list[VariableValue] = [*assigned, before] if may_stay else assigned
         distinct = {value.words for value in values}
         known = {words for words in distinct if words and not _CALLER_VALUE.search(" ".join(words))}
         if len(distinct) == 1 or (len(known) == 1 and len(distinct) == 2 and not may_stay):
             return next(each for each in values if len(distinct) == 1 or each.words in known)
         self.budget.spend(sum(len(word) for words in distinct for word in words or ()) + len(values))
         origins = frozenset((name,)).union(*(value.origins for value in values))
-        return Value(_common_flags(name, [value.words or () for value in values]), origins)
+        return VariableValue(_flags_common_to_values(name, [value.words or () for value in values]), origins)
 
-    def unset(self, name: str) -> None:
+    def unset_variable(self, name: str) -> None:
         """Make a variable unset."""
-        self.note(name)
-        self.restore(name, Value(None, frozenset()))
+        self.note_assignment(name)
+        self.restore_variable(name, VariableValue(None, frozenset()))
 
-    def value(self, name: str) -> Value:
+    def get_variable(self, name: str) -> VariableValue:
         """The value of a variable with its origins."""
-        return Value(self.variables.get(name), self.origins.get(name, frozenset()))
+        return VariableValue(self.variables.get(name), self.origins.get(name, frozenset()))
 
-    def restore(self, name: str, value: Value) -> None:
+    def restore_variable(self, name: str, value: VariableValue) -> None:
         """Give a variable an earlier value, which no scope notes."""
         if value.words is None:
             self.variables.pop(name, None)
@@ -244,29 +254,29 @@ class Values:
         else:
             self.variables[name], self.origins[name] = value.words, value.origins
 
-    def note(self, name: str) -> None:
+    def note_assignment(self, name: str) -> None:
         """Note that the innermost scope assigns a variable."""
         if self.scopes:
             scope = self.scopes[-1]
-            scope.before.setdefault(name, self.value(name))
+            scope.before.setdefault(name, self.get_variable(name))
             scope.assigned.add(name)
 
-    def set(self, name: str, values: tuple[str, ...], origins: frozenset[str]) -> None:
+    def set_variable(self, name: str, values: tuple[str, ...], origins: frozenset[str]) -> None:
         """Set a variable; a value that is too long is not taken over."""
         self.budget.spend(len(values))
-        self.note(name)
+        self.note_assignment(name)
         if sum(map(len, values)) + len(values) <= MAX_LENGTH:
             self.variables[name] = values
             self.origins[name] = origins
 
-    def forget_all(self) -> None:
+    def forget_all_variables(self) -> None:
         """Forget every variable, because a file or text that is not known here may have set it."""
         self.lexer.unset_is_unknown = True
         for name in list(self.variables):
             if name.isidentifier() and name != "BASH_SOURCE" and not name.startswith("SLURM_"):
-                self.forget(name)
+                self.forget_variable(name)
 
-    def set_arguments(self, arguments: tuple[str, ...] | None) -> None:
+    def set_positional_arguments(self, arguments: tuple[str, ...] | None) -> None:
         """Set `$1`, `$@` and `$#`. None: to unknown values."""
         for each in ("@", "#"):
             self.variables.pop(each, None)
@@ -274,7 +284,7 @@ class Values:
             self.variables["@"], self.variables["#"] = arguments, (str(len(arguments)),)
 
 
-def _common_flags(name: str, variants: list[tuple[str, ...]]) -> tuple[str, ...]:
+def _flags_common_to_values(name: str, variants: list[tuple[str, ...]]) -> tuple[str, ...]:
     """The value of a variable that has one of these values.
 
     The flags of options stay, because they tell how the script is called; one that differs gets an unknown value.
@@ -308,7 +318,7 @@ _NUMBERS = re.compile(r"\{(\d{1,4})\.\.(\d{1,4})\}")
 _MAX_ITERATIONS = 100
 
 
-def expand_numbers(word: str) -> list[str]:
+def expand_brace_range(word: str) -> list[str]:
     """The values of a word of a loop: `{1..8}` stands for eight numbers."""
     match = _NUMBERS.fullmatch(word)
     if match is None:

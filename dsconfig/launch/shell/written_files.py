@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection
 
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.launch.repository import SpentError
-from dsconfig.launch.shell.parser import Simple
-from dsconfig.launch.shell.variables import Values
+from dsconfig.launch.repository import BudgetExceededError
+from dsconfig.launch.shell.parser import SimpleCommand
+from dsconfig.launch.shell.variables import ShellVariables
 
 _SED_SUBSTITUTION = re.compile(r"s([/|#,@])((?:(?!\1).)+)\1(.*)\1g?", re.DOTALL)
 _MAX_EDITS = 100
@@ -22,14 +22,14 @@ class WrittenText(NamedTuple):
     """Whether `$` is a plain character: `<<'EOF'`."""
 
 
-class SedOutput(NamedTuple):
+class EditedFile(NamedTuple):
     """A file that `sed`, `cp` or `envsubst` creates from another one."""
 
     template: str
     edits: tuple[tuple[str, str], ...]
     """Pairs of a text and its replacement."""
 
-    def text(self, template: str, max_length: int) -> str:
+    def apply_edits(self, template: str, max_length: int) -> str:
         """Apply the edits to the template's text.
 
         Raises:
@@ -38,12 +38,12 @@ class SedOutput(NamedTuple):
         """
         for old, new in self.edits:
             if len(template) + template.count(old) * (len(new) - len(old)) > max_length:
-                raise SpentError
+                raise BudgetExceededError
             template = template.replace(old, new)
         return template
 
 
-class Redirections(NamedTuple):
+class CommandRedirections(NamedTuple):
     """Redirections of one command, with expanded words."""
 
     target: str
@@ -56,7 +56,7 @@ class Redirections(NamedTuple):
     """Whether the last here-document is taken literally."""
 
 
-def redirections(command: Simple, values: Values) -> Redirections:
+def expand_redirections(command: SimpleCommand, values: ShellVariables) -> CommandRedirections:
     """Expand the redirections of a command."""
     target, source, bodies = "", "", list[str]()
     is_literal = False
@@ -66,14 +66,14 @@ def redirections(command: Simple, values: Values) -> Redirections:
             expanded = values.lexer.expand_quoted(each.body, values.variables)
             bodies.append(each.body if is_literal else expanded)
             continue
-        word = "".join(values.lexer.expand(each.target, values.variables, split=False))
+        word = "".join(values.lexer.expand_word(each.target, values.variables, split=False))
         if each.operator == "<<<":
             bodies.append(word)
         elif each.operator in (">", ">|", "&>", ">>"):
             target = word
         elif each.operator == "<":
             source = word
-    return Redirections(target, tuple(bodies), source, is_literal)
+    return CommandRedirections(target, tuple(bodies), source, is_literal)
 
 
 class OutputFiles:
@@ -82,72 +82,76 @@ class OutputFiles:
     def __init__(self) -> None:
         self.documents: dict[str, WrittenText] = {}
         """Texts that the script writes."""
-        self.sed_outputs: dict[str, SedOutput] = {}
+        self.sed_outputs: dict[str, EditedFile] = {}
         """Files that it creates from others."""
-        self._piped: SedOutput | None = None
+        self._piped: EditedFile | None = None
         """Output of the command before this one in a pipeline."""
 
     def start_pipeline(self) -> None:
         """Forget what an earlier pipeline passed on."""
         self._piped = None
 
-    def write(
-        self, words: tuple[str, ...], redirected: Redirections, values: Values, exported: Collection[str]
+    def record_command_output(
+        self,
+        words: tuple[str, ...],
+        redirected: CommandRedirections,
+        values: ShellVariables,
+        exported: Collection[str],
     ) -> None:
         """Record the file that a command writes."""
         name, target = words[0] if words else "", redirected.target
         if name in ("cat", "tee", "") and redirected.bodies:
             if name == "tee":
                 target = next((word for word in words[1:] if not word.startswith("-")), target)
-            self._record(target, WrittenText(redirected.bodies[-1], redirected.is_literal))
+            self._record_text(target, WrittenText(redirected.bodies[-1], redirected.is_literal))
         elif name in ("echo", "printf") and target and words[-1].lstrip().startswith("{"):
-            self._record(target, WrittenText(words[-1], is_literal=False))
+            self._record_text(target, WrittenText(words[-1], is_literal=False))
         elif name in ("cp", "mv"):
             operands = [word for word in words[1:] if not word.startswith("-")]
             if len(operands) == 2:
-                self.sed_outputs[operands[1]] = self._template(operands[0], ())
+                self.sed_outputs[operands[1]] = self._template_with_edits(operands[0], ())
         elif name == "sed":
-            self._edit(words, redirected)
+            self._record_sed_command(words, redirected)
         elif name == "cat":
-            self._filter(next(iter(words[1:]), redirected.source), (), target)
+            self._record_filter_command(next(iter(words[1:]), redirected.source), (), target)
         elif name == "envsubst":
-            self._filter(redirected.source, _substitutions(values, exported), target)
+            self._record_filter_command(redirected.source, _envsubst_edits(values, exported), target)
 
-    def _record(self, target: str, text: WrittenText) -> None:
+    def _record_text(self, target: str, text: WrittenText) -> None:
         if target:
             self.documents[target] = text
             self.sed_outputs.pop(target, None)
 
-    def _edit(self, words: tuple[str, ...], redirected: Redirections) -> None:
+    def _record_sed_command(self, words: tuple[str, ...], redirected: CommandRedirections) -> None:
         """Record a `sed` command: `sed "s/A/1/" t.json > ds.json`, `sed -i "s/A/1/" ds.json`."""
         operands = [word for word in words[1:] if not word.startswith("-")]
         edits = tuple((each[2], each[3]) for each in map(_SED_SUBSTITUTION.fullmatch, operands) if each)
         files = [word for word in operands if not _SED_SUBSTITUTION.fullmatch(word)]
         source = files[-1] if files else redirected.source
         in_place = any(word.startswith(("-i", "--in-place")) for word in words[1:])
-        self._filter(source, edits, source if in_place else redirected.target)
+        self._record_filter_command(source, edits, source if in_place else redirected.target)
 
-    def _filter(self, source: str, edits: tuple[tuple[str, str], ...], target: str) -> None:
+    def _record_filter_command(self, source: str, edits: tuple[tuple[str, str], ...], target: str) -> None:
         """Record a command that edits a file, or the output of the command before it."""
         previous, self._piped = self._piped, None
         if source:
-            self._piped = self._template(source, edits)
+            self._piped = self._template_with_edits(source, edits)
         elif previous is not None and len(previous.edits) < _MAX_EDITS:
-            self._piped = SedOutput(previous.template, previous.edits + edits)
+            self._piped = EditedFile(previous.template, previous.edits + edits)
         if target and self._piped is not None:
             self.sed_outputs[target] = self._piped
 
-    def _template(self, source: str, edits: tuple[tuple[str, str], ...]) -> SedOutput:
+    def _template_with_edits(self, source: str, edits: tuple[tuple[str, str], ...]) -> EditedFile:
         """The edits of a file, which may be the result of earlier ones."""
         earlier = self.sed_outputs.get(source)
         return (
-            SedOutput(source, edits)
+            EditedFile(source, edits)
             if earlier is None
-            else SedOutput(earlier.template, earlier.edits + edits)
+            else EditedFile(earlier.template, earlier.edits + edits)
         )
 
 
-def _substitutions(values: Values, exported: Collection[str]) -> tuple[tuple[str, str], ...]:
+def _envsubst_edits(values: ShellVariables, exported: Collection[str]) -> tuple[tuple[str, str], ...]:
     """The edits of `envsubst`, which replaces exported variables."""
     edits: tuple[tuple[str, str], ...] = ()
     for name in sorted(exported, key=len, reverse=True):  # `$NODES` before `$N`

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.diagnostic import Fix, Set
-from dsconfig.core.wording import quoted
+from dsconfig.core.diagnostic import Fix, SetValue
+from dsconfig.core.wording import quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
-from dsconfig.launch.find_jobs import job_of
-from dsconfig.launch.framework_checks import FailedCheck, failed_checks
+from dsconfig.launch.find_jobs import job_of_launch_file
+from dsconfig.launch.framework_checks import FailedFrameworkCheck, failed_framework_checks
 from dsconfig.launch.launched_job import LaunchedJob
 from dsconfig.rules._consumer import consumer_label
 from dsconfig.rules._suggest_section import format_key
@@ -18,7 +18,7 @@ TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, KeyPath
     from dsconfig.evaluation.rule_context import FilledConfig
-    from dsconfig.job.consumers.autofill import Mismatch
+    from dsconfig.job.consumers.autofill import ArgumentMismatch
 
 
 # Values that contradict the arguments of the job.
@@ -46,18 +46,18 @@ def value_against_training_argument(ctx: Context) -> Iterator[Finding]:
         path = ctx.written_path(mismatch.key)
         yield ctx.at(
             path,
-            f"{format_key(path)} is {quoted(mismatch.written)}, but `{mismatch.argument}` of the job is "
-            f"{quoted(mismatch.value)}: {consumer_label(ctx)} rejects values that differ from its arguments",
+            f"{format_key(path)} is {quote_value(mismatch.written)}, but `{mismatch.argument}` of the job is "
+            f"{quote_value(mismatch.value)}: {consumer_label(ctx)} rejects values that differ from its arguments",
             help=", or ".join(
                 ['use "auto", which resolves to the argument', *_matching_arguments(ctx.filled, mismatch)]
             ),
-            fix=Fix('replace with "auto"', (Set(path, "auto"),), safe=False),
+            fix=Fix('replace with "auto"', (SetValue(path, "auto"),), safe=False),
         )
     for rejection in ctx.filled.rejected:
         yield ctx.at(str(rejection.key), rejection.text, help='write "auto", which resolves to the argument')
 
 
-def _matching_arguments(job: FilledConfig, mismatch: Mismatch) -> Iterator[str]:
+def _matching_arguments(job: FilledConfig, mismatch: ArgumentMismatch) -> Iterator[str]:
     """Suggest arguments that match the config; nothing if no single argument does."""
     values: list[Json] = mismatch.written if isinstance(mismatch.written, list) else [mismatch.written]
     names = mismatch.argument.strip("[]").split(", ")
@@ -70,13 +70,15 @@ def _matching_arguments(job: FilledConfig, mismatch: Mismatch) -> Iterator[str]:
         return
     names = [job.argument_names.get(name, name) for name in names]
     if not job.has_flags or job.are_in_code:
-        settings = (f"`{name}` to {quoted(value)}" for name, value in zip(names, values, strict=True))
+        settings = (f"`{name}` to {quote_value(value)}" for name, value in zip(names, values, strict=True))
         yield f"set {' and '.join(settings)} in {'the code' if job.are_in_code else 'the launch file'}"
     elif either:
         others = "".join(f" instead of `--{name}`" for name in job.precisions - {switch})
         yield f"pass `--{switch}`{others}" if mismatch.written else f"leave out `--{switch}`"
     else:
-        flags = (f"--{name} {quoted(value).strip('`')}" for name, value in zip(names, values, strict=True))
+        flags = (
+            f"--{name} {quote_value(value).strip('`')}" for name, value in zip(names, values, strict=True)
+        )
         yield f"pass `{' '.join(flags)}`"
 
 
@@ -108,19 +110,19 @@ def incompatible_with_deepspeed(ctx: Context) -> Iterator[Finding]:
         "deepspeed": {"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 2}}}
     """
     try:
-        job = job_of(ctx.document)
+        job = job_of_launch_file(ctx.document)
     except OSError:  # a note of the report says why
         raise SkipRule from None
-    for setting in failed_checks(job, ctx.version) if job is not None else ():
+    for setting in failed_framework_checks(job, ctx.version) if job is not None else ():
         key = ".".join(setting.path).removeprefix("ENV.")
         yield ctx.at(
             _path(job, setting),
-            f"`{key}` is {quoted(setting.value)}, but {setting.program} rejects it {setting.check.condition}",
+            f"`{key}` is {quote_value(setting.value)}, but {setting.program} rejects it {setting.check.condition}",
             help=setting.check.help,
-        )._replace(span=job.line_span if job else None)
+        )._replace(span=job.command_span if job else None)
 
 
-def _path(job: LaunchedJob | None, setting: FailedCheck) -> KeyPath:
+def _path(job: LaunchedJob | None, setting: FailedFrameworkCheck) -> KeyPath:
     """Return the path of the rejected key; for a flag, that of the command that contains it."""
     if job is None or job.arguments is None or job.line is not None:
         return setting.path

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from dsconfig.core.batch_triplet import KEYS, MICRO, STEPS
-from dsconfig.core.diagnostic import EffectName, Fix, Set, dotted
+from dsconfig.core.diagnostic import EffectName, Fix, SetValue, dotted_path
 from dsconfig.core.json_types import Json, NamedTuple
-from dsconfig.core.wording import compact, quoted
+from dsconfig.core.wording import format_number, quote_value
 from dsconfig.evaluation.rule import EffectiveValueIs, KeyIsRequired, KeyMustBeAbsent, SchemaCondition, rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
 from dsconfig.job.consumers import HUGGING_FACE
-from dsconfig.job.consumers.consumer_versions import does
+from dsconfig.job.consumers.consumer_versions import version_includes_change
 from dsconfig.rules._consumer import FILL, INIT, consumer_label, has_change, overwritten
 from dsconfig.rules._effective_values import stage, stage_path
 from dsconfig.rules._fixes import removal
@@ -52,19 +52,21 @@ def unsupported_auto(ctx: Context) -> Iterator[Finding]:
     """
     if not ctx.uses_plugin:
         return
-    from dsconfig.job.consumers.consumer import BY_NAME, consumer_of
+    from dsconfig.job.consumers.consumer import BY_NAME, consumer_from_spec
 
-    resolved = {fill.key for fill in consumer_of(ctx.spec).fills}
+    resolved = {fill.key for fill in consumer_from_spec(ctx.spec).fills}
     unknown = {event.path for event in ctx.walk.unknown}
     for path in _autos(ctx.data, ()):
         in_unknown_section = any(path[:length] in unknown for length in range(1, len(path)))
-        if in_unknown_section or dotted(path) in resolved or overwritten(ctx, path):
+        if in_unknown_section or dotted_path(path) in resolved or overwritten(ctx, path):
             continue
-        trainer_argument = ctx.consumer == "accelerate" and BY_NAME["transformers"].origin(dotted(path))
+        trainer_argument = ctx.consumer == "accelerate" and BY_NAME["transformers"].origin_of_value(
+            dotted_path(path)
+        )
         yield ctx.at(
             path,
             f'{format_key(path)} is `"auto"`, but {consumer_label(ctx)} does not resolve it and raises: '
-            f"`{dotted(path)}` is not found in kwargs",
+            f"`{dotted_path(path)}` is not found in kwargs",
             help=f"set it to a value: only Transformers' Trainer resolves it, from {trainer_argument}"
             if trainer_argument
             else "set it to a value, or remove it",
@@ -156,7 +158,7 @@ def accumulation_in_lightning_config(ctx: Context) -> Iterator[Finding]:
         is_positive_integer = isinstance(steps, int) and not isinstance(steps, bool) and steps > 0
         yield ctx.at(
             (key,),
-            f"`{key}` is {quoted(ctx.data[key])}, but Lightning rejects a config that has this key",
+            f"`{key}` is {quote_value(ctx.data[key])}, but Lightning rejects a config that has this key",
             help="remove it, and pass "
             + (
                 f"`accumulate_grad_batches={steps}`"
@@ -198,7 +200,7 @@ def value_that_the_consumer_overwrites(ctx: Context) -> Iterator[Finding]:
             continue
         yield ctx.at(
             (key,),
-            f"`{key}` is {quoted(value)}, but {consumer_label(ctx)} always sets it to {replacement}",
+            f"`{key}` is {quote_value(value)}, but {consumer_label(ctx)} always sets it to {replacement}",
             help="remove it",
             effect=effect,
             fix=removal((key,), safe=True),
@@ -250,7 +252,9 @@ def missing_zero_optimization(ctx: Context) -> Iterator[Finding]:
             help='add `"zero_optimization": {"stage": 0}` to train as DeepSpeed does without the section',
             part="key",
             fix=Fix(
-                "add `zero_optimization` with stage 0", (Set(("zero_optimization",), {"stage": 0}),), True
+                "add `zero_optimization` with stage 0",
+                (SetValue(("zero_optimization",), {"stage": 0}),),
+                True,
             ),
         ).about_missing(("zero_optimization",))
 
@@ -289,7 +293,7 @@ def null_section_with_accelerate(ctx: Context) -> Iterator[Finding]:
         sections.append(("zero_optimization", "offload_optimizer"))
     rejected = {event.path for event in ctx.walk.rejected}
     for path in sections:
-        if ctx.raw(dotted(path)) is None and path not in rejected:
+        if ctx.raw(dotted_path(path)) is None and path not in rejected:
             yield ctx.at(
                 path,
                 f"{format_key(path)} is `null`: DeepSpeed accepts that, but {consumer_label(ctx)} expects an object",
@@ -322,10 +326,15 @@ def zero_optimization_as_boolean_with_accelerate(ctx: Context) -> Iterator[Findi
         section = {"stage": int(value)}
         yield ctx.at(
             "zero_optimization",
-            f"`zero_optimization` is {quoted(value)}: DeepSpeed accepts that, but {consumer_label(ctx)} expects an "
+            f"`zero_optimization` is {quote_value(value)}: DeepSpeed accepts that, but "
+            f"{consumer_label(ctx)} expects an "
             "object",
-            help=f"write {quoted(section)}",
-            fix=Fix(f"replace with {quoted(section)}", (Set(("zero_optimization",), section),), safe=True),
+            help=f"write {quote_value(section)}",
+            fix=Fix(
+                f"replace with {quote_value(section)}",
+                (SetValue(("zero_optimization",), section),),
+                safe=True,
+            ),
         )
 
 
@@ -359,9 +368,9 @@ def text_beside_filled_batch_key(ctx: Context) -> Iterator[Finding]:
             digits = value.isascii() and value.isdigit() and len(value) < 20
             yield ctx.at(
                 (key,),
-                f"`{key}` is the string {quoted(value)}, but {consumer_label(ctx)} computes with it",
+                f"`{key}` is the string {quote_value(value)}, but {consumer_label(ctx)} computes with it",
                 help=f"write {value}, without quotes" if digits else "set it to an integer",
-                fix=Fix("remove the quotes", (Set((key,), int(value)),), safe=True) if digits else None,
+                fix=Fix("remove the quotes", (SetValue((key,), int(value)),), safe=True) if digits else None,
             )
 
 
@@ -422,7 +431,7 @@ def micro_batch_absent_before_accelerate_1(ctx: Context) -> Iterator[Finding]:
             f"`{MICRO}` is missing, and Accelerate {ctx.version} rejects a config without it",
             help='write "auto", which resolves to the batch size of the data loader',
             part="key",
-            fix=Fix(f'add `{MICRO}` as "auto"', (Set((MICRO,), "auto"),), safe=True),
+            fix=Fix(f'add `{MICRO}` as "auto"', (SetValue((MICRO,), "auto"),), safe=True),
         )
 
 
@@ -453,7 +462,7 @@ def accumulation_under_no_sync(ctx: Context) -> Iterator[Finding]:
         return
     version = ctx.version if ctx.consumer == "transformers" else _trainer_version(ctx)
     is_trainer = version is not None or ctx.facts.uses_trainer
-    if is_trainer and does("no_sync", "transformers", version):
+    if is_trainer and version_includes_change("no_sync", "transformers", version):
         return
     caller = f"Transformers {version}" if is_trainer else "`accelerator.accumulate`"
     upgrade = "use Transformers 4.47.1 or newer, or " if is_trainer else ""
@@ -462,11 +471,11 @@ def accumulation_under_no_sync(ctx: Context) -> Iterator[Finding]:
         if ctx.consumer == "transformers"
         else f" with Accelerate {ctx.version}"
     )
-    count = "several" if steps == "auto" else compact(steps)
+    count = "several" if steps == "auto" else format_number(steps)
     yield ctx.at(
         stage_path(ctx),
         f"with {count} accumulation steps {caller} enters `no_sync`{condition}, and DeepSpeed"
-        f" {ctx.release_name} rejects that at stage {compact(stage(ctx))}",
+        f" {ctx.release_name} rejects that at stage {format_number(stage(ctx))}",
         help=f"{upgrade}use Accelerate 1.9 or newer, or use stage 1, or use DeepSpeed before 0.16.0",
         related=[("the accumulation steps are set here", STEPS)] if ctx.has(STEPS) else [],
     )
@@ -474,9 +483,9 @@ def accumulation_under_no_sync(ctx: Context) -> Iterator[Finding]:
 
 def _trainer_version(ctx: Context) -> str | None:
     """Return the version of Transformers beside an Accelerate launch file, whose script may use its Trainer."""
-    from dsconfig.launch.requirements import pinned_version
+    from dsconfig.launch.requirements import pinned_consumer_version
 
-    pinned = pinned_version("transformers", ctx.document.name)
+    pinned = pinned_consumer_version("transformers", ctx.document.name)
     return pinned and pinned[0]
 
 

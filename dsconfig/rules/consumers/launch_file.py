@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from dsconfig.core.diagnostic import Fix, Rename, Set
-from dsconfig.core.did_you_mean import Lexicon, best_match, lexicon
+from dsconfig.core.diagnostic import Fix, RenameKey, SetValue
+from dsconfig.core.did_you_mean import WordIndex, best_match, index_words
 from dsconfig.core.json_types import Json, JsonObject
-from dsconfig.core.wording import described, one_of, quoted
+from dsconfig.core.wording import describe_value, join_alternatives, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.job.consumers.accelerate_launch_file import (
@@ -19,12 +19,12 @@ from dsconfig.job.consumers.accelerate_launch_file import (
     LINK,
     NOT_BESIDE_LINK,
     PRECISIONS,
-    added_in,
-    available_in,
-    block,
-    removed_in,
-    root_keys,
-    zero_stage,
+    deepspeed_block,
+    root_keys_of_version,
+    version_adding_key,
+    version_removing_key,
+    words_available_in_version,
+    zero_stage_of_block,
 )
 from dsconfig.rules._consumer import has_change
 from dsconfig.rules._fixes import removal
@@ -42,7 +42,7 @@ PLUGIN = "accelerate utils/dataclasses.py:DeepSpeedPlugin"
 
 def launched_block(ctx: Context) -> JsonObject:
     """Return the block; empty if the file does not launch DeepSpeed."""
-    return block(ctx.data) if ctx.data.get("distributed_type") == "DEEPSPEED" else {}
+    return deepspeed_block(ctx.data) if ctx.data.get("distributed_type") == "DEEPSPEED" else {}
 
 
 def block_path(key: str) -> KeyPath:
@@ -74,7 +74,7 @@ def deepspeed_not_launched(ctx: Context) -> Iterator[Finding]:
     value = ctx.data.get(key)
     if value == "DEEPSPEED":
         return
-    fix = Fix('set it to `"DEEPSPEED"`', (Set((key,), "DEEPSPEED"),))
+    fix = Fix('set it to `"DEEPSPEED"`', (SetValue((key,), "DEEPSPEED"),))
     if key not in ctx.data:
         message = f"`{key}` is missing, and Accelerate rejects a launch file without it"
         yield ctx.at(
@@ -83,7 +83,7 @@ def deepspeed_not_launched(ctx: Context) -> Iterator[Finding]:
     elif value in DISTRIBUTED_TYPES:
         yield ctx.at(
             (key,),
-            f"`{key}` is {quoted(value)}, so Accelerate ignores `{BLOCK}`",
+            f"`{key}` is {quote_value(value)}, so Accelerate ignores `{BLOCK}`",
             help='set it to `"DEEPSPEED"`, or remove the block',
             related=[("the ignored block", (BLOCK,))],
             fix=fix,
@@ -91,7 +91,7 @@ def deepspeed_not_launched(ctx: Context) -> Iterator[Finding]:
     else:
         yield ctx.at(
             (key,),
-            f"`{key}` is {quoted(value)}, but Accelerate does not know this value",
+            f"`{key}` is {quote_value(value)}, but Accelerate does not know this value",
             help='set it to `"DEEPSPEED"`',
             effect="rejected",
             fix=fix,
@@ -136,7 +136,7 @@ def setting_beside_config_file(ctx: Context) -> Iterator[Finding]:
             path,
             f"`{path[-1]}` is set together with `{LINK}`, which Accelerate rejects"
             + (" unless you also pass `--mixed_precision`" if is_top_level else ""),
-            help=f"remove it, and set it in {quoted(settings[LINK])}",
+            help=f"remove it, and set it in {quote_value(settings[LINK])}",
             part="key",
             related=[("the config file is set here", block_path(LINK))],
             fix=removal(path),
@@ -192,7 +192,10 @@ def unknown_launch_key(ctx: Context) -> Iterator[Finding]:
         {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 3,
         "offload_param_device": "cpu"}}
     """
-    top_level_keys, block_keys = root_keys(ctx.version), available_in(BLOCK_KEYS, ctx.version)
+    top_level_keys, block_keys = (
+        root_keys_of_version(ctx.version),
+        words_available_in_version(BLOCK_KEYS, ctx.version),
+    )
     for key in ctx.data:
         if key not in top_level_keys:
             yield ctx.at(
@@ -202,7 +205,7 @@ def unknown_launch_key(ctx: Context) -> Iterator[Finding]:
                 help=_replacement(key, top_level_keys),
                 part="key",
             )
-    for key, value in block(ctx.data).items():
+    for key, value in deepspeed_block(ctx.data).items():
         # Accelerate also reads the options of its command line from the block.
         if key in block_keys or key in top_level_keys or key in _OPTIONS:
             continue
@@ -212,13 +215,13 @@ def unknown_launch_key(ctx: Context) -> Iterator[Finding]:
             f"`{key}` is not a key of Accelerate's `{BLOCK}`{_in_version(ctx, key)}: Accelerate ignores it",
             help=f"did you mean `{suggestion}`?"
             if suggestion
-            else f"remove it, or use Accelerate {added_in(key)} or newer"
-            if added_in(key)
+            else f"remove it, or use Accelerate {version_adding_key(key)} or newer"
+            if version_adding_key(key)
             else f"write it into a DeepSpeed config in JSON, and set only `{LINK}` in the block, to its path",
             effect="ignored",
             part="key",
-            fix=Fix(f"rename to `{suggestion}`", (Rename(block_path(key), suggestion),))
-            if suggestion and suggestion not in block(ctx.data)
+            fix=Fix(f"rename to `{suggestion}`", (RenameKey(block_path(key), suggestion),))
+            if suggestion and suggestion not in deepspeed_block(ctx.data)
             else None,
         )
 
@@ -230,16 +233,18 @@ _OPTIONS = frozenset(
 
 def _in_version(ctx: Context, key: str) -> str:
     """Name the version if other versions know the key."""
-    return f" in {ctx.version}" if ctx.version and (added_in(key) or removed_in(key)) else ""
+    return (
+        f" in {ctx.version}" if ctx.version and (version_adding_key(key) or version_removing_key(key)) else ""
+    )
 
 
 def _replacement(key: str, known_keys: frozenset[str]) -> str:
     """Suggest what to do about an unknown key at the top level."""
     if key in BLOCK_KEYS:
         return f"remove it, or move it into `{BLOCK}`"
-    if since := added_in(key):
+    if since := version_adding_key(key):
         return f"remove it, or use Accelerate {since} or newer"
-    if until := removed_in(key):
+    if until := version_removing_key(key):
         return f"remove it: Accelerate {until} removed it"
     suggestion = _nearest(key, None, known_keys)
     return f"did you mean `{suggestion}`?" if suggestion else "remove it"
@@ -251,8 +256,8 @@ def _nearest(key: str, value: Json, known_keys: frozenset[str]) -> str | None:
 
 
 @cache
-def _lexicon(words: frozenset[str]) -> Lexicon:
-    return lexicon(sorted(words))
+def _lexicon(words: frozenset[str]) -> WordIndex:
+    return index_words(sorted(words))
 
 
 # Values that Accelerate cannot parse, or changes.
@@ -279,7 +284,7 @@ def unknown_mixed_precision(ctx: Context) -> Iterator[Finding]:
     """
     key = "mixed_precision"
     value = ctx.data.get(key)
-    precisions = [name for name in PRECISIONS if name in available_in(PRECISIONS, ctx.version)]
+    precisions = [name for name in PRECISIONS if name in words_available_in_version(PRECISIONS, ctx.version)]
     is_known = value is None or (isinstance(value, str) and value.lower() in precisions)
     if value is False and has_change(ctx, "bare_no") and not has_change(ctx, "quoted_no"):
         return
@@ -290,13 +295,13 @@ def unknown_mixed_precision(ctx: Context) -> Iterator[Finding]:
             (key,),
             f"`{key}` is `false`, which is how YAML parses an unquoted `no`, and `accelerate launch` raises",
             help='write `"no"`, in quotes',
-            fix=Fix('replace with `"no"`', (Set((key,), "no"),), safe=True),
+            fix=Fix('replace with `"no"`', (SetValue((key,), "no"),), safe=True),
         )
     else:
         yield ctx.at(
             (key,),
-            f"`{key}` is {quoted(value)}, but Accelerate does not know this value",
-            help=f"use {one_of(precisions)}",
+            f"`{key}` is {quote_value(value)}, but Accelerate does not know this value",
+            help=f"use {join_alternatives(precisions)}",
         )
 
 
@@ -322,13 +327,13 @@ def zero3_init_below_stage_3(ctx: Context) -> Iterator[Finding]:
     settings = launched_block(ctx)
     if settings.get(key) is not True or LINK in settings or not _is_integer(settings.get("zero_stage", 2)):
         return
-    if zero_stage(settings) != 3:
+    if zero_stage_of_block(settings) != 3:
         yield ctx.at(
             block_path(key),
-            f"`{key}` is `true`, but the stage is {zero_stage(settings)}: Accelerate turns it off",
+            f"`{key}` is `true`, but the stage is {zero_stage_of_block(settings)}: Accelerate turns it off",
             help="set it to `false`, or set `zero_stage` to 3",
             related=[("the stage is set here", block_path("zero_stage"))] if "zero_stage" in settings else [],
-            fix=Fix("set it to `false`", (Set(block_path(key), False),), safe=True),
+            fix=Fix("set it to `false`", (SetValue(block_path(key), False),), safe=True),
         )
 
 
@@ -350,7 +355,7 @@ def unreadable_launch_value(ctx: Context) -> Iterator[Finding]:
     """
     content = ctx.data.get(BLOCK)
     if content is not None and not isinstance(content, dict):
-        message = f"`{BLOCK}` is {described(content)} but Accelerate expects an object"
+        message = f"`{BLOCK}` is {describe_value(content)} but Accelerate expects an object"
         yield ctx.at((BLOCK,), message, help=f"write an object; to name a config file, set `{LINK}` in it")
         return
     for key, is_valid, description in _PARSED_KEYS:
@@ -359,8 +364,10 @@ def unreadable_launch_value(ctx: Context) -> Iterator[Finding]:
             continue  # Accelerate ignores it on a single machine
         expected = description
         if key == "deepspeed_multinode_launcher":
-            launchers = [each for each in LAUNCHERS if each in available_in(LAUNCHERS, ctx.version)]
-            invalid, expected = value not in launchers, one_of(launchers)
+            launchers = [
+                each for each in LAUNCHERS if each in words_available_in_version(LAUNCHERS, ctx.version)
+            ]
+            invalid, expected = value not in launchers, join_alternatives(launchers)
         elif value == "auto" and key in _AUTO and not has_change(ctx, _AUTO[key]):
             invalid, expected = True, description.removesuffix(_OR_AUTO)
         else:
@@ -368,7 +375,7 @@ def unreadable_launch_value(ctx: Context) -> Iterator[Finding]:
         if value is not None and invalid:
             yield ctx.at(
                 block_path(key),
-                f"`{key}` is {quoted(value)}, but Accelerate expects {expected}",
+                f"`{key}` is {quote_value(value)}, but Accelerate expects {expected}",
                 help=f"set it to {expected}",
             )
 
@@ -401,18 +408,22 @@ def launched_model_saved_without_weights(ctx: Context) -> Iterator[Finding]:
         not settings
         or LINK in settings
         or not _is_integer(settings.get("zero_stage", 2))
-        or zero_stage(settings) != 3
+        or zero_stage_of_block(settings) != 3
     ):
         return
     if str(settings.get(key)).lower() != "true":
-        state = f"is {quoted(settings[key])}" if key in settings else "is missing, and its default is `false`"
+        state = (
+            f"is {quote_value(settings[key])}"
+            if key in settings
+            else "is missing, and its default is `false`"
+        )
         yield ctx.at(
             block_path(key),
             f"`{key}` {state}: the Trainer saves no model weights, and Accelerate's `get_state_dict` and"
             " `save_model` raise",
             help=f"set `{key}` to `true`, or consolidate the weights with `zero_to_fp32.py` after training",
             related=[("the stage is set here", block_path("zero_stage"))],
-            fix=Fix("gather the weights on save", (Set(block_path(key), True),)),
+            fix=Fix("gather the weights on save", (SetValue(block_path(key), True),)),
         )
 
 
@@ -446,7 +457,7 @@ _PARSED_KEYS = (
     ("zero_stage", _is_integer, "an integer"),
     ("gradient_accumulation_steps", _is_digits, 'an integer, or `"auto"`'),
     ("gradient_clipping", _is_number, 'a number, or `"auto"`'),
-    ("deepspeed_multinode_launcher", _is_launcher, one_of(LAUNCHERS)),
+    ("deepspeed_multinode_launcher", _is_launcher, join_alternatives(LAUNCHERS)),
 )
 
 

@@ -10,7 +10,7 @@ from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
 from dsconfig.job.consumers.accelerate_launch_file import BLOCK
 from dsconfig.launch.hostfile import read_hostfile, span_of_line
 from dsconfig.launch.launched_job import LaunchedJob
-from dsconfig.launch.launcher_checks import Kind, problems_in
+from dsconfig.launch.launcher_checks import Kind, launcher_problems_in_script
 
 _RUNNER = "launcher/runner.py:main"
 
@@ -18,7 +18,7 @@ _RUNNER = "launcher/runner.py:main"
 def _findings(ctx: Context, kind: Kind) -> Iterator[Finding]:
     """Yield the problems of one kind in every command of a script or manifest."""
     try:
-        problems = problems_in(ctx.document)
+        problems = launcher_problems_in_script(ctx.document)
     except OSError:  # a note of the report says why
         raise SkipRule from None
     for job, problem in problems:
@@ -26,7 +26,7 @@ def _findings(ctx: Context, kind: Kind) -> Iterator[Finding]:
             continue
         if problem.until and not ctx.between("0.3.1", problem.until):
             continue
-        span = job._replace(line=problem.line or job.line).line_span
+        span = job._replace(line=problem.line or job.line).command_span
         yield ctx.at(_path(job), problem.message, help=problem.help)._replace(span=span)
 
 

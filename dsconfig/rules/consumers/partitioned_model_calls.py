@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dsconfig.core.json_types import Json
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
-from dsconfig.job.consumers.accelerate_launch_file import BLOCK, LINK, block
+from dsconfig.job.consumers.accelerate_launch_file import BLOCK, LINK, deepspeed_block
 from dsconfig.rules._effective_values import PARAM, device, stage
 from dsconfig.rules._program_versions import program_versions
 from dsconfig.rules.consumers.program_calls import at_stage, first_uses, is_named
@@ -29,7 +29,7 @@ def accumulation_set_twice(ctx: Context) -> Iterator[Finding]:
         {"distributed_type": "DEEPSPEED",
         "deepspeed_config": {"zero_stage": 2, "gradient_accumulation_steps": 4}}
     """
-    settings = block(ctx.data)
+    settings = deepspeed_block(ctx.data)
     steps = _integer(settings.get(_STEPS))
     if steps is None or LINK in settings or ctx.data.get("distributed_type") != "DEEPSPEED":
         return
@@ -100,10 +100,10 @@ def accumulation_of_accelerator(ctx: Context) -> Iterator[Finding]:
 
 def _is_before(ctx: Context, release: str, program: str = "accelerate") -> bool:
     """Whether all versions of a program that the job may run with are older."""
-    from dsconfig.core.version_ranges import parse_range
+    from dsconfig.core.version_ranges import parse_version_range
 
     known = program_versions(ctx, program)
-    return known is not None and known.versions.within(parse_range(f"<{release}"))
+    return known is not None and known.versions.is_within(parse_version_range(f"<{release}"))
 
 
 @rule(

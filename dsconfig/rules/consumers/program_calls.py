@@ -7,18 +7,22 @@ from collections.abc import Iterator
 from dsconfig.core.diagnostic import EffectName
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
-from dsconfig.job.consumers.accelerate_launch_file import BLOCK, LINK, block
-from dsconfig.launch.calls_of_program import Kind, ProgramUse
-from dsconfig.launch.config_sensitive_calls import uses_in
+from dsconfig.job.consumers.accelerate_launch_file import BLOCK, LINK, deepspeed_block
+from dsconfig.launch.calls_of_program import ConfigSensitiveCall, Kind
+from dsconfig.launch.config_sensitive_calls import find_config_sensitive_calls
 from dsconfig.rules._effective_values import related_stage_key, stage, stage_path
 
 # The location is that of the setting in the config, and the message names the line of the program. All are
 # warnings or informational, because a condition at run time may still skip the call.
 
 
-def first_uses(ctx: Context, *kinds: Kind) -> Iterator[ProgramUse]:
+def first_uses(ctx: Context, *kinds: Kind) -> Iterator[ConfigSensitiveCall]:
     """Yield the first call of each kind in the programs that pass the config to its consumer."""
-    uses = [use for program in ctx.facts.program_files for use in uses_in(program, ctx.document.name)]
+    uses = [
+        use
+        for program in ctx.facts.program_files
+        for use in find_config_sensitive_calls(program, ctx.document.name)
+    ]
     for kind in kinds:
         yield from [use for use in uses if use.kind == kind][:1]
 
@@ -29,7 +33,7 @@ def is_named(ctx: Context) -> bool:
 
 
 def at_stage(
-    ctx: Context, use: ProgramUse, consequence: str, help: str, effect: EffectName | None = None
+    ctx: Context, use: ConfigSensitiveCall, consequence: str, help: str, effect: EffectName | None = None
 ) -> Finding:
     """Build a finding at the stage about a call in a program."""
     return ctx.at(
@@ -329,7 +333,7 @@ def model_partitioned_without_engine(ctx: Context) -> Iterator[Finding]:
         {"distributed_type": "DEEPSPEED",
         "deepspeed_config": {"zero_stage": 3, "zero3_init_flag": false, "zero3_save_16bit_model": true}}
     """
-    settings = block(ctx.data)
+    settings = deepspeed_block(ctx.data)
     if not is_named(ctx) or LINK in settings or settings.get("zero3_init_flag") is not True:
         return
     if ctx.data.get("distributed_type") != "DEEPSPEED" or str(settings.get("zero_stage", 2)) != "3":

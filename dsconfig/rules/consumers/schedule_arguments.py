@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from dsconfig.core.diagnostic import Fix, Remove, Set
+from dsconfig.core.diagnostic import Fix, RemoveKey, SetValue
 from dsconfig.core.json_types import Json, NamedTuple
-from dsconfig.core.wording import quoted
+from dsconfig.core.wording import quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._built_class import ADAM, BuiltClass, optimizer, params, scheduler
@@ -93,11 +93,12 @@ def schedule_argument_overridden(ctx: Context) -> Iterator[Finding]:
     same = next((each for each in ("constant_with_warmup", "linear", "cosine") if each in names), None)
     yield ctx.at(
         "scheduler.type",
-        f"{_label(ctx, 'lr_scheduler_type')} is {quoted(name)}, but the Trainer uses the `scheduler` of the config,"
-        f" {quoted(chosen.name)}{course}",
+        f"{_label(ctx, 'lr_scheduler_type')} is {quote_value(name)}, but the Trainer uses the "
+        "`scheduler` of the config,"
+        f" {quote_value(chosen.name)}{course}",
         help="remove `scheduler`, so that the Trainer creates the schedule"
         + (f", or pass `{same}`, which is what the config does" if same else ", or leave out the argument"),
-        fix=Fix("remove `scheduler`", (Remove(("scheduler",)),)),
+        fix=Fix("remove `scheduler`", (RemoveKey(("scheduler",)),)),
     )
 
 
@@ -152,14 +153,14 @@ def optimizer_argument_overridden(ctx: Context) -> Iterator[Finding]:
     verdict = (
         "which the Trainer rejects together with an `optimizer` in the config"
         if is_rejected
-        else f"but the Trainer uses the `optimizer` of the config, {quoted(chosen.name)}"
+        else f"but the Trainer uses the `optimizer` of the config, {quote_value(chosen.name)}"
     )
     yield ctx.at(
         "optimizer.type",
-        f"{_label(ctx, 'optim')} is {quoted(name)}, {verdict}",
+        f"{_label(ctx, 'optim')} is {quote_value(name)}, {verdict}",
         help="remove `optimizer`, so that the Trainer creates the optimizer, or leave out the argument",
         effect="rejected" if is_rejected else "ignored",
-        fix=Fix("remove `optimizer`", (Remove(("optimizer",)),)),
+        fix=Fix("remove `optimizer`", (RemoveKey(("optimizer",)),)),
     )
 
 
@@ -205,7 +206,7 @@ def optimizer_argument_under_offload(ctx: Context) -> Iterator[Finding]:
         mode = "AdamW" if name.lower() in _ADAMW_32_BIT else "Adam with L2 regularization"
         yield ctx.at(
             path,
-            f"{_label(ctx, 'optim')} is {quoted(name)}, but Accelerate replaces it by `DeepSpeedCPUAdam` ({mode}),"
+            f"{_label(ctx, 'optim')} is {quote_value(name)}, but Accelerate replaces it by `DeepSpeedCPUAdam` ({mode}),"
             " because the optimizer is offloaded",
             help="remove `offload_optimizer`, or pass `adamw_torch`",
         )
@@ -217,7 +218,8 @@ def optimizer_argument_under_offload(ctx: Context) -> Iterator[Finding]:
         if value is not None and value != _ADAM_DEFAULTS[argument]:
             yield ctx.at(
                 path,
-                f"{_label(ctx, argument)} is {quoted(value)}, but Accelerate creates `DeepSpeedCPUAdam` without it,"
+                f"{_label(ctx, argument)} is {quote_value(value)}, but Accelerate creates "
+                "`DeepSpeedCPUAdam` without it,"
                 f" because the optimizer is offloaded: {_ADAM_DEFAULTS[argument]:g} is used",
                 help='add an `optimizer` section with "betas" and "eps" as "auto", or leave out the argument',
             )
@@ -270,10 +272,10 @@ def argument_without_key(ctx: Context) -> Iterator[Finding]:
     ):
         path = f"{section}.{key}" if section else key
         named = " and ".join(f"`{ctx.arguments.spelled.get(each, each)}`" for each in arguments)
-        values = " and ".join(quoted(_argument(ctx, each)) for each in arguments)
+        values = " and ".join(quote_value(_argument(ctx, each)) for each in arguments)
         verb = "is" if len(arguments) == 1 else "are"
         steps = tuple(path.split("."))
-        fix = Fix(f'add `{key}` as "auto"', (Set(steps, "auto"),)) if _can_add(ctx, section) else None
+        fix = Fix(f'add `{key}` as "auto"', (SetValue(steps, "auto"),)) if _can_add(ctx, section) else None
         yield ctx.at(
             path,
             f"`{path}` is missing, so {named} of the job, {values}, {verb} not used: {used}",
@@ -362,5 +364,5 @@ def _default(chosen: BuiltClass, key: str) -> float | None:
 
 
 def _uses(chosen: BuiltClass, value: Json) -> str:
-    amount = "its own default" if value is None else quoted(value)
+    amount = "its own default" if value is None else quote_value(value)
     return f"{chosen.built} uses {amount}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, SetValue
 from dsconfig.core.json_types import JsonObject
-from dsconfig.core.wording import one_of, quoted
+from dsconfig.core.wording import join_alternatives, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
 from dsconfig.rules._fixes import removal
@@ -75,8 +75,8 @@ def _missing_keys(ctx: Context, path: str, section: JsonObject, keys: tuple[str,
     if missing:
         yield ctx.at(
             path,
-            f"{format_key(ctx.written_path(path))} has no {one_of(missing)}, which random-LTD requires",
-            help=f"add {one_of(missing, 'and')}",
+            f"{format_key(ctx.written_path(path))} has no {join_alternatives(missing)}, which random-LTD requires",
+            help=f"add {join_alternatives(missing, 'and')}",
             part="key",
             related=[("random-LTD is switched on here", f"{_LTD}.enabled")],
         )
@@ -122,12 +122,12 @@ def unfinished_part_of_random_ltd(ctx: Context) -> Iterator[Finding]:
         if schedule_type != "fixed_linear":
             yield ctx.at(
                 f"{_LTD}.random_ltd_schedule.schedule_type",
-                f"`random_ltd_schedule.schedule_type` is {quoted(schedule_type)}, but random-LTD supports only "
+                f"`random_ltd_schedule.schedule_type` is {quote_value(schedule_type)}, but random-LTD supports only "
                 '`"fixed_linear"`',
                 help='write `"fixed_linear"`',
                 fix=Fix(
                     'write `"fixed_linear"`',
-                    (Set((*_LTD.split("."), "random_ltd_schedule", "schedule_type"), "fixed_linear"),),
+                    (SetValue((*_LTD.split("."), "random_ltd_schedule", "schedule_type"), "fixed_linear"),),
                 ),
             )
 
@@ -158,7 +158,7 @@ def random_ltd_layers_miscounted(ctx: Context) -> Iterator[Finding]:
     if isinstance(number, int) and isinstance(layers, list) and number != len(layers):
         yield ctx.at(
             f"{_LTD}.random_ltd_layer_num",
-            f"`random_ltd_layer_num` is {quoted(number)}, but `random_ltd_layer_id` lists {len(layers)} layers",
+            f"`random_ltd_layer_num` is {quote_value(number)}, but `random_ltd_layer_id` lists {len(layers)} layers",
             help=f"set it to {len(layers)}, or list {number} layers",
             related=[("the layers are listed here", f"{_LTD}.random_ltd_layer_id")],
         )
@@ -210,14 +210,14 @@ def outer_switch_without_effect(ctx: Context) -> Iterator[Finding]:
 def _without_effect(ctx: Context, path: str, switches: list[str]) -> Finding:
     """Report all techniques that stay on together: switching off one of them would not end the diagnostic."""
     names = {switch: f"`{switch.split('.')[-2]}`" for switch in switches}
-    stays = f"{one_of(names.values(), 'and')} {'stays' if len(switches) == 1 else 'stay'} on"
+    stays = f"{join_alternatives(names.values(), 'and')} {'stays' if len(switches) == 1 else 'stay'} on"
     return ctx.at(
         path,
-        f"`{path}` is {quoted(ctx.raw(path))}, but DeepSpeed does not read it: {stays}",
+        f"`{path}` is {quote_value(ctx.raw(path))}, but DeepSpeed does not read it: {stays}",
         help=", and ".join(f"set `{switch}` to `false`" for switch in switches),
         related=[(f"{name} is switched on here", switch) for switch, name in names.items()],
         fix=Fix(
-            f"switch {one_of(names.values(), 'and')} off",
-            tuple(Set(ctx.written_path(switch), False) for switch in switches),
+            f"switch {join_alternatives(names.values(), 'and')} off",
+            tuple(SetValue(ctx.written_path(switch), False) for switch in switches),
         ),
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from dsconfig.core.diagnostic import EffectName
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
-from dsconfig.core.wording import described, kind, one_of, quoted
+from dsconfig.core.wording import describe_value, join_alternatives, json_kind, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._suggest_section import format_key
@@ -26,7 +26,7 @@ def missing_key(ctx: Context, section: str, technique: str, key: str, meaning: s
     truth = (
         ""
         if isinstance(switch, bool)
-        else f" (`{section}.enabled` is {quoted(switch)}, which counts as true)"
+        else f" (`{section}.enabled` is {quote_value(switch)}, which counts as true)"
     )
     return ctx.at(
         section,
@@ -195,22 +195,22 @@ def _missing_in_section(
     """Report the missing keys of the section, and a missing `schedule_config` that the type requires."""
     reasons = []
     if missing:
-        reasons.append(f"no {one_of(f'`{key}`' for key in missing)}, which a curriculum requires")
+        reasons.append(f"no {join_alternatives(f'`{key}`' for key in missing)}, which a curriculum requires")
     added = [f"`{key}`" for key in missing if key != "schedule_type"]
     if "schedule_type" in missing:
         schedule_type = "fixed_linear"
         added.append(f'`"schedule_type": "{schedule_type}"`')
     elif schedule_type and "schedule_config" not in curriculum.data:
-        required = one_of([f"`{key}`" for key in _SCHEDULE_KEYS[schedule_type]], "and")
+        required = join_alternatives([f"`{key}`" for key in _SCHEDULE_KEYS[schedule_type]], "and")
         reasons.append(
-            f"no `schedule_config` with {required}, which the schedule {quoted(schedule_type)} requires"
+            f"no `schedule_config` with {required}, which the schedule {quote_value(schedule_type)} requires"
         )
     if schedule_type and "schedule_config" not in curriculum.data:
         added.append(f'`"schedule_config": {json.dumps(_EXAMPLES[schedule_type])}`')
     return ctx.at(
         curriculum.path,
         f"{format_key(curriculum.path)} has {', and '.join(reasons)}",
-        help=f"add {one_of(added, 'and')}",
+        help=f"add {join_alternatives(added, 'and')}",
         part="key",
         effect=curriculum.effect,
     )
@@ -221,15 +221,17 @@ def _missing_in_config(
 ) -> Finding:
     """Report the missing keys of `schedule_config`."""
     path, config = (*curriculum.path, "schedule_config"), curriculum.data["schedule_config"]
-    requires = f"the schedule {quoted(schedule_type)} requires"
+    requires = f"the schedule {quote_value(schedule_type)} requires"
     if isinstance(config, dict):
-        names = one_of(f"`{key}`" for key in missing)
+        names = join_alternatives(f"`{key}`" for key in missing)
         message = f"{format_key(path)} has no {names}, which {requires}"
         example = _example(schedule_type, config)
-        added = one_of([f"`{json.dumps(key)}: {json.dumps(example[key])}`" for key in missing], "and")
+        added = join_alternatives(
+            [f"`{json.dumps(key)}: {json.dumps(example[key])}`" for key in missing], "and"
+        )
         return ctx.at(path, message, help=f"add {added}", part="key", effect=curriculum.effect)
-    names = one_of((f"`{key}`" for key in missing), "and")
-    message = f"{format_key(path)} is {described(config)} but {requires} an object with {names}"
+    names = join_alternatives((f"`{key}`" for key in missing), "and")
+    message = f"{format_key(path)} is {describe_value(config)} but {requires} an object with {names}"
     advice = f"write an object, such as `{json.dumps(_EXAMPLES[schedule_type])}`"
     return ctx.at(path, message, help=advice, effect=curriculum.effect)
 
@@ -272,8 +274,9 @@ def unsupported_curriculum_schedule(ctx: Context) -> Iterator[Finding]:
             path = (*curriculum.path, "schedule_type")
             yield ctx.at(
                 path,
-                f"{format_key(path)} is {quoted(schedule_type)}, but DeepSpeed accepts only {one_of(types, 'and')}",
-                help=f"use {one_of(types)}; the fixed types require keys in `schedule_config`",
+                f"{format_key(path)} is {quote_value(schedule_type)}, but DeepSpeed accepts only "
+                f"{join_alternatives(types, 'and')}",
+                help=f"use {join_alternatives(types)}; the fixed types require keys in `schedule_config`",
                 effect=curriculum.effect,
             )
 
@@ -350,7 +353,7 @@ def curriculum_step_off_tensor_cores(ctx: Context) -> Iterator[Finding]:
         if is_by_length and uses_step and isinstance(step, int) and step % 8:
             yield ctx.at(
                 (*curriculum.path, "schedule_config", "difficulty_step"),
-                f"`difficulty_step` is {quoted(step)}, so sequence lengths are not multiples of 8",
+                f"`difficulty_step` is {quote_value(step)}, so sequence lengths are not multiples of 8",
                 help="use a multiple of 8, which is efficient on tensor cores",
             )
 
@@ -407,10 +410,10 @@ def dynamic_batching_size_not_a_number(ctx: Context) -> Iterator[Finding]:
         path = f"{_BATCHING}.{key}"
         if ctx.has(path) and not _converts(ctx.value(path)):
             value = ctx.value(path)
-            detail = "" if value is None else f", {quoted(value)}"
+            detail = "" if value is None else f", {quote_value(value)}"
             yield ctx.at(
                 path,
-                f"`{key}` is {kind(value)}{detail}, which int() cannot convert",
+                f"`{key}` is {json_kind(value)}{detail}, which int() cannot convert",
                 help="set it to an integer" + (", or remove it" if key != "max_tokens" else ""),
             )
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from dsconfig.core.file_access import MAX_SIZE
-from dsconfig.core.wording import kind, one_of
+from dsconfig.core.wording import join_alternatives, json_kind
 from dsconfig.document import MAX_DEPTH, MAX_VALUES
 from dsconfig.document.reader import wide_encoding
 from dsconfig.evaluation.rule import rule
@@ -71,7 +71,7 @@ def root_not_an_object(ctx: Context) -> Iterator[Finding]:
     value = ctx.document.value(ctx.parser)
     if ctx.document.is_readable(ctx.parser) and not is_binary(ctx):
         yield ctx.at(
-            (), f"the config is {kind(value)}, but DeepSpeed expects an object", help="write `{ … }`"
+            (), f"the config is {json_kind(value)}, but DeepSpeed expects an object", help="write `{ … }`"
         )
 
 
@@ -153,7 +153,7 @@ def unfilled_placeholder(ctx: Context) -> Iterator[Finding]:
     if not names:
         return
     message = (
-        f"the file is a template: {one_of([f'`{name}`' for name in names[:8]], 'and')}"
+        f"the file is a template: {join_alternatives([f'`{name}`' for name in names[:8]], 'and')}"
         f"{' …' if len(names) > 8 else ''} {'is' if len(names) == 1 else 'are'} not filled in"
     )
     advice = "fill the template first, and check the result"

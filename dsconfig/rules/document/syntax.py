@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from dsconfig.core.diagnostic import Fix, Replace, Set
+from dsconfig.core.diagnostic import Fix, ReplaceText, SetValue
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.core.wording import one_of, quoted
-from dsconfig.document import KINDS, Document, Node, Problem, Span
-from dsconfig.document.apply_operations import editor
-from dsconfig.document.reader import json_string
+from dsconfig.core.wording import join_alternatives, quote_value
+from dsconfig.document import KINDS, Document, TextProblem, TextSpan, TreeNode
+from dsconfig.document.apply_operations import editor_for_document
+from dsconfig.document.reader import readable_json_string
 from dsconfig.document.text_edit import EditError
 from dsconfig.document.tree import YAML_TEXT
 from dsconfig.evaluation.rule import rule
@@ -21,7 +21,7 @@ from dsconfig.rules._suggest_section import format_key
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
-    from dsconfig.document.apply_operations import Editor
+    from dsconfig.document.apply_operations import TextEditor
 
 # Problems of the text.
 
@@ -34,24 +34,24 @@ LIMITS = frozenset({"too-large", "too-deep", "huge-number", "alias-bomb", "lone-
 """Kinds for which dsconfig does not predict what DeepSpeed does."""
 
 
-def problems(ctx: Context, *kinds: str) -> Iterator[Problem]:
+def problems(ctx: Context, *kinds: str) -> Iterator[TextProblem]:
     """Yield the problems of these kinds, in the order of the text."""
     for problem in ctx.document.problems:
         if problem.kind in kinds:
             yield problem
 
 
-def describe_problem(problem: Problem) -> str:
+def describe_problem(problem: TextProblem) -> str:
     """Describe the problem, with its text if that helps."""
     description, detail = describe_kind(problem), problem.detail.strip()
     if not detail or problem.kind in _NO_DETAIL:
         return description
     if problem.kind in _PROSE:
         return f"{description}: {detail}"
-    return f"{description}, {quoted(problem.detail)}"
+    return f"{description}, {quote_value(problem.detail)}"
 
 
-def describe_kind(problem: Problem) -> str:
+def describe_kind(problem: TextProblem) -> str:
     """Describe the kind of the problem."""
     return KINDS[problem.kind].partition(";")[0].partition(":")[0]
 
@@ -70,7 +70,7 @@ def is_binary(ctx: Context) -> bool:
 _PARSERS = {"hjson": "DeepSpeed's Hjson parser", "json": "a strict JSON parser", "yaml": "the YAML parser"}
 
 
-def _message(ctx: Context, group: list[Problem]) -> str:
+def _message(ctx: Context, group: list[TextProblem]) -> str:
     """Describe the problem and who rejects it."""
     if group[0].kind != YAML_TEXT:
         return f"{_describe_group(group)}: rejected by {_parser_name(ctx)}"
@@ -119,20 +119,20 @@ def syntax_error(ctx: Context) -> Iterator[Finding]:
         )
 
 
-def _describe_group(group: list[Problem]) -> str:
+def _describe_group(group: list[TextProblem]) -> str:
     first, count = group[0], len(group)
     if closing_bracket(first):
         return f"`{group[-1].detail}` is never closed"
     if first.kind == "unclosed":
-        return f"a {'comment' if first.detail == '/*' else 'string'} is never closed, {quoted(first.detail)}"
+        return f"a {'comment' if first.detail == '/*' else 'string'} is never closed, {quote_value(first.detail)}"
     places = f", in {count} places" if count > 1 else ""
     if json_word(first):
-        words = one_of(dict.fromkeys(f"`{python_word(problem)}`" for problem in group), "and")
+        words = join_alternatives(dict.fromkeys(f"`{python_word(problem)}`" for problem in group), "and")
         return f"{words} {'is' if count == 1 else 'are'} Python syntax{places}"
     return (describe_kind(first) if count > 1 else describe_problem(first)) + places
 
 
-def _other_places(group: list[Problem]) -> list[tuple[str, Span]]:
+def _other_places(group: list[TextProblem]) -> list[tuple[str, TextSpan]]:
     """Return other places of the same problem; for a bracket, where it and its parents open."""
     if not closing_bracket(group[0]):
         return [("also here", problem.span) for problem in group[1 : 1 + _SHOWN]]
@@ -145,18 +145,18 @@ def _other_places(group: list[Problem]) -> list[tuple[str, Span]]:
 _SHOWN = 3
 
 
-def _end(ctx: Context, bracket: Problem) -> Span:
+def _end(ctx: Context, bracket: TextProblem) -> TextSpan:
     """Return where the bracket should close: after its last entry."""
     document = ctx.document
     length = len(document.text.rstrip())
     for path in (bracket.path, bracket.path[:-1]):
         node = document.node(path)
         if node is not None and node.span.start == bracket.span.start and node.span.end < length:
-            return Span(max(node.span.end - 1, 0), node.span.end)
-    return Span(max(length - 1, 0), length)
+            return TextSpan(max(node.span.end - 1, 0), node.span.end)
+    return TextSpan(max(length - 1, 0), length)
 
 
-def _help(ctx: Context, group: list[Problem]) -> str | None:
+def _help(ctx: Context, group: list[TextProblem]) -> str | None:
     advice = _advice(group)
     if "hjson" in group[0].rejected_by or "yaml" in group[0].rejected_by:
         return advice
@@ -165,7 +165,7 @@ def _help(ctx: Context, group: list[Problem]) -> str | None:
     return f"write strict JSON: {advice or 'the consumer parses only JSON'}"
 
 
-def _advice(group: list[Problem]) -> str | None:
+def _advice(group: list[TextProblem]) -> str | None:
     if bracket := closing_bracket(group[-1]):
         return f"close it here with `{bracket}`"
     words = {python_word(problem): json_word(problem) for problem in group if json_word(problem)}
@@ -174,7 +174,7 @@ def _advice(group: list[Problem]) -> str | None:
     return _ADVICE.get(group[0].kind)
 
 
-def _fix_group(ctx: Context, group: list[Problem]) -> Fix | None:
+def _fix_group(ctx: Context, group: list[TextProblem]) -> Fix | None:
     """Return one fix for all places."""
     fixes = [fix for problem in group if (fix := repair(ctx.document, problem))]
     if len(fixes) < 2:
@@ -247,7 +247,7 @@ def only_hjson(ctx: Context) -> Iterator[Finding]:
         )
 
 
-def _strict_json(ctx: Context, places: list[Problem]) -> Fix | None:
+def _strict_json(ctx: Context, places: list[TextProblem]) -> Fix | None:
     """Remove trailing commas and byte order marks; no fix for comments and unquoted text, which are deliberate."""
     if any(problem.kind not in ("trailing-comma", "bom") for problem in places):
         return None
@@ -263,32 +263,32 @@ _BRACKETS = {"{": "}", "[": "]"}
 _WORDS = frozenset({"unquoted-string", "bad-number", "nan", "placeholder"})
 
 
-def json_word(problem: Problem) -> str | None:
+def json_word(problem: TextProblem) -> str | None:
     """Return the JSON literal for an unquoted `True`, `False` or `None`; None for any other problem."""
     if problem.kind != "unquoted-string":
         return None
     return _JSON.get(python_word(problem).lower())
 
 
-def python_word(problem: Problem) -> str:
+def python_word(problem: TextProblem) -> str:
     """Return the unquoted word without a trailing comma, which Hjson reads as a part of it."""
     return problem.detail.rstrip(", \t")
 
 
-def closing_bracket(problem: Problem) -> str | None:
+def closing_bracket(problem: TextProblem) -> str | None:
     """Return the closing bracket of an unclosed one; None for any other problem."""
     return _BRACKETS.get(problem.detail) if problem.kind == "unclosed" else None
 
 
-def group_by_cause(problems: Iterable[Problem]) -> list[list[Problem]]:
+def group_by_cause(problems: Iterable[TextProblem]) -> list[list[TextProblem]]:
     """Group problems by cause, without those that only follow from others."""
-    by_cause: dict[object, list[Problem]] = {}
+    by_cause: dict[object, list[TextProblem]] = {}
     for number, problem in enumerate(root_causes(list(problems))):
         by_cause.setdefault(_cause(problem, number), []).append(problem)
     return list(by_cause.values())
 
 
-def _cause(problem: Problem, number: int) -> object:
+def _cause(problem: TextProblem, number: int) -> object:
     if json_word(problem):
         return "a Python literal"
     if closing_bracket(problem):
@@ -296,7 +296,7 @@ def _cause(problem: Problem, number: int) -> object:
     return problem.kind if problem.rejected_by == {"json"} else number
 
 
-def root_causes(problems: list[Problem]) -> Iterator[Problem]:
+def root_causes(problems: list[TextProblem]) -> Iterator[TextProblem]:
     """Yield the problems that do not merely follow from another one.
 
     Skips a missing comma after a word that is a problem itself, and whatever the parser reports after it has
@@ -323,7 +323,7 @@ _AMBIGUOUS = re.compile(r"[,:{}\[\]\"'\\]|\A(?:true|false|none)\Z", re.IGNORECAS
 """Characters and words that make it unclear where an unquoted string ends, or whether it is one."""
 
 
-def repair(document: Document, problem: Problem) -> Fix | None:
+def repair(document: Document, problem: TextProblem) -> Fix | None:
     """Return the fix of one problem; None if the intention is unclear."""
     start, end = problem.span
     text = document.text[start:end]
@@ -339,7 +339,7 @@ def repair(document: Document, problem: Problem) -> Fix | None:
         case "unquoted-string" if _AMBIGUOUS.search(text):
             return None
         case "unquoted-key" | "unquoted-string":
-            return _replacement("add quotes", start, end, json_string(text))
+            return _replacement("add quotes", start, end, readable_json_string(text))
         case "control-character":
             return _replacement("write it as an escape sequence", start, end, json.dumps(text)[1:-1])
         case "missing-comma" if start in _ends_of_words(document):
@@ -350,11 +350,11 @@ def repair(document: Document, problem: Problem) -> Fix | None:
     return _replacement(title, start, end, right) if wrong is not None and text in wrong else None
 
 
-def _as_json(document: Document, problem: Problem, word: str) -> Fix:
+def _as_json(document: Document, problem: TextProblem, word: str) -> Fix:
     """Replace the word with its JSON literal; if Hjson parses the text, it is a string, so set the value."""
     start = problem.span.start
     if document.is_readable():
-        return Fix(f"write `{word}`", (Set(problem.path, json.loads(word)),), safe=True)
+        return Fix(f"write `{word}`", (SetValue(problem.path, json.loads(word)),), safe=True)
     return _replacement(f"write `{word}`", start, start + len(python_word(problem)), word)
 
 
@@ -367,25 +367,25 @@ _SIGNS: dict[str, tuple[str, tuple[str, ...], str]] = {
 """Title of the fix, possible wrong texts, and the right one."""
 
 
-def _in_object(document: Document, problem: Problem) -> bool:
+def _in_object(document: Document, problem: TextProblem) -> bool:
     parent = document.node(problem.path)
     return parent is not None and parent.kind == "object"
 
 
 def _replacement(title: str, start: int, end: int, text: str) -> Fix:
-    return Fix(title, (Replace(start, end, text),), safe=True)
+    return Fix(title, (ReplaceText(start, end, text),), safe=True)
 
 
-def _without_comment(document: Document, start: int, end: int) -> Replace:
+def _without_comment(document: Document, start: int, end: int) -> ReplaceText:
     """Remove a comment, the blanks before it, and its line if nothing else is on it."""
     text = document.text
     line = max(text.rfind("\n", 0, start), text.rfind("\r", 0, start)) + 1
     following = re.compile(r"[ \t]*(\r\n?|\n|\Z)").match(text, end)
     if following is None:
-        return Replace(start, end, "" if text[start - 1 : start] in ("", " ", "\t", "\n") else " ")
+        return ReplaceText(start, end, "" if text[start - 1 : start] in ("", " ", "\t", "\n") else " ")
     if not text[line:start].strip():
-        return Replace(line, following.end(), "")
-    return Replace(line + len(text[line:start].rstrip(" \t")), end, "")
+        return ReplaceText(line, following.end(), "")
+    return ReplaceText(line + len(text[line:start].rstrip(" \t")), end, "")
 
 
 def _with_double_quotes(document: Document, start: int) -> Fix | None:
@@ -394,13 +394,13 @@ def _with_double_quotes(document: Document, start: int) -> Fix | None:
     if entry is None:
         return None
     span, text = entry
-    return _replacement("use double quotes", *span, json_string(text))
+    return _replacement("use double quotes", *span, readable_json_string(text))
 
 
 @lru_cache(maxsize=1)
-def _strings(document: Document) -> dict[int, tuple[Span, str]]:
+def _strings(document: Document) -> dict[int, tuple[TextSpan, str]]:
     """Return the span and text of every key and string, by offset."""
-    strings: dict[int, tuple[Span, str]] = {}
+    strings: dict[int, tuple[TextSpan, str]] = {}
     todo = [document.root] if document.root else []
     while todo:
         node = todo.pop()
@@ -423,7 +423,7 @@ def _with_braces(document: Document) -> Fix | None:
         return None
     start, end = root.span.start, len(document.text.rstrip())
     newline = "\r\n" if "\r\n" in document.text else "\n"
-    edits = (Replace(start, start, f"{{{newline}"), Replace(end, end, f"{newline}}}"))
+    edits = (ReplaceText(start, start, f"{{{newline}"), ReplaceText(end, end, f"{newline}}}"))
     return Fix("add braces around the entries", edits, safe=True)
 
 
@@ -471,13 +471,15 @@ def duplicate_key(ctx: Context) -> Iterator[Finding]:
 class DuplicateKey(NamedTuple):
     """Key that occurs more than once in an object."""
 
-    problem: Problem
+    problem: TextProblem
     """Problem at its second entry."""
     occurrences: int
     fix: Fix | None
 
 
-def duplicates(document: Document, problems: Iterable[Problem], *, rejected: bool) -> Iterator[DuplicateKey]:
+def duplicates(
+    document: Document, problems: Iterable[TextProblem], *, rejected: bool
+) -> Iterator[DuplicateKey]:
     """Yield each repeated key once, with one fix for all its entries."""
     first = {(problem.path, problem.detail): problem for problem in reversed(list(problems))}
     repairs = _EntryLookup(document)
@@ -496,9 +498,9 @@ class _EntryLookup:
     def __init__(self, document: Document) -> None:
         self.document = document
         self.by_name: dict[int, dict[str, list[int]]] = {}
-        self.editor: Editor | None = None
+        self.editor: TextEditor | None = None
 
-    def entries(self, parent: Node) -> dict[str, list[int]]:
+    def entries(self, parent: TreeNode) -> dict[str, list[int]]:
         """Return the indices of the entries of each name."""
         indices = self.by_name.get(id(parent))
         if indices is None:
@@ -507,11 +509,11 @@ class _EntryLookup:
                 indices.setdefault(member.key, []).append(index)
         return indices
 
-    def fix(self, parent: Node, entries: list[int], *, rejected: bool) -> Fix | None:
+    def fix(self, parent: TreeNode, entries: list[int], *, rejected: bool) -> Fix | None:
         """Remove all entries except the last one, which wins in every parser that accepts duplicates."""
         *earlier, last = (parent.members[index] for index in entries)
         try:
-            self.editor = self.editor or editor(self.document)
+            self.editor = self.editor or editor_for_document(self.document)
             edits = self.editor.remove_entries(parent, entries[:-1])
         except EditError:
             return None
@@ -521,4 +523,4 @@ class _EntryLookup:
         )
         which = "first" if len(earlier) == 1 else f"first {len(earlier)}"
         title = f"remove the {which} `{last.key}`, keep the last"
-        return Fix(title, tuple(Replace(*edit) for edit in edits), safe=is_same_value or not rejected)
+        return Fix(title, tuple(ReplaceText(*edit) for edit in edits), safe=is_same_value or not rejected)

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from dsconfig.core.batch_triplet import KEYS
-from dsconfig.core.diagnostic import Fix, Remove, dotted
+from dsconfig.core.diagnostic import Fix, RemoveKey, dotted_path
 from dsconfig.core.json_types import JsonObject
-from dsconfig.core.wording import one_of, quoted
+from dsconfig.core.wording import join_alternatives, quote_value
 from dsconfig.evaluation.rule import EffectiveValueIs, KeyIsRequired, KeyMustBeAbsent, SchemaCondition, rule
 from dsconfig.evaluation.rule_context import Context, Finding
 
@@ -68,7 +68,7 @@ def elasticity_without_plan(ctx: Context) -> Iterator[Finding]:
     block = ctx.original_data.get(_BLOCK)
     if not isinstance(block, dict):
         problem = (
-            f"`{_BLOCK}` is {quoted(block)}, not an object"
+            f"`{_BLOCK}` is {quote_value(block)}, not an object"
             if _BLOCK in ctx.original_data
             else f"`{_BLOCK}` is missing"
         )
@@ -86,7 +86,7 @@ def _help(block: JsonObject, path: tuple[str, ...]) -> str:
     missing = next((key for key in ("max_train_batch_size", "micro_batch_sizes") if key not in block), None)
     if missing:
         return f"add `{missing}`"
-    return f"change `{dotted(path)}`: `dsconfig elastic plan` shows the sizes"
+    return f"change `{dotted_path(path)}`: `dsconfig elastic plan` shows the sizes"
 
 
 @rule(
@@ -130,11 +130,11 @@ def batch_size_beside_plan(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             (first,),
             f"`{first}` is set, but `dsconfig elastic run` computes the batch sizes",
-            help=f"remove {one_of((f'`{key}`' for key in batch_keys), 'and')}, or set "
+            help=f"remove {join_alternatives((f'`{key}`' for key in batch_keys), 'and')}, or set "
             "`elasticity.ignore_non_elastic_batch_info` to `true`",
             part="key",
             related=[(f"`{key}` is also set", (key,)) for key in others],
-            fix=Fix("remove the batch keys", tuple(Remove((key,)) for key in batch_keys)),
+            fix=Fix("remove the batch keys", tuple(RemoveKey((key,)) for key in batch_keys)),
         )
 
 

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator
 
 from dsconfig.core import batch_triplet
-from dsconfig.core.batch_triplet import Impossible
-from dsconfig.core.diagnostic import Fix, Remove
+from dsconfig.core.batch_triplet import ImpossibleTriplet
+from dsconfig.core.diagnostic import Fix, RemoveKey
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
-from dsconfig.core.releases import number
-from dsconfig.core.wording import described, one_of, quoted
+from dsconfig.core.releases import release_number
+from dsconfig.core.wording import describe_value, join_alternatives, quote_value
 from dsconfig.evaluation.rule import EffectiveValueIs, KeyEquals, KeyMustBeAbsent, SchemaCondition, rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding, SkipRule
 from dsconfig.rules._batch_triplet import data_parallel_size
@@ -56,7 +56,9 @@ def works_somewhere(ctx: Context, solver: ElasticSolver) -> bool:
     for size in solver.candidates():
         gpus = max(1, round(size * degree)) if divides else size
         try:
-            world_size = batch_triplet.world_size(gpus, degree, ctx.release, from_file=ctx.from_file)
+            world_size = batch_triplet.data_parallel_world_size(
+                gpus, degree, ctx.release, from_file=ctx.from_file
+            )
         except (TypeError, ZeroDivisionError):
             raise SkipRule from None  # another rule reports it
         if solver.works(world_size):
@@ -102,15 +104,15 @@ def _missing(block: JsonObject) -> Iterator[ElasticityFault]:
 def _micro_batches(block: JsonObject) -> Iterator[ElasticityFault]:
     sizes = block.get("micro_batch_sizes", [1])
     if not isinstance(sizes, list):
-        message = f"`micro_batch_sizes` is {described(sizes)} but DeepSpeed expects a list of integers"
+        message = f"`micro_batch_sizes` is {describe_value(sizes)} but DeepSpeed expects a list of integers"
     elif all(isinstance(size, bool) for size in sizes):
-        message = f"`micro_batch_sizes` is {quoted(sizes)}, but must contain at least one integer"
+        message = f"`micro_batch_sizes` is {quote_value(sizes)}, but must contain at least one integer"
     else:
         invalid = [size for size in sizes if not isinstance(size, int) or size <= 0]
         if not invalid:
             return
         message = (
-            f"`micro_batch_sizes` contains {quoted(invalid[0])}, but all sizes must be positive integers"
+            f"`micro_batch_sizes` contains {quote_value(invalid[0])}, but all sizes must be positive integers"
         )
     yield ElasticityFault(
         "DSC602",
@@ -124,21 +126,25 @@ def _numbers(block: JsonObject, semantics: Semantics) -> Iterator[ElasticityFaul
     invalid = (
         [] if isinstance(block.get("max_train_batch_size", 1), int | float) else ["max_train_batch_size"]
     )
-    bounds = [(key, bound) for key, bound, since in _BOUNDS if number(since) <= number(semantics.until)]
+    bounds = [
+        (key, bound)
+        for key, bound, since in _BOUNDS
+        if release_number(since) <= release_number(semantics.until)
+    ]
     invalid.extend(key for key, _ in bounds if not isinstance(block.get(key, 1), int | float))
     for key in invalid:
-        message = f"`{key}` is {described(block[key])} but DeepSpeed expects a number"
+        message = f"`{key}` is {describe_value(block[key])} but DeepSpeed expects a number"
         quotes = ", without quotes" if isinstance(block[key], str) else ""
         yield ElasticityFault("DSC602", key, message, f"set it to an integer{quotes}")
     low, high = block.get("min_gpus", 1), block.get("max_gpus", 10000)
     for key, bound in bounds:
         if key not in invalid and block.get(key, 1) < bound:
-            message = f"`{key}` is {quoted(block[key])}, but must be at least {bound}"
+            message = f"`{key}` is {quote_value(block[key])}, but must be at least {bound}"
             yield ElasticityFault("DSC602", key, message, f"set it to an integer of at least {bound}")
             return
     if not {"min_gpus", "max_gpus"} & set(invalid) and high < low:
-        message = f"`max_gpus` {quoted(high)} is less than `min_gpus` {quoted(low)}"
-        advice = f"set `max_gpus` to {quoted(low)} or more"
+        message = f"`max_gpus` {quote_value(high)} is less than `min_gpus` {quote_value(low)}"
+        advice = f"set `max_gpus` to {quote_value(low)} or more"
         yield ElasticityFault("DSC602", "max_gpus" if "max_gpus" in block else "min_gpus", message, advice)
 
 
@@ -148,18 +154,22 @@ def _version(block: JsonObject, semantics: Semantics) -> Iterator[ElasticityFaul
     model, node = block.get("model_parallel_size", 1), block.get("num_gpus_per_node", 1)
     if version not in versions:
         message = (
-            f"`version` is {quoted(value)}, but this release implements only version{'s' * (len(versions) > 1)} "
+            f"`version` is {quote_value(value)}, but this release implements only version{'s' * (len(versions) > 1)} "
             f"{' and '.join(map(str, versions))} of the elasticity algorithm"
         )
         yield ElasticityFault("DSC603", "version", message, f"use {' or '.join(map(str, versions))}")
     elif 0.2 not in versions:
         return
     elif model > 1 and version != 0.2:
-        message = f"`model_parallel_size` is {quoted(model)}, but version {version} does not support model parallelism"
+        message = (
+            f"`model_parallel_size` is {quote_value(model)}, but version {version} does not "
+            "support model parallelism"
+        )
         yield ElasticityFault("DSC604", "model_parallel_size", message, "set `version` to 0.2")
     elif version == 0.2 and node % model != 0:
         message = (
-            f"`num_gpus_per_node` {quoted(node)} is not a multiple of `model_parallel_size` {quoted(model)}"
+            f"`num_gpus_per_node` {quote_value(node)} is not a multiple of "
+            f"`model_parallel_size` {quote_value(model)}"
         )
         yield ElasticityFault(
             "DSC604",
@@ -179,20 +189,24 @@ def _float(value: Json) -> float | None:
 def _cap(block: JsonObject, semantics: Semantics) -> Iterator[ElasticityFault]:
     cap, largest = block["max_train_batch_size"], max(block["micro_batch_sizes"])
     ranks = ranks_per_node(block, semantics)
-    subject = f"`elasticity.max_train_batch_size` is {quoted(cap)}"
+    subject = f"`elasticity.max_train_batch_size` is {quote_value(cap)}"
     try:
         share = cap if ranks is None else int(cap / ranks)
     except (OverflowError, ValueError):
         share = 2**63
-    if isinstance(share, int) and share >= 2**63 and number(semantics.until) >= number("0.5.8"):
+    if (
+        isinstance(share, int)
+        and share >= 2**63
+        and release_number(semantics.until) >= release_number("0.5.8")
+    ):
         message = f"{subject}, which is too large for DeepSpeed's arithmetic"
         yield ElasticityFault(
             "DSC605", "max_train_batch_size", message, "set it to an integer of at most 1000000000"
         )
     elif not largest <= share:
         per_rank = "" if ranks in (None, 1) else f", {share} for each of {ranks} ranks of a node"
-        message = f"{subject}{per_rank}: less than micro batch size {quoted(largest)}"
-        minimum = f"raise it to {quoted(largest * (ranks or 1))} or more"
+        message = f"{subject}{per_rank}: less than micro batch size {quote_value(largest)}"
+        minimum = f"raise it to {quote_value(largest * (ranks or 1))} or more"
         yield ElasticityFault(
             "DSC605", "max_train_batch_size", message, f"{minimum}, or list smaller `micro_batch_sizes`"
         )
@@ -259,7 +273,9 @@ class ElasticSolver(NamedTuple):
             return False
         train, micro = solution.batch_size, solution.micro_batch_size
         steps = train // (micro * world_size)
-        return not isinstance(batch_triplet.derive(train, micro, steps, world_size), Impossible)
+        return not isinstance(
+            batch_triplet.derive_batch_triplet(train, micro, steps, world_size), ImpossibleTriplet
+        )
 
     def has_empty_batch(self, world_size: float) -> bool:
         """Whether the maximum leaves less than one micro batch per rank at this world size."""
@@ -446,11 +462,11 @@ def batch_size_beside_elasticity(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             first,
             f"`{first}` is set, but `elasticity` is enabled and computes the batch sizes",
-            help=f"remove {one_of((f'`{key}`' for key in batch_keys), 'and')}, or set "
+            help=f"remove {join_alternatives((f'`{key}`' for key in batch_keys), 'and')}, or set "
             "`elasticity.ignore_non_elastic_batch_info` to `true`",
             part="key",
             related=[(f"`{key}` is also set", key) for key in others],
-            fix=Fix("remove the batch keys", tuple(Remove((key,)) for key in batch_keys)),
+            fix=Fix("remove the batch keys", tuple(RemoveKey((key,)) for key in batch_keys)),
         )
 
 
@@ -481,7 +497,7 @@ def world_size_not_elastic(ctx: Context) -> Iterator[Finding]:
     listed = f": {', '.join(map(str, sizes[:12]))}{more}" if sizes else ""
     reason = f"is not one of the sizes that `elasticity` allows{listed}"
     if solver.has_empty_batch(world_size):
-        cap = quoted(solver.block["max_train_batch_size"])
+        cap = quote_value(solver.block["max_train_batch_size"])
         reason = (
             f"is too large: `elasticity.max_train_batch_size` {cap} is less than one micro batch per rank"
         )
@@ -524,9 +540,10 @@ def elasticity_without_world_size(ctx: Context) -> Iterator[Finding]:
     low, high = solver.block.get("min_gpus", 1), solver.block.get("max_gpus", 10000)
     yield ctx.at(
         "elasticity",
-        f"no world size from `min_gpus` {quoted(low)} to `max_gpus` {quoted(high)} divides a batch of at most "
-        f"{quoted(solver.block['max_train_batch_size'])} into micro batches of "
-        f"{quoted(solver.block['micro_batch_sizes'])}",
+        f"no world size from `min_gpus` {quote_value(low)} to `max_gpus` {quote_value(high)} "
+        "divides a batch of at most "
+        f"{quote_value(solver.block['max_train_batch_size'])} into micro batches of "
+        f"{quote_value(solver.block['micro_batch_sizes'])}",
         help=_help(ctx, solver),
     )
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, SetValue
 from dsconfig.core.json_types import Json, NamedTuple
-from dsconfig.core.wording import quoted
+from dsconfig.core.wording import quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._effective_values import OPTIMIZER, PARAM, stage, stage_path
@@ -134,7 +134,7 @@ def expert_parallel_options_conflict(ctx: Context) -> Iterator[Finding]:
         if is_set and ctx.since(row.since) and row.holds(ctx):
             yield ctx.at(
                 f"{EP}.{row.key}",
-                f"`{row.key}` {quoted(row.value)} {row.why.format(quoted(ctx.value(row.other)))}",
+                f"`{row.key}` {quote_value(row.value)} {row.why.format(quote_value(ctx.value(row.other)))}",
                 help=row.help,
                 related=[("the other option is set here", row.other)] if ctx.has(row.other) else [],
             )
@@ -235,8 +235,8 @@ def parallel_presets_differ(ctx: Context) -> Iterator[Finding]:
     if tensor is not None and expert is not None and tensor != expert:
         yield ctx.at(
             path,
-            f"`{path}` is {quoted(tensor)}, but `{EP}.preset_model` is {quoted(expert)}",
-            help=f"write {quoted(expert)}, or remove it",
+            f"`{path}` is {quote_value(tensor)}, but `{EP}.preset_model` is {quote_value(expert)}",
+            help=f"write {quote_value(expert)}, or remove it",
             related=[("the other preset is set here", f"{EP}.preset_model")],
         )
 
@@ -276,11 +276,11 @@ def zero_3_option_without_expert_parallel_support(ctx: Context) -> Iterator[Find
             name = path.rsplit(".", 1)[-1]
             yield ctx.at(
                 path,
-                f"`{name}` is {quoted(value)}, but AutoEP rejects it at ZeRO stage 3 if the model has MoE "
+                f"`{name}` is {quote_value(value)}, but AutoEP rejects it at ZeRO stage 3 if the model has MoE "
                 "layers",
-                help=f"remove it, or use stage 2 ({quoted(off)} is the default)",
+                help=f"remove it, or use stage 2 ({quote_value(off)} is the default)",
                 related=[related_switch(), ("the stage is set here", stage_path(ctx))],
-                fix=Fix(f"set `{name}` to {quoted(off)}", (Set(ctx.written_path(path), off),)),
+                fix=Fix(f"set `{name}` to {quote_value(off)}", (SetValue(ctx.written_path(path), off),)),
             )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.core.json_types import Json
-from dsconfig.core.wording import expected, kind, one_of, quoted
+from dsconfig.core.wording import describe_type, join_alternatives, json_kind, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
 from dsconfig.rules._batch_triplet import divisors
@@ -80,7 +80,7 @@ def load_balance_coeff_given(ctx: Context) -> Iterator[Finding]:
     if value is not None:
         yield ctx.at(
             path,
-            f"`load_balance_coeff` is {quoted(value)}, but DeepSpeed reserves the key and accepts only `null`",
+            f"`load_balance_coeff` is {quote_value(value)}, but DeepSpeed reserves the key and accepts only `null`",
             help="remove it",
             fix=removal(("expert_parallel", "load_balance_coeff")),
         )
@@ -162,7 +162,7 @@ def unsupported_expert_parallel_value(ctx: Context) -> Iterator[Finding]:
     for event in ctx.walk.rejected:
         key = event.path[-1]
         if event.path[0] == EP and key in _ENUMS:
-            yield _rejected(ctx, str(key), "", expected(event.verdict.expected))
+            yield _rejected(ctx, str(key), "", describe_type(event.verdict.expected))
     for key in ctx.data[EP]:
         problem = _problem(ctx, key) if ctx.key(f"{EP}.{key}") else None
         if problem:
@@ -172,7 +172,9 @@ def unsupported_expert_parallel_value(ctx: Context) -> Iterator[Finding]:
 def _rejected(ctx: Context, key: str, detail: str, expectation: str) -> Finding:
     value = ctx.raw(f"{EP}.{key}")
     formatted = (
-        quoted(value) if value is None or isinstance(value, str) else f"{kind(value)}, {quoted(value)}"
+        quote_value(value)
+        if value is None or isinstance(value, str)
+        else f"{json_kind(value)}, {quote_value(value)}"
     )
     return ctx.at(
         f"{EP}.{key}",
@@ -221,7 +223,7 @@ def expert_parallel_size_misfit(ctx: Context) -> Iterator[Finding]:
     if type(reserved) is not int or reserved != 1:
         yield ctx.at(
             f"{EP}.expert_tensor_parallel_size",
-            f"`expert_tensor_parallel_size` is {quoted(reserved)}, but the key is reserved: the engine accepts "
+            f"`expert_tensor_parallel_size` is {quote_value(reserved)}, but the key is reserved: the engine accepts "
             "only `1`",
             help="remove it",
             related=[related_switch()],
@@ -230,9 +232,9 @@ def expert_parallel_size_misfit(ctx: Context) -> Iterator[Finding]:
     elif ctx.world_size and not is_invalid_size(size, 1) and ctx.world_size % size:
         yield ctx.at(
             f"{EP}.autoep_size",
-            f"`autoep_size` {quoted(size)} does not divide the world size {ctx.world_size}: "
+            f"`autoep_size` {quote_value(size)} does not divide the world size {ctx.world_size}: "
             f"{division(ctx.world_size, size)}",
-            help=f"use one of {one_of(divisors(ctx.world_size))}, or another number of ranks",
+            help=f"use one of {join_alternatives(divisors(ctx.world_size))}, or another number of ranks",
         )
 
 
@@ -258,8 +260,9 @@ def more_limited_groups_than_groups(ctx: Context) -> Iterator[Finding]:
     if numbers and groups >= 1 and limited > groups:
         yield ctx.at(
             f"{EP}.num_limited_groups",
-            f"`num_limited_groups` is {quoted(limited)}, more than the {quoted(groups)} of `num_expert_groups`",
-            help=f"set it to at most {quoted(groups)}",
+            f"`num_limited_groups` is {quote_value(limited)}, more than the {quote_value(groups)} "
+            "of `num_expert_groups`",
+            help=f"set it to at most {quote_value(groups)}",
             related=[("the number of groups is set here", f"{EP}.num_expert_groups")],
         )
 
@@ -297,4 +300,4 @@ def _larger_sizes(ranks: int | None) -> str:
     sizes = [size for size in divisors(ranks) if size > 1]
     if not sizes:
         return f"set `{EP}.enabled` to `false`; a single rank cannot share experts"
-    return f"use {one_of(sizes[:12])}; it must divide the number of experts too"
+    return f"use {join_alternatives(sizes[:12])}; it must divide the number of experts too"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cache
 
-from dsconfig.core.diagnostic import Fix, Set, dotted
+from dsconfig.core.diagnostic import Fix, SetValue, dotted_path
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple, Spec
-from dsconfig.core.releases import NEVER, NUMBERS, name
-from dsconfig.core.wording import expected, one_of, quoted
+from dsconfig.core.releases import NEVER, NUMBERS, release_name
+from dsconfig.core.wording import describe_type, join_alternatives, quote_value
 from dsconfig.evaluation.key_walk import KnownKey
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
-from dsconfig.model.key_table import ROOT, KeyInfo, KeyView, SectionView, child_section, section_keys
+from dsconfig.model.key_table import ROOT, KeyInfo, KeyView, SectionView, child_section, keys_of_section_class
 from dsconfig.rules._effective_values import ZERO, bf16_optimizer, stage
 from dsconfig.rules._fixes import removal, removal_with_value
 from dsconfig.rules._suggest_section import format_key
@@ -63,7 +63,7 @@ def removed_key(ctx: Context) -> Iterator[Finding]:
         off = is_off(key.entry.value)
         yield ctx.at(
             key.path,
-            f"{format_key(key.path)} was removed from DeepSpeed after {name(last)}: {key.fate}",
+            f"{format_key(key.path)} was removed from DeepSpeed after {release_name(last)}: {key.fate}",
             help="remove it, even though it is switched off"
             if key.is_rejected and off
             else advice(ctx, info, key.entry),
@@ -100,9 +100,10 @@ def future_key(ctx: Context) -> Iterator[Finding]:
         first = min(first for first, _ in info.spans if first > ctx.release)
         yield ctx.at(
             key.path,
-            f"{format_key(key.path)} was added in DeepSpeed {name(first)}, and {ctx.release_name} does not have it: "
+            f"{format_key(key.path)} was added in DeepSpeed {release_name(first)}, and "
+            f"{ctx.release_name} does not have it: "
             f"{key.fate}",
-            help=f"upgrade DeepSpeed to {name(first)} or later, or remove it",
+            help=f"upgrade DeepSpeed to {release_name(first)} or later, or remove it",
             effect=key.effect,
             part="key",
             fix=removal_with_value(key.path, key.entry.value),
@@ -131,7 +132,7 @@ def deprecated_key(ctx: Context) -> Iterator[Finding]:
             continue
         yield ctx.at(
             entry.path,
-            f"{format_key(entry.path)} is deprecated since DeepSpeed {name(info.deprecated)}",
+            f"{format_key(entry.path)} is deprecated since DeepSpeed {release_name(info.deprecated)}",
             help=advice(ctx, info, entry),
             part="key",
             fix=replacement(ctx, entry, safe=_is_equivalent(ctx, entry)),
@@ -284,8 +285,8 @@ class _IncompleteObject(NamedTuple):
 def _missing_keys(ctx: Context, incomplete: _IncompleteObject) -> Finding:
     path, missing = incomplete.path, incomplete.missing
     section = path[-1]
-    names = one_of(f"`{key.info.name}`" for key in missing)
-    added = one_of([f"`{key.info.name}` ({_expected(ctx, key)})" for key in missing], "and")
+    names = join_alternatives(f"`{key.info.name}`" for key in missing)
+    added = join_alternatives([f"`{key.info.name}` ({_expected(ctx, key)})" for key in missing], "and")
     subject = f"`{section}` of `{path[-2]}`" if section == "params" else format_key(path)
     groups = _empty_groups(incomplete)
     finding = ctx.at(
@@ -303,16 +304,20 @@ def _expected(ctx: Context, key: KeyView) -> str:
     inner = child_section(key.type)
     inner_keys = ctx.walk.view(inner).keys.values() if inner is not None else ()
     names = [f"`{each.info.name}`" for each in inner_keys if each.info.required]
-    return f"{expected(key.type)} with {one_of(names, 'and')}" if names else expected(key.type)
+    return (
+        f"{describe_type(key.type)} with {join_alternatives(names, 'and')}"
+        if names
+        else describe_type(key.type)
+    )
 
 
-def _empty_groups(incomplete: _IncompleteObject) -> Set | None:
+def _empty_groups(incomplete: _IncompleteObject) -> SetValue | None:
     """Return the edit that completes a technique that is off."""
     shared = incomplete.data.get("shared_parameters", {})
     is_on = not isinstance(shared, dict) or shared.get("enabled")
     if incomplete.missing[0].info.name != "different_groups" or is_on:
         return None
-    return Set((*incomplete.path, "different_groups"), {})
+    return SetValue((*incomplete.path, "different_groups"), {})
 
 
 def _incomplete(
@@ -353,7 +358,7 @@ class _ChangedDefault(NamedTuple):
 def _changes(section: str, first: int, last: int) -> tuple[_ChangedDefault, ...]:
     """Return the keys of the section that the whole range reads with a changing default."""
     changes = []
-    for info in section_keys(section).values() if first < last else ():
+    for info in keys_of_section_class(section).values() if first < last else ():
         if (
             info.deprecated < NEVER
             or info.flags & _NOT_USER_KEYS
@@ -405,7 +410,7 @@ def default_changed_in_range(ctx: Context) -> Iterator[Finding]:
     for path, data, section in _active_sections(ctx, (), ctx.data, ctx.walk.view(ROOT)):
         for change in _changes(section.name, first, last):
             key_path = (*path, change.info.name)
-            if change.info.name in data or ctx.before(name(change.later[0][0])):
+            if change.info.name in data or ctx.before(release_name(change.later[0][0])):
                 continue
             if key_path not in _USED_IF or _USED_IF[key_path](ctx):
                 yield _changed_default(ctx, key_path, change)
@@ -434,14 +439,16 @@ def _is_active(ctx: Context, path: KeyPath, data: JsonObject, section: str) -> b
 
 def _changed_default(ctx: Context, path: KeyPath, change: _ChangedDefault) -> Finding:
     key = path[-1]
-    before, after = quoted(change.first), quoted(change.later[-1][1])
-    later = ", ".join(f"{quoted(value)} from {name(release)} on" for release, value in change.later)
+    before, after = quote_value(change.first), quote_value(change.later[-1][1])
+    later = ", ".join(
+        f"{quote_value(value)} from {release_name(release)} on" for release, value in change.later
+    )
     return ctx.at(
         path,
-        f"`{dotted(path)}` is not set, and its default differs within the target: {before}, then {later}",
+        f"`{dotted_path(path)}` is not set, and its default differs within the target: {before}, then {later}",
         help=f"set `{key}` to {after}"
         if before == after
         else f"set `{key}` to {before} for the old default, or set `{key}` to {after} for the new one",
         part="key",
-        fix=Fix(f"add `{key}`: {after}", (Set(path, change.later[-1][1]),)),
+        fix=Fix(f"add `{key}`: {after}", (SetValue(path, change.later[-1][1]),)),
     )

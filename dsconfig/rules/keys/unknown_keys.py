@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.diagnostic import EffectName, Fix, dotted
+from dsconfig.core.diagnostic import EffectName, Fix, dotted_path
 from dsconfig.core.json_types import Json, KeyPath, NamedTuple
 from dsconfig.core.releases import NEVER
-from dsconfig.core.wording import expected, one_of, quoted
+from dsconfig.core.wording import describe_type, join_alternatives, quote_value
 from dsconfig.evaluation.key_walk import KnownKey, UnknownKey
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
-from dsconfig.model.key_table import KeyInfo, SectionView, intended_key, section_keys, view
+from dsconfig.model.key_table import (
+    KeyInfo,
+    SectionView,
+    intended_key,
+    keys_of_section_class,
+    section_view_of_release,
+)
 from dsconfig.rules._did_you_mean import fits, guess
 from dsconfig.rules._fixes import moved, moved_as, removal, removal_with_value, renamed
 from dsconfig.rules._suggest_section import COMMON, NOT_TO_WRITE, OF_OTHERS, is_read, only_path_of, paths_of
@@ -69,19 +75,20 @@ def _has_guess_in_target(ctx: Context, key: UnknownKeyWithCause) -> bool:
     """Whether the first or the last release of the target has a similar key."""
     others = set(ctx.target) - {ctx.release}
     return any(
-        guess(key.name, key.entry.value, view(key.section.name, other)).suggestions for other in others
+        guess(key.name, key.entry.value, section_view_of_release(key.section.name, other)).suggestions
+        for other in others
     )
 
 
 def _removal_help(key: UnknownKeyWithCause, unfit: tuple[str, ...], elsewhere: list[str]) -> str:
     valid_keys = list(key.section.keys)
     if unfit:
-        types = [f"`{name}` takes {expected(key.section.keys[name].type)}" for name in unfit]
-        return f"remove it, or correct its name and value: {one_of(types, 'and')}"
+        types = [f"`{name}` takes {describe_type(key.section.keys[name].type)}" for name in unfit]
+        return f"remove it, or correct its name and value: {join_alternatives(types, 'and')}"
     if 0 < len(elsewhere) <= _MAX_PATHS:
-        return f"remove it, or move it to {one_of(f'`{path}`' for path in elsewhere)}"
+        return f"remove it, or move it to {join_alternatives(f'`{path}`' for path in elsewhere)}"
     if 0 < len(valid_keys) <= _MAX_KEYS:
-        return f"remove it; valid keys here: {one_of((f'`{name}`' for name in valid_keys), 'and')}"
+        return f"remove it; valid keys here: {join_alternatives((f'`{name}`' for name in valid_keys), 'and')}"
     return "remove it"
 
 
@@ -119,10 +126,10 @@ def typo(ctx: Context) -> Iterator[Finding]:
 
 def _correction(ctx: Context, key: UnknownKeyWithCause, reason: MistypedKey) -> tuple[str, Fix | None]:
     suggestions, sure = reason
-    names = one_of(f"`{name}`" for name in suggestions)
+    names = join_alternatives(f"`{name}`" for name in suggestions)
     question = f"did you mean {names}?"
     info = key.section.keys[suggestions[0]].info
-    if any(ctx.has(dotted((*key.path[:-1], name))) for name in suggestions):
+    if any(ctx.has(dotted_path((*key.path[:-1], name))) for name in suggestions):
         return f"{question} It is set already: remove one of the two", None
     if "unread" in info.flags:
         return f"{advice(ctx, info, key.entry)}: the similar {names} has no effect either", None
@@ -186,7 +193,7 @@ def dead_key(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             key.path,
             f"`{key.name}` was never a DeepSpeed key {key.where}, although some examples use it: {key.fate}",
-            help=f"use `{dotted(to)}` instead" if to else "remove it",
+            help=f"use `{dotted_path(to)}` instead" if to else "remove it",
             effect=key.effect,
             part="key",
             fix=moved(ctx, key.path, to, value) if to else removal_with_value(key.path, value),
@@ -282,7 +289,7 @@ class UnknownKeyWithCause(NamedTuple):
     @property
     def where(self) -> str:
         """Describe the location for messages."""
-        parent = dotted(self.path[:-1])
+        parent = dotted_path(self.path[:-1])
         return f"in `{parent}`" if parent else "at the top level"
 
     @property
@@ -309,7 +316,9 @@ def _classified(ctx: Context) -> list[UnknownKeyWithCause]:
     for entry in ctx.walk.unknown:
         section = entry.section
         kind = section.name, section.unknown == "rejected" and _rejects(entry)
-        if counts.get(kind, 0) >= ctx.max_findings and entry.path[-1] not in section_keys(section.name):
+        if counts.get(kind, 0) >= ctx.max_findings and entry.path[-1] not in keys_of_section_class(
+            section.name
+        ):
             ctx.is_truncated = True
             continue
         reason = _reason(ctx, entry)
@@ -330,7 +339,7 @@ def _reason(ctx: Context, entry: UnknownKey) -> Reason | None:
     name = str(path[-1])
     if ctx.consumer != "deepspeed" and len(path) == 1 and name in _consumer_keys(ctx.consumer):
         return None
-    info = section_keys(section.name).get(name)
+    info = keys_of_section_class(section.name).get(name)
     if info is not None and ctx.release >= info.refused_from:
         return KeyOfEarlierReleases(info)
     if section.unknown == "kept" or _is_comment(entry, name):
@@ -372,7 +381,7 @@ def _resemblance(ctx: Context, entry: UnknownKey) -> Reason:
     stem = name.removesuffix("_config")  # attributes of `DeepSpeedConfig` such as `zero_config`
     if stem != name and stem in entry.section.keys and fits(entry.section.keys[stem], entry.value):
         return MistypedKey((stem,), sure=False)
-    elsewhere = [other for other in paths_of(ctx, name) if other != dotted(above)]
+    elsewhere = [other for other in paths_of(ctx, name) if other != dotted_path(above)]
     if not above and name in OF_OTHERS:
         elsewhere = [other for other in elsewhere if ctx.has(other.partition(".")[0])]
     return UnexplainedKey(similar.unfit, tuple(elsewhere))
@@ -416,7 +425,7 @@ def replacement(ctx: Context, entry: KnownKey | UnknownKey, *, safe: bool = Fals
 
     The caller knows from the release whether the fix is `safe`.
     """
-    info = section_keys(entry.section.name).get(str(entry.path[-1]))
+    info = keys_of_section_class(entry.section.name).get(str(entry.path[-1]))
     if info is None or info.replaced_by is None:
         return None
     new = (*entry.path[:-1], info.replaced_by.rpartition(".")[2])
@@ -463,7 +472,7 @@ def _rewrite_advice(info: KeyInfo, entry: KnownKey | UnknownKey, new_key: str) -
     if conversion and isinstance(entry.value, bool):
         if conversion == "switch" and not entry.value:
             return "remove it"
-        return f"write `{new_key}`: {quoted(on if conversion == 'switch' else not entry.value)} instead"
+        return f"write `{new_key}`: {quote_value(on if conversion == 'switch' else not entry.value)} instead"
     return f"use `{new_key}` instead" if conversion else None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from dsconfig.core.json_types import Json
-from dsconfig.core.releases import name
+from dsconfig.core.releases import release_name
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
 from dsconfig.job.consumers import HUGGING_FACE
@@ -107,7 +107,7 @@ def _host_estimate(ctx: Context) -> Estimate:
         1, _SEQUENCE_LENGTH * values.sp_size, attn_implementation=model.variant.attn_implementations[0]
     )
     job = TrainingJob(
-        name(ctx.release),
+        release_name(ctx.release),
         ctx.world_size or 1,
         sample,
         _ranks_per_host(ctx),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, SetValue
 from dsconfig.evaluation.rule import KeyEquals, KeyIsRequired, SchemaCondition, rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._effective_values import OPTIMIZER, PARAM, device, device_path, related_stage, stage
@@ -141,7 +141,7 @@ def too_few_swap_buffers(ctx: Context) -> Iterator[Finding]:
             f" the parameter, its gradient and {needed - 2} optimizer state{'s' * (needed > 3)}",
             help=f"set it to {needed} or more, or remove it: the default is {ctx.default(path)}",
             related=[("the optimizer is set here", "optimizer.type")],
-            fix=Fix(f"replace with {needed}", (Set(ctx.written_path(path), needed),)),
+            fix=Fix(f"replace with {needed}", (SetValue(ctx.written_path(path), needed),)),
         )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, SetValue
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.core.wording import one_of, quoted
+from dsconfig.core.wording import join_alternatives, quote_value
 from dsconfig.evaluation.rule import (
     EffectiveValueIs,
     KeyEquals,
@@ -70,7 +70,7 @@ def partial_offload_below_stage_3(ctx: Context) -> Iterator[Finding]:
     if ctx.has(path) and ctx.value(path) < 1 and stage(ctx) != 3:
         yield ctx.at(
             path,
-            f"`ratio` is {quoted(ctx.raw(path))}, but partial offload needs ZeRO stage 3, and"
+            f"`ratio` is {quote_value(ctx.raw(path))}, but partial offload needs ZeRO stage 3, and"
             f" {describe_stage(ctx)}",
             help="use stage 3, or remove `ratio` to offload the whole optimizer",
             related=[("the stage is set here", stage_path(ctx))],
@@ -230,7 +230,7 @@ def nvme_below_stage_3(ctx: Context) -> Iterator[Finding]:
             f" {describe_stage(ctx)}",
             help='use stage 3, or set it to `"cpu"`',
             related=related_stage(ctx),
-            fix=Fix('replace with `"cpu"`', (Set(ctx.written_path(path), "cpu"),)),
+            fix=Fix('replace with `"cpu"`', (SetValue(ctx.written_path(path), "cpu"),)),
         )
 
 
@@ -260,10 +260,10 @@ def parameter_offload_alone(ctx: Context) -> Iterator[Finding]:
     if stage(ctx) != 3 or device(ctx, PARAM) == "none" or offload_keys(ctx, OPTIMIZER):
         return
     if ctx.before("0.3.15"):
-        setting, operation = f"`{ZERO}.cpu_offload` to `true`", Set((ZERO, "cpu_offload"), True)
+        setting, operation = f"`{ZERO}.cpu_offload` to `true`", SetValue((ZERO, "cpu_offload"), True)
     else:
         setting = f'`{OPTIMIZER}.device` to `"cpu"`'
-        operation = Set((ZERO, "offload_optimizer"), {"device": "cpu"})
+        operation = SetValue((ZERO, "offload_optimizer"), {"device": "cpu"})
     yield ctx.at(
         device_path(ctx, PARAM),
         "parameters are offloaded but the optimizer is not, which stage 3 does not support in DeepSpeed"
@@ -312,7 +312,7 @@ def _without_device(ctx: Context, section: str, consequence: str) -> Finding:
         f"`{section.rpartition('.')[2]}` has no `device`, {consequence}",
         help='add `"device": "cpu"`, add `"device": "nvme"` and `nvme_path`, or remove the section',
         part="key",
-        fix=Fix('add `"device": "cpu"`', (Set((*ctx.written_path(section), "device"), "cpu"),)),
+        fix=Fix('add `"device": "cpu"`', (SetValue((*ctx.written_path(section), "device"), "cpu"),)),
     ).about_missing(ctx.written_path(f"{section}.device"))
 
 
@@ -394,7 +394,7 @@ def partial_offload_without_cpu_adam(ctx: Context) -> Iterator[Finding]:
     if stage(ctx) == 3 and device(ctx, OPTIMIZER) != "none" and (other := _other_than_cpu_adam(ctx)):
         yield ctx.at(
             path,
-            f"`ratio` is {quoted(ctx.raw(path))}, but partial offload needs DeepSpeed's CPU Adam,"
+            f"`ratio` is {quote_value(ctx.raw(path))}, but partial offload needs DeepSpeed's CPU Adam,"
             f" and {other.description}",
             help=f"{other.remedy}remove `ratio` to offload the whole optimizer",
             related=[("the optimizer is set here", "optimizer.type")],
@@ -488,7 +488,7 @@ def offload_to_torch_optimizer(ctx: Context) -> Iterator[Finding]:
             ("optimizer", "params", "torch_adam") if torch_adam else "optimizer.type",
             f"the optimizer is offloaded, and {reason}: it is far slower there than DeepSpeed's CPU"
             " optimizers",
-            help="remove `torch_adam`" if torch_adam else f"use {one_of(_cpu_optimizers(ctx))}",
+            help="remove `torch_adam`" if torch_adam else f"use {join_alternatives(_cpu_optimizers(ctx))}",
             related=[("the optimizer is offloaded here", device_path(ctx, OPTIMIZER))],
             fix=removal(("optimizer", "params", "torch_adam")) if torch_adam else None,
         )

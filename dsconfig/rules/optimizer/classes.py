@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.diagnostic import Fix, Set
-from dsconfig.core.wording import compact, one_of, quoted
+from dsconfig.core.diagnostic import Fix, SetValue
+from dsconfig.core.wording import format_number, join_alternatives, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._built_class import (
@@ -63,7 +63,7 @@ def adagrad_that_is_adam(ctx: Context) -> Iterator[Finding]:
     if type_name is not None and type_name.lower() == "adagrad" and not uses_cpu_optimizer(ctx):
         yield ctx.at(
             _TYPE,
-            f"`optimizer.type` is {quoted(type_name)}, but DeepSpeed {ctx.release_name} builds FusedAdam for"
+            f"`optimizer.type` is {quote_value(type_name)}, but DeepSpeed {ctx.release_name} builds FusedAdam for"
             " it unless the optimizer is offloaded",
             help="upgrade DeepSpeed to 0.9.2 or later, or pass `torch.optim.Adagrad` to"
             " `deepspeed.initialize`",
@@ -160,11 +160,11 @@ def adam_that_is_adamw(ctx: Context) -> Iterator[Finding]:
         return
     yield ctx.at(
         _TYPE,
-        f"`optimizer.type` is {quoted(ctx.raw(_TYPE))}, but DeepSpeed runs AdamW: it applies the weight"
-        f" decay of {quoted(decay)} to the weights, not to the gradient",
+        f"`optimizer.type` is {quote_value(ctx.raw(_TYPE))}, but DeepSpeed runs AdamW: it applies the weight"
+        f" decay of {quote_value(decay)} to the weights, not to the gradient",
         help='use `"AdamW"`, or add `"adam_w_mode": false` for the weight decay of Adam',
         related=[("the weight decay is set here", "optimizer.params.weight_decay")],
-        fix=Fix('replace with `"AdamW"`', (Set(("optimizer", "type"), "AdamW"),), safe=True),
+        fix=Fix('replace with `"AdamW"`', (SetValue(("optimizer", "type"), "AdamW"),), safe=True),
     )
 
 
@@ -188,7 +188,7 @@ def adam_w_mode_of_adamw(ctx: Context) -> Iterator[Finding]:
     if "adam_w_mode" in arguments and not arguments["adam_w_mode"] and _canonical_type(ctx) == "AdamW":
         yield ctx.at(
             "optimizer.params.adam_w_mode",
-            f"`adam_w_mode` is {quoted(arguments['adam_w_mode'])} but has no effect with type `AdamW`",
+            f"`adam_w_mode` is {quote_value(arguments['adam_w_mode'])} but has no effect with type `AdamW`",
             help='remove it, or set `optimizer.type` to `"Adam"`',
             fix=removal(("optimizer", "params", "adam_w_mode"), safe=True),
         )
@@ -227,7 +227,7 @@ def weight_decay_of_torch(ctx: Context) -> Iterator[Finding]:
             help='add `"weight_decay": 0.01`, or another weight decay',
             fix=Fix(
                 "set `weight_decay` to 0.01, its effective value",
-                (Set(("optimizer", "params", "weight_decay"), 0.01),),
+                (SetValue(("optimizer", "params", "weight_decay"), 0.01),),
             ),
         )
 
@@ -268,7 +268,7 @@ def amsgrad_of_a_kernel(ctx: Context) -> Iterator[Finding]:
     path = f"{_PARAMS}.amsgrad"
     yield ctx.at(
         path,
-        f"`amsgrad` is {quoted(ctx.raw(path))}, but {chosen.built}"
+        f"`amsgrad` is {quote_value(ctx.raw(path))}, but {chosen.built}"
         f" {'ignores' if is_ignored else 'rejects'} it",
         help=(f"set `{_PARAMS}.torch_adam` to `true`, or " if "torch_adam" in chosen.accepts else "")
         + "remove it",
@@ -285,7 +285,7 @@ def _ignores_amsgrad(ctx: Context, chosen: BuiltClass) -> bool:
 
 def _amsgrad_fix(chosen: BuiltClass, is_ignored: bool) -> Fix:
     if chosen.built == "FusedAdam":
-        return Fix("use PyTorch's Adam", (Set(("optimizer", "params", "torch_adam"), True),))
+        return Fix("use PyTorch's Adam", (SetValue(("optimizer", "params", "torch_adam"), True),))
     return removal(("optimizer", "params", "amsgrad"), safe=is_ignored)
 
 
@@ -322,15 +322,16 @@ def lamb_with_fixed_loss_scale(ctx: Context) -> Iterator[Finding]:
         if ctx.has(_SCALE) and ctx.value(_SCALE) != 0:
             yield ctx.at(
                 _SCALE,
-                f"`loss_scale` is {quoted(ctx.raw(_SCALE))}, but {quoted(type_name)} needs dynamic loss scaling",
+                f"`loss_scale` is {quote_value(ctx.raw(_SCALE))}, but {quote_value(type_name)} "
+                "needs dynamic loss scaling",
                 help="set it to 0",
                 related=related,
-                fix=Fix("replace with 0", (Set(("fp16", "loss_scale"), 0),)),
+                fix=Fix("replace with 0", (SetValue(("fp16", "loss_scale"), 0),)),
             )
     elif (place := bf16_path(ctx)) and ctx.since("0.5.5"):
         yield ctx.at(
             place,
-            f"bf16 is enabled, which DeepSpeed treats as a fixed loss scale of 1, but {quoted(type_name)}"
+            f"bf16 is enabled, which DeepSpeed treats as a fixed loss scale of 1, but {quote_value(type_name)}"
             " needs dynamic loss scaling",
             help='set `optimizer.type` to `"AdamW"`, or upgrade DeepSpeed to 0.17.1 or later',
             related=related,
@@ -360,10 +361,10 @@ def lamb_offloaded(ctx: Context) -> Iterator[Finding]:
         and uses_cpu_optimizer(ctx)
         and zero_stage(ctx) > 0
     ):
-        keys = one_of((f"`{path}`" for path in offload_keys(ctx, OPTIMIZER)), "and")
+        keys = join_alternatives((f"`{path}`" for path in offload_keys(ctx, OPTIMIZER)), "and")
         yield ctx.at(
             _TYPE,
-            f"`optimizer.type` is {quoted(ctx.raw(_TYPE))}, which runs only on the GPU, but the optimizer"
+            f"`optimizer.type` is {quote_value(ctx.raw(_TYPE))}, which runs only on the GPU, but the optimizer"
             " is offloaded",
             help=f'use `"AdamW"`, or remove {keys}',
             related=related_offload(ctx),
@@ -396,7 +397,7 @@ def lion_with_betas_of_adam(ctx: Context) -> Iterator[Finding]:
             _TYPE,
             "`betas` is not set: DeepSpeed's Lion defaults to [0.9, 0.999], not to the usual [0.9, 0.99]",
             help='add `"betas": [0.9, 0.99]`, or other values',
-            fix=Fix("set `betas` to [0.9, 0.99]", (Set(("optimizer", "params", "betas"), [0.9, 0.99]),))
+            fix=Fix("set `betas` to [0.9, 0.99]", (SetValue(("optimizer", "params", "betas"), [0.9, 0.99]),))
             if arguments
             else None,
         )
@@ -434,7 +435,7 @@ def one_bit_optimizer_with_zero(ctx: Context) -> Iterator[Finding]:
     if name is not None and ctx.since(_ONE_BIT[name]) and stage(ctx) > 0:
         yield ctx.at(
             _TYPE,
-            f"{quoted(ctx.raw(_TYPE))} does not work with ZeRO, but the stage is {compact(stage(ctx))}",
+            f"{quote_value(ctx.raw(_TYPE))} does not work with ZeRO, but the stage is {format_number(stage(ctx))}",
             help='use stage 0 or `"AdamW"`; DeepSpeed 0.19.7 removed the 1-bit optimizers',
             related=related_stage(ctx),
         )
@@ -457,7 +458,7 @@ def one_bit_optimizer_without_fp16(ctx: Context) -> Iterator[Finding]:
     if _one_bit_type(ctx) and training_dtype(ctx) != "fp16":
         yield ctx.at(
             _TYPE,
-            f"{quoted(ctx.raw(_TYPE))} is known to converge only in fp16, but the model trains in "
+            f"{quote_value(ctx.raw(_TYPE))} is known to converge only in fp16, but the model trains in "
             f"{training_dtype(ctx)}",
             help=f"set `fp16.enabled` to `true`{_without_bf16(ctx)}, or use another optimizer",
         )
@@ -525,13 +526,13 @@ def untested_optimizer_with_zero(ctx: Context) -> Iterator[Finding]:
     if untested is not None:
         yield ctx.at(
             "optimizer.type",
-            f"`optimizer.type` is {quoted(written_type(ctx, 'optimizer'))}, which builds {untested}: ZeRO"
+            f"`optimizer.type` is {quote_value(written_type(ctx, 'optimizer'))}, which builds {untested}: ZeRO"
             f" rejects untested optimizers unless `{_FLAG}` is `true`",
             help=f'add `"{_FLAG}": true`, or '
             # The first releases are not tested with torch's AdamW either.
             + ("remove `zenflow`" if untested == _ZENFLOW_ADAM else f'use `"{_tested_type(ctx)}"`'),
             related=related_stage_key(ctx),
-            fix=Fix(f'add `"{_FLAG}": true`', (Set((_FLAG,), True),)),
+            fix=Fix(f'add `"{_FLAG}": true`', (SetValue((_FLAG,), True),)),
         )
 
 

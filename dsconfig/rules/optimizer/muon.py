@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.diagnostic import Fix, Set
-from dsconfig.core.wording import quoted
+from dsconfig.core.diagnostic import Fix, SetValue
+from dsconfig.core.wording import quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._built_class import known_type, params, written_type
@@ -62,11 +62,11 @@ def muon_with_scattered_gradients(ctx: Context) -> Iterator[Finding]:
             key = path.rpartition(".")[2]
             yield ctx.at(
                 path,
-                f"`{key}` is {quoted(True)}{'' if ctx.has(path) else ' by default'}, but Muon at stage 3"
-                f" requires {quoted(False)}",
+                f"`{key}` is {quote_value(True)}{'' if ctx.has(path) else ' by default'}, but Muon at stage 3"
+                f" requires {quote_value(False)}",
                 help=f"set `{path}` to `false`",
                 related=related,
-                fix=Fix(f"set `{key}` to `false`", (Set(("zero_optimization", key), False),)),
+                fix=Fix(f"set `{key}` to `false`", (SetValue(("zero_optimization", key), False),)),
             )
 
 
@@ -94,7 +94,7 @@ def muon_with_one_learning_rate(ctx: Context) -> Iterator[Finding]:
     if "lr" in arguments and not arguments.keys() & {"muon_lr", "adam_lr"} and is_muon(ctx):
         yield ctx.at(
             "optimizer.params.lr",
-            f"`lr` is {quoted(arguments['lr'])} for both parts of Muon: the defaults are 0.02 for matrices"
+            f"`lr` is {quote_value(arguments['lr'])} for both parts of Muon: the defaults are 0.02 for matrices"
             " and 0.0003 for everything else, which Adam updates",
             help="remove it, and set `muon_lr` and `adam_lr`",
         )
@@ -130,7 +130,7 @@ def muon_with_unsupported_zero_feature(ctx: Context) -> Iterator[Finding]:
         if zero_stage(ctx) == 3:
             yield ctx.at(
                 "optimizer.type",
-                f"`optimizer.type` is {quoted(written_type(ctx, 'optimizer'))}, which does not work at ZeRO"
+                f"`optimizer.type` is {quote_value(written_type(ctx, 'optimizer'))}, which does not work at ZeRO"
                 f" stage 3 in DeepSpeed {ctx.release_name}",
                 help="use stage 2, or upgrade DeepSpeed to 0.18.9 or later",
                 related=related,
@@ -144,6 +144,6 @@ def muon_with_unsupported_zero_feature(ctx: Context) -> Iterator[Finding]:
             help=f"set `{_SCATTER}` to `false`, or upgrade DeepSpeed to 0.19.8 or later",
             related=related,
             fix=Fix(
-                "set `reduce_scatter` to `false`", (Set(("zero_optimization", "reduce_scatter"), False),)
+                "set `reduce_scatter` to `false`", (SetValue(("zero_optimization", "reduce_scatter"), False),)
             ),
         )

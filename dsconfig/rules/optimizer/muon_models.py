@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.wording import quoted
+from dsconfig.core.wording import quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._effective_values import bf16_optimizer
@@ -46,7 +46,7 @@ def per_head_muon_of_one_projection(ctx: Context) -> Iterator[Finding]:
     if known_model.kinds and known_model.kinds[0] in _FUSED_QKV:
         yield ctx.at(
             path,
-            f"`per_head_muon` is {quoted(ctx.value(path))}, but {known_model.shown} (model type"
+            f"`per_head_muon` is {quote_value(ctx.value(path))}, but {known_model.shown} (model type"
             f" {known_model.kinds[0]}) has queries, keys and values in one projection",
             help=f"set `{path}` to `false`",
         )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, SetValue
 from dsconfig.core.json_types import Json
-from dsconfig.core.releases import name
-from dsconfig.core.wording import described, one_of, quoted
+from dsconfig.core.releases import release_name
+from dsconfig.core.wording import describe_value, join_alternatives, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding, SkipRule
-from dsconfig.model.key_table import TypeInfo, section_keys, type_named
+from dsconfig.model.key_table import TypeInfo, find_type, keys_of_section_class
 from dsconfig.model.torch_classes import OPTIMIZERS
 from dsconfig.rules._built_class import (
     BuiltClass,
@@ -96,7 +96,7 @@ def optimizer_params_null(ctx: Context) -> Iterator[Finding]:
         ),
         help="set it to an object with at least the learning rate",
         effect="crashes" if crashes else "altered",
-        fix=Fix("set `optimizer.params` to `{}`", (Set(("optimizer", "params"), {}),), safe=True),
+        fix=Fix("set `optimizer.params` to `{}`", (SetValue(("optimizer", "params"), {}),), safe=True),
     )
 
 
@@ -124,7 +124,7 @@ def optimizer_type_not_a_name(ctx: Context) -> Iterator[Finding]:
     if name is not None and not isinstance(name, str):
         yield ctx.at(
             "optimizer.type",
-            f"`optimizer.type` is {described(name)} where DeepSpeed expects the name of an optimizer",
+            f"`optimizer.type` is {describe_value(name)} where DeepSpeed expects the name of an optimizer",
             help='use a name such as `"AdamW"`',
         )
 
@@ -160,7 +160,7 @@ def optimizer_params_not_an_object(ctx: Context) -> Iterator[Finding]:
     if params is not None and not isinstance(params, dict):
         yield ctx.at(
             "optimizer.params",
-            f"`optimizer.params` is {described(params)} where DeepSpeed expects an object",
+            f"`optimizer.params` is {describe_value(params)} where DeepSpeed expects an object",
             help="use an object with the arguments of the optimizer",
         )
 
@@ -191,7 +191,7 @@ def max_grad_norm_not_a_number(ctx: Context) -> Iterator[Finding]:
     if not isinstance(norm, int | float):
         yield ctx.at(
             _NORM,
-            f"`max_grad_norm` is {described(norm)} but DeepSpeed compares it with 0",
+            f"`max_grad_norm` is {describe_value(norm)} but DeepSpeed compares it with 0",
             help="remove it; to clip gradients, set `gradient_clipping` at the top level",
             fix=removal(("optimizer", "params", "max_grad_norm")),
         )
@@ -226,15 +226,15 @@ def unknown_optimizer(ctx: Context) -> Iterator[Finding]:
     type_name = written_type(ctx, "optimizer")
     if type_name is None or type_name in OPTIMIZERS or known_type(ctx, "Optimizer", type_name):
         return
-    kind = type_named("Optimizer", type_name)
+    kind = find_type("Optimizer", type_name)
     intended = _closest_type(type_name, ctx)
     yield ctx.at(
         _TYPE,
-        f"`optimizer.type` is {quoted(type_name)}: {_reason(ctx, kind, type_name)}",
+        f"`optimizer.type` is {quote_value(type_name)}: {_reason(ctx, kind, type_name)}",
         help=_help(intended, [f"`{each}`" for each in supported_types(ctx, "Optimizer")]),
         fix=Fix(
-            f"replace with {quoted(intended)}",
-            (Set(("optimizer", "type"), intended),),
+            f"replace with {quote_value(intended)}",
+            (SetValue(("optimizer", "type"), intended),),
             safe=intended.lower() == type_name.lower(),
         )
         if intended
@@ -248,8 +248,8 @@ def _reason(ctx: Context, kind: TypeInfo | None, type_name: str) -> str:
     if kind is None:
         return f"neither DeepSpeed {ctx.release_name} nor `torch.optim` has an optimizer with this name"
     if ctx.release > kind.releases.last:
-        return f"DeepSpeed has it up to {name(kind.releases.last)}, but not in {ctx.release_name}"
-    return f"DeepSpeed has it since {name(kind.releases.first)}, but not in {ctx.release_name}"
+        return f"DeepSpeed has it up to {release_name(kind.releases.last)}, but not in {ctx.release_name}"
+    return f"DeepSpeed has it since {release_name(kind.releases.first)}, but not in {ctx.release_name}"
 
 
 def _closest_type(type_name: str, ctx: Context) -> str | None:
@@ -275,18 +275,19 @@ A suffix is matched from its first word only: a match from each word takes quadr
 
 
 def _without_affixes(type_name: str) -> str:
-    from dsconfig.core.did_you_mean import letters_of
+    from dsconfig.core.did_you_mean import letters_and_digits_of
 
-    return re.sub(_AFFIXES, "", letters_of(type_name))
+    return re.sub(_AFFIXES, "", letters_and_digits_of(type_name))
 
 
 def _help(intended: str | None, names: list[str]) -> str:
     if intended:
         return (
-            f"use {quoted(intended)}; DeepSpeed accepts {one_of(names, 'and')} (case-insensitive), and the"
+            f"use {quote_value(intended)}; DeepSpeed accepts {join_alternatives(names, 'and')} "
+            "(case-insensitive), and the"
             " classes of `torch.optim` with their exact spelling"
         )
-    return f"use {one_of(names)} (case-insensitive), or a class of `torch.optim`"
+    return f"use {join_alternatives(names)} (case-insensitive), or a class of `torch.optim`"
 
 
 # Params that the optimizer class does not accept.
@@ -349,7 +350,7 @@ def _unknown(ctx: Context, chosen: BuiltClass, key: str) -> Finding:
 
 def _accepted(chosen: BuiltClass) -> str:
     names = (f"`{key}`" for key in sorted(chosen.accepts - {"max_grad_norm"}))
-    return f"the accepted arguments are {one_of(names, 'and')}"
+    return f"the accepted arguments are {join_alternatives(names, 'and')}"
 
 
 def _reason_unknown(ctx: Context, chosen: BuiltClass, key: str) -> tuple[str, list[tuple[str, str]]]:
@@ -358,16 +359,16 @@ def _reason_unknown(ctx: Context, chosen: BuiltClass, key: str) -> tuple[str, li
         return "", []
     if chosen.name == "Muon" and key in OPTIMIZERS["Muon"].arguments:
         return " (but of `torch.optim.Muon`, which this type does not build)", []
-    info = section_keys(chosen.kind.params).get(key)
-    if info is not None and not info.read_in(ctx.release):
-        return f" before {name(info.spans[0][0])}", []
+    info = keys_of_section_class(chosen.kind.params).get(key)
+    if info is not None and not info.is_read_in(ctx.release):
+        return f" before {release_name(info.spans[0][0])}", []
     if chosen.build == "cpu":
         return f", which offloading uses for `{chosen.name}`", related_offload(ctx)
     if chosen.build == "torch":
         return ", which `torch_adam` selects", [
             ("PyTorch's class is set here", "optimizer.params.torch_adam")
         ]
-    if info is not None and info.accepted_by("cpu", ctx.release):
+    if info is not None and info.is_accepted_by_class("cpu", ctx.release):
         return f"; {chosen.kind.cpu}, which offloading uses, accepts it", []
     return "", []
 
@@ -435,7 +436,7 @@ def optimizer_param_out_of_range(ctx: Context) -> Iterator[Finding]:
             index, accepted = violation
             yield ctx.at(
                 ("optimizer", "params", key, *index),
-                f"`{key}` is {quoted(arguments[key])}, but {chosen.built} requires {accepted}",
+                f"`{key}` is {quote_value(arguments[key])}, but {chosen.built} requires {accepted}",
                 help=f"use {accepted}",
             )
 
@@ -485,7 +486,7 @@ def optimizer_that_cannot_step(ctx: Context) -> Iterator[Finding]:
             yield ctx.at(
                 f"{_PARAMS}.nesterov",
                 "`nesterov` needs a `momentum` above 0 and no `dampening`, but they are"
-                f" {quoted(momentum)} and {quoted(dampening)}",
+                f" {quote_value(momentum)} and {quote_value(dampening)}",
                 help='add `"momentum": 0.9`' if momentum == 0 else "remove `dampening`",
                 fix=removal(("optimizer", "params", "nesterov")),
             )

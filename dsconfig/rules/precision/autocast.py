@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, SetValue
 from dsconfig.core.json_types import Json
-from dsconfig.core.wording import quoted
+from dsconfig.core.wording import quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
 from dsconfig.rules._effective_values import (
@@ -100,7 +100,7 @@ def autocast_format_without_effect(ctx: Context) -> Iterator[Finding]:
     if has_autocast(ctx) and ctx.has(_DTYPE) and dtype_of(ctx.value(_DTYPE)) in ("fp32", "int8"):
         yield ctx.at(
             _DTYPE,
-            f"`dtype` is {quoted(ctx.value(_DTYPE))}, but PyTorch does not autocast to it: autocast stays"
+            f"`dtype` is {quote_value(ctx.value(_DTYPE))}, but PyTorch does not autocast to it: autocast stays"
             " off",
             help='use "bfloat16" or "float16"',
         )
@@ -128,7 +128,7 @@ def autocast_format_not_named(ctx: Context) -> Iterator[Finding]:
             " loss for it",
             help='add `"dtype": "bfloat16"`',
             part="key",
-            fix=Fix('add `"dtype": "bfloat16"`', (Set(("torch_autocast", "dtype"), "bfloat16"),)),
+            fix=Fix('add `"dtype": "bfloat16"`', (SetValue(("torch_autocast", "dtype"), "bfloat16"),)),
         )
 
 
@@ -159,7 +159,7 @@ def autocast_modules_not_names(ctx: Context) -> Iterator[Finding]:
     if not isinstance(modules, list) or not all(isinstance(name, str) for name in modules):
         yield ctx.at(
             path,
-            f"`lower_precision_safe_modules` is {quoted(modules)}, but must be a list of class names",
+            f"`lower_precision_safe_modules` is {quote_value(modules)}, but must be a list of class names",
             help='use full class names, such as `["torch.nn.Linear"]`, or remove the key',
         )
 
@@ -186,10 +186,12 @@ def autocast_modules_not_importable(ctx: Context) -> Iterator[Finding]:
     if isinstance(modules, str) and modules:
         yield ctx.at(
             _MODULES,
-            f"`lower_precision_safe_modules` is a string, {quoted(modules)}, but the engine imports each"
+            f"`lower_precision_safe_modules` is a string, {quote_value(modules)}, but the engine imports each"
             " character of it",
-            help=f"use `[{quoted(modules).strip('`')}]`",
-            fix=Fix("put it into a list", (Set(ctx.written_path(_MODULES), [modules]),), safe="." in modules),
+            help=f"use `[{quote_value(modules).strip('`')}]`",
+            fix=Fix(
+                "put it into a list", (SetValue(ctx.written_path(_MODULES), [modules]),), safe="." in modules
+            ),
         )
     elif isinstance(modules, list):
         for index, name in enumerate(modules):
@@ -197,7 +199,7 @@ def autocast_modules_not_importable(ctx: Context) -> Iterator[Finding]:
                 continue
             yield ctx.at(
                 (*ctx.written_path(_MODULES), index),
-                f"{quoted(name)} is not the full name of a class: there is no module to import it from",
+                f"{quote_value(name)} is not the full name of a class: there is no module to import it from",
                 help=f'use the full name of the class, such as "torch.nn.{name or "Linear"}"',
             )
 

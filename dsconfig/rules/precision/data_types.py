@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.diagnostic import Fix, Set
-from dsconfig.core.wording import quoted
+from dsconfig.core.diagnostic import Fix, SetValue
+from dsconfig.core.wording import quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._batch_triplet import accumulation_steps
@@ -59,7 +59,7 @@ def parameter_format_contradicts_precision(ctx: Context) -> Iterator[Finding]:
     model_dtype = training_dtype(ctx)
     yield ctx.at(
         _PARAM,
-        f"`param_dtype` is {quoted(ctx.value(_PARAM))}, but the model trains in {model_dtype}"
+        f"`param_dtype` is {quote_value(ctx.value(_PARAM))}, but the model trains in {model_dtype}"
         + ("" if model_dtype != "fp32" else ": neither `fp16` nor `bf16` is enabled"),
         help=", or ".join(filter(None, ("remove the key", _agreement(dtype, model_dtype)))),
         related=related_dtype(ctx),
@@ -203,7 +203,7 @@ def gradient_accumulation_format_unsupported(ctx: Context) -> Iterator[Finding]:
     condition = "with ZeRO" if uses_zero else "without ZeRO"
     yield ctx.at(
         _ACCUMULATION,
-        f"`grad_accum_dtype` is {quoted(ctx.value(_ACCUMULATION))}, but the model trains in {model_dtype},"
+        f"`grad_accum_dtype` is {quote_value(ctx.value(_ACCUMULATION))}, but the model trains in {model_dtype},"
         f" and {condition} DeepSpeed {ctx.release_name} accumulates in the model's dtype",
         help=f'set it to "{model_dtype}", {alternative}',
         related=[*related_dtype(ctx), *related_stage(ctx)],
@@ -222,7 +222,7 @@ def _fp32_by_default(ctx: Context) -> Iterator[Finding]:
         " rejects with ZeRO",
         help=f'set `{_ACCUMULATION}` to "bf16", or upgrade DeepSpeed to 0.7.7 or later',
         related=related_stage(ctx),
-        fix=Fix("accumulate in bf16", (Set((_SECTION, "grad_accum_dtype"), "bf16"),), safe=True),
+        fix=Fix("accumulate in bf16", (SetValue((_SECTION, "grad_accum_dtype"), "bf16"),), safe=True),
     )
 
 
@@ -230,7 +230,7 @@ def _bf16_wrapper(ctx: Context) -> Finding:
     """Report that the bf16 wrapper without ZeRO accumulates only in fp32, up to 0.17.5."""
     return ctx.at(
         _ACCUMULATION,
-        f"`grad_accum_dtype` is {quoted(ctx.value(_ACCUMULATION))}, but without ZeRO DeepSpeed"
+        f"`grad_accum_dtype` is {quote_value(ctx.value(_ACCUMULATION))}, but without ZeRO DeepSpeed"
         f" {ctx.release_name} accumulates the gradients of a bf16 model only in fp32",
         help="remove the key, or use ZeRO stage 1",
         related=[*related_dtype(ctx), *related_stage(ctx)],
@@ -263,7 +263,7 @@ def gradients_accumulated_in_int8(ctx: Context) -> Iterator[Finding]:
     if ctx.has(_ACCUMULATION) and dtype_of(ctx.value(_ACCUMULATION)) == "int8":
         yield ctx.at(
             _ACCUMULATION,
-            f"`grad_accum_dtype` is {quoted(ctx.value(_ACCUMULATION))}: gradients accumulate in 8-bit"
+            f"`grad_accum_dtype` is {quote_value(ctx.value(_ACCUMULATION))}: gradients accumulate in 8-bit"
             " integers",
             help='use "fp32", "bf16" or "fp16", or remove the key',
         )
@@ -296,7 +296,7 @@ def pipeline_accumulates_in_bf16(ctx: Context) -> Iterator[Finding]:
         advice = 'set `data_types.grad_accum_dtype` to "fp32", and set `zero_optimization.stage` to 1'
         fix = Fix(
             "accumulate in fp32 at ZeRO stage 1",
-            (Set((_SECTION, "grad_accum_dtype"), "fp32"), Set((ZERO, "stage"), 1)),
+            (SetValue((_SECTION, "grad_accum_dtype"), "fp32"), SetValue((ZERO, "stage"), 1)),
         )
         first_release = "0.19.8" if device(ctx, OPTIMIZER) == "cpu" else "0.18.5"  # DSC417, DSC346
         works = ctx.since(first_release)
@@ -388,7 +388,7 @@ def gradients_of_ranks_not_averaged(ctx: Context) -> Iterator[Finding]:
     if _has_separate_gradients(ctx) and not _has_one_replica(ctx):
         yield ctx.at(
             _ACCUMULATION,
-            f"`grad_accum_dtype` is {quoted(ctx.value(_ACCUMULATION))}, but the model trains in"
+            f"`grad_accum_dtype` is {quote_value(ctx.value(_ACCUMULATION))}, but the model trains in"
             f" {training_dtype(ctx)}: at stage 1 each rank updates its partition with its local gradients,"
             " which are never averaged",
             help="remove it, or upgrade DeepSpeed to 0.19.8 or later",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.diagnostic import Fix, Remove, Set
+from dsconfig.core.diagnostic import Fix, RemoveKey, SetValue
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.core.wording import quoted
+from dsconfig.core.wording import quote_value
 from dsconfig.evaluation.rule import KeyEquals, KeyMustBeAbsent, SchemaCondition, rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
 from dsconfig.job.consumers import HUGGING_FACE
@@ -69,7 +69,7 @@ def fp16_and_bf16(ctx: Context) -> Iterator[Finding]:
             help=f"set `fp16.enabled` or `{bf16_key}` to `false`: `{section}` needs no loss scaling, `fp16`"
             " runs on older GPUs",
             related=[(f"`{section}` is enabled here", bf16_key)],
-            fix=Fix("disable `fp16`", (Set(ctx.written_path("fp16.enabled"), False),)),
+            fix=Fix("disable `fp16`", (SetValue(ctx.written_path("fp16.enabled"), False),)),
         )
 
 
@@ -149,7 +149,7 @@ def precision_section_not_enabled(ctx: Context) -> Iterator[Finding]:
                 f"{'has' if len(keys) == 1 else 'have'} no effect",
                 help='add `"enabled": true`, or remove the section',
                 part="key",
-                fix=Fix('add `"enabled": true`', (Set((section, "enabled"), True),)),
+                fix=Fix('add `"enabled": true`', (SetValue((section, "enabled"), True),)),
             ).about_missing(ctx.written_path(f"{section}.enabled"))
 
 
@@ -370,7 +370,7 @@ def bf16_optimizer_states_without_master_weights(ctx: Context) -> Iterator[Findi
             help="set `bf16_master_weights_and_grads` to `true`, or remove `bf16_optimizer_states`",
             fix=Fix(
                 "set `bf16_master_weights_and_grads` to `true`",
-                (Set((*ctx.written_path(path)[:-1], "bf16_master_weights_and_grads"), True),),
+                (SetValue((*ctx.written_path(path)[:-1], "bf16_master_weights_and_grads"), True),),
             ),
         )
 
@@ -403,7 +403,7 @@ def master_weights_in_two_formats(ctx: Context) -> Iterator[Finding]:
             f"`{_FP16}` and `{bf16_key}` are mutually exclusive, but both are `true`",
             help=f"remove `{unused}`",
             related=[("the other key is set here", _FP16 if unused == bf16_key else bf16_key)],
-            fix=Fix(f"remove `{unused}`", (Remove(ctx.written_path(unused)),)),
+            fix=Fix(f"remove `{unused}`", (RemoveKey(ctx.written_path(unused)),)),
         )
 
 
@@ -449,11 +449,11 @@ def _obstacles(ctx: Context) -> Iterator[_CpuAdamObstacle]:
         return
     if name.lower() not in _CPU_ADAM:
         remedy = 'set `optimizer.type` to `"AdamW"`'
-        yield _CpuAdamObstacle(f"the optimizer is {quoted(name)}", "optimizer.type", remedy)
+        yield _CpuAdamObstacle(f"the optimizer is {quote_value(name)}", "optimizer.type", remedy)
     torch_adam = ctx.raw("optimizer.params.torch_adam")
     if torch_adam is not MISSING and torch_adam:
         path = "optimizer.params.torch_adam"
-        yield _CpuAdamObstacle(f"`torch_adam` is {quoted(torch_adam)}", path, f"remove `{path}`")
+        yield _CpuAdamObstacle(f"`torch_adam` is {quote_value(torch_adam)}", path, f"remove `{path}`")
 
 
 @rule("DSC330", effect="crashes", since="0.5.0", source=_CONFIGURE)

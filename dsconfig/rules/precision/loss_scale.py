@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from dsconfig.core.diagnostic import Fix, Remove
+from dsconfig.core.diagnostic import Fix, RemoveKey
 from dsconfig.core.json_types import Json, NamedTuple
-from dsconfig.core.wording import compact, kind, quoted
+from dsconfig.core.wording import format_number, json_kind, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
 from dsconfig.rules._effective_values import stage
@@ -39,8 +39,8 @@ def initial_scale_power_not_an_exponent(ctx: Context) -> Iterator[Finding]:
         too_large = isinstance(power, int | float)
         yield ctx.at(
             path,
-            f"`initial_scale_power` is {quoted(power)}, "
-            + ("too large for" if too_large else f"{kind(power)}, but DeepSpeed computes")
+            f"`initial_scale_power` is {quote_value(power)}, "
+            + ("too large for" if too_large else f"{json_kind(power)}, but DeepSpeed computes")
             + " 2 to that power",
             help="use an integer, usually 16",
         )
@@ -79,9 +79,9 @@ def loss_scale_not_a_number(ctx: Context) -> Iterator[Finding]:
     if isinstance(raw, bool) or not math.isfinite(scale):
         yield ctx.at(
             path,
-            f"`loss_scale` is {quoted(raw)}, but must be a finite number of at least 0",
+            f"`loss_scale` is {quote_value(raw)}, but must be a finite number of at least 0",
             help="set it to 0 for dynamic loss scaling, or remove the key",
-            fix=Fix("remove `loss_scale` to use dynamic loss scaling", (Remove(ctx.written_path(path)),)),
+            fix=Fix("remove `loss_scale` to use dynamic loss scaling", (RemoveKey(ctx.written_path(path)),)),
         )
 
 
@@ -108,8 +108,8 @@ def loss_scale_limit_not_an_integer(ctx: Context) -> Iterator[Finding]:
         if isinstance(raw, bool) or (isinstance(raw, str) and raw != "auto" and not _is_int(raw)):
             yield ctx.at(
                 f"fp16.{key}",
-                f"`{key}` is {quoted(raw)}, {kind(raw)}, where DeepSpeed expects an integer",
-                help=f"set it to {quoted(ctx.value(f'fp16.{key}'))}"
+                f"`{key}` is {quote_value(raw)}, {json_kind(raw)}, where DeepSpeed expects an integer",
+                help=f"set it to {quote_value(ctx.value(f'fp16.{key}'))}"
                 if isinstance(raw, str)
                 else "use an integer",
             )
@@ -145,7 +145,7 @@ def adapting_loss_scale_without_room(ctx: Context) -> Iterator[Finding]:
         if value <= 0:
             yield ctx.at(
                 f"fp16.{key}",
-                f"`{key}` is {quoted(value)}, but must be greater than 0 for dynamic loss scaling",
+                f"`{key}` is {quote_value(value)}, but must be greater than 0 for dynamic loss scaling",
                 help="use a positive integer, or a fixed `loss_scale`",
                 related=[("`fp16` is enabled here", "fp16.enabled")],
             )
@@ -200,7 +200,7 @@ def loss_scale_settings_beside_fixed_scale(ctx: Context) -> Iterator[Finding]:
         yield without_effect(
             ctx,
             keys,
-            f"`loss_scale` is fixed at {compact(scale)}",
+            f"`loss_scale` is fixed at {format_number(scale)}",
             help=f"remove {'them' if len(keys) > 1 else 'it'}, or set `loss_scale` to 0 for dynamic loss"
             " scaling",
             related=[("the loss scale is fixed here", _SCALE)],
@@ -230,9 +230,9 @@ def loss_scale_never_lowered(ctx: Context) -> Iterator[Finding]:
     if is_number(value) and value < 1:
         yield ctx.at(
             path,
-            f"`hysteresis` is {quoted(value)}: DeepSpeed counts down from it to 1, which it never reaches, so"
+            f"`hysteresis` is {quote_value(value)}: DeepSpeed counts down from it to 1, which it never reaches, so"
             " the loss scale never decreases",
-            help=f"use at least 1; the default is {quoted(ctx.default(path))}",
+            help=f"use at least 1; the default is {quote_value(ctx.default(path))}",
             fix=removal(ctx.written_path(path)),
         )
 
@@ -295,6 +295,6 @@ def loss_scale_far_off(ctx: Context) -> Iterator[Finding]:
                 continue
             yield ctx.at(
                 path,
-                f"`{row.key}` is {quoted(value)}: {row.consequence.format(value)}",
+                f"`{row.key}` is {quote_value(value)}: {row.consequence.format(value)}",
                 help=f"use a number from {row.minimum} to {row.maximum}; {row.advice}",
             )

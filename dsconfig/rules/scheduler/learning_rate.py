@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import inf, isqrt
 
-from dsconfig.core.diagnostic import Fix, Remove, Set
+from dsconfig.core.diagnostic import Fix, RemoveKey, SetValue
 from dsconfig.core.json_types import Json
-from dsconfig.core.wording import kind, one_of, quoted
+from dsconfig.core.wording import join_alternatives, json_kind, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._built_class import BuiltClass, optimizer, params, scheduler, written_type
@@ -52,13 +52,15 @@ def learning_rate_replaced_by_schedule(ctx: Context) -> Iterator[Finding]:
     is_set = ctx.has(_MAX)
     peak = as_number(ctx.value(_MAX) if is_set else chosen.params["warmup_max_lr"].default)
     if peak is not None and peak != lr and peak >= 0:  # -1 is a placeholder that a script replaces
-        reason = f"`warmup_max_lr` is {quoted(peak)}" + ("" if is_set else f" in {chosen.built} by default")
+        reason = f"`warmup_max_lr` is {quote_value(peak)}" + (
+            "" if is_set else f" in {chosen.built} by default"
+        )
         yield ctx.at(
             _LR,
-            f"`lr` is {quoted(lr)} but never used: the schedule rises to another rate, because {reason}",
-            help=f"set `scheduler.params.warmup_max_lr` to {quoted(lr)}, or use the same value for both",
+            f"`lr` is {quote_value(lr)} but never used: the schedule rises to another rate, because {reason}",
+            help=f"set `scheduler.params.warmup_max_lr` to {quote_value(lr)}, or use the same value for both",
             related=[("the schedule's rate is set here", _MAX if is_set else "scheduler.type")],
-            fix=Fix("use the optimizer's rate", (Set(("scheduler", "params", "warmup_max_lr"), lr),))
+            fix=Fix("use the optimizer's rate", (SetValue(("scheduler", "params", "warmup_max_lr"), lr),))
             if isinstance(ctx.raw("scheduler.params"), dict)
             else None,
         )
@@ -130,13 +132,16 @@ def warm_up_that_falls(ctx: Context) -> Iterator[Finding]:
             continue
         yield ctx.at(
             f"scheduler.params.{low}",
-            f"`{low}` is {quoted(initial)}, more than `{high}`, {quoted(final)}: the rate falls during"
+            f"`{low}` is {quote_value(initial)}, more than `{high}`, {quote_value(final)}: the rate falls during"
             " warmup",
             help=f"swap `{low}` and `{high}`",
             related=[("the other rate is set here", f"scheduler.params.{high}")],
             fix=Fix(
                 f"swap `{low}` and `{high}`",
-                (Set(("scheduler", "params", low), final), Set(("scheduler", "params", high), initial)),
+                (
+                    SetValue(("scheduler", "params", low), final),
+                    SetValue(("scheduler", "params", high), initial),
+                ),
             ),
         )
 
@@ -235,9 +240,9 @@ def single_warm_up_step(ctx: Context) -> Iterator[Finding]:
     if steps is not None and steps < 2 and (steps == 1 or ctx.before("0.19.3")):
         yield ctx.at(
             _WARMUP,
-            f"`warmup_num_steps` is {quoted(steps)}, but DeepSpeed uses 2",
+            f"`warmup_num_steps` is {quote_value(steps)}, but DeepSpeed uses 2",
             help="set it to 2",
-            fix=Fix("replace with 2", (Set(("scheduler", "params", "warmup_num_steps"), 2),), safe=True),
+            fix=Fix("replace with 2", (SetValue(("scheduler", "params", "warmup_num_steps"), 2),), safe=True),
         )
 
 
@@ -265,8 +270,8 @@ def schedule_shorter_than_warm_up(ctx: Context) -> Iterator[Finding]:
         default = "" if ctx.has(_WARMUP) else " (the default of `warmup_num_steps`)"
         yield ctx.at(
             f"{_PARAMS}.total_num_steps",
-            f"`total_num_steps` is {quoted(total)}, but warmup alone takes {steps} steps{default}",
-            help=f"set `warmup_num_steps` to less than {quoted(total)}, or set `total_num_steps` to "
+            f"`total_num_steps` is {quote_value(total)}, but warmup alone takes {steps} steps{default}",
+            help=f"set `warmup_num_steps` to less than {quote_value(total)}, or set `total_num_steps` to "
             f"more than {steps}",
             related=[("the warmup is set here", _WARMUP)] if ctx.has(_WARMUP) else [],
         )
@@ -298,17 +303,17 @@ def unknown_warm_up_curve(ctx: Context) -> Iterator[Finding]:
     intended = curve.strip().lower() if isinstance(curve, str) else ""
     yield ctx.at(
         _CURVE,
-        f'`warmup_type` is {quoted(curve)}, but DeepSpeed supports only `"log"` and `"linear"`'
+        f'`warmup_type` is {quote_value(curve)}, but DeepSpeed supports only `"log"` and `"linear"`'
         + ("" if crashes else ', and uses `"log"`'),
         help='use `"linear"` or `"log"`',
         effect="crashes" if crashes else "altered",
         fix=Fix(
             'replace with `"log"`, the effective value',
-            (Set(("scheduler", "params", "warmup_type"), "log"),),
+            (SetValue(("scheduler", "params", "warmup_type"), "log"),),
             safe=True,
         )
         if not crashes and intended != "linear"
-        else Fix('replace with `"linear"`', (Set(("scheduler", "params", "warmup_type"), "linear"),))
+        else Fix('replace with `"linear"`', (SetValue(("scheduler", "params", "warmup_type"), "linear"),))
         if intended == "linear"
         else None,
     )
@@ -344,11 +349,11 @@ def logarithmic_warm_up(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             _WARMUP,
             f"the warmup is logarithmic unless `warmup_type` is set: half of the increase is over by step"
-            f" {isqrt(int(steps))} of {quoted(steps)}",
+            f" {isqrt(int(steps))} of {quote_value(steps)}",
             help='add `"warmup_type": "linear"`, or `"log"` to keep the curve',
             fix=Fix(
                 'set `warmup_type` to `"log"`, the effective value',
-                (Set(("scheduler", "params", "warmup_type"), "log"),),
+                (SetValue(("scheduler", "params", "warmup_type"), "log"),),
             ),
         )
 
@@ -394,7 +399,7 @@ def invalid_step_count(ctx: Context) -> Iterator[Finding]:
                 f"`{key}` is {_with_kind(value)}, but {chosen.built} requires {accepted}",
                 help="use 1 for almost no warmup"
                 if key == "warmup_num_steps" and value == 0
-                else f"use {quoted(int(value))}"
+                else f"use {quote_value(int(value))}"
                 if isinstance(value, float) and value > 0 and value.is_integer()
                 else f"use {accepted}",
                 fix=_step_count_fix(key, value),
@@ -403,9 +408,9 @@ def invalid_step_count(ctx: Context) -> Iterator[Finding]:
 
 def _with_kind(value: Json) -> str:
     return (
-        quoted(value)
+        quote_value(value)
         if value is None or isinstance(value, int | float)
-        else f"{kind(value)}, {quoted(value)}"
+        else f"{json_kind(value)}, {quote_value(value)}"
     )
 
 
@@ -442,11 +447,13 @@ def _is_valid_half(ctx: Context, key: str, value: Json) -> bool:
 def _step_count_fix(key: str, value: Json) -> Fix | None:
     path = ("scheduler", "params", key)
     if isinstance(value, float) and value.is_integer() and value > 0 and key in _POSITIVE_INTEGERS:
-        return Fix(f"replace with {quoted(int(value))}", (Set(path, int(value)),), safe=True)
+        return Fix(f"replace with {quote_value(int(value))}", (SetValue(path, int(value)),), safe=True)
     if (number := parse_integer(value)) is not None and number > 0:
-        return Fix(f"replace with {quoted(number)}, without quotes", (Set(path, number),), safe=True)
+        return Fix(
+            f"replace with {quote_value(number)}, without quotes", (SetValue(path, number),), safe=True
+        )
     if key == "warmup_num_steps" and isinstance(value, int) and value == 0:
-        return Fix("replace with 1", (Set(path, 1),))
+        return Fix("replace with 1", (SetValue(path, 1),))
     return None
 
 
@@ -493,11 +500,11 @@ def cycled_momentum_over_betas(ctx: Context) -> Iterator[Finding]:
     high, low = arguments.get("cycle_max_mom", 0.9), arguments.get("cycle_min_mom", 0.8)
     yield ctx.at(
         "optimizer.params.betas",
-        f"`betas` is {quoted(betas)} but never used: `OneCycle` moves the first between {quoted(low)} and"
-        f" {quoted(high)}, and sets the second to 0.99",
+        f"`betas` is {quote_value(betas)} but never used: `OneCycle` moves the first between {quote_value(low)} and"
+        f" {quote_value(high)}, and sets the second to 0.99",
         help="set `scheduler.params.cycle_momentum` to `false`, or remove `betas`",
         related=[("the schedule is set here", "scheduler.type")],
-        fix=Fix("set `cycle_momentum` to `false`", (Set(_SWITCH, False),)),
+        fix=Fix("set `cycle_momentum` to `false`", (SetValue(_SWITCH, False),)),
     )
 
 
@@ -543,7 +550,7 @@ def momentum_cycle_without_betas(ctx: Context) -> Iterator[Finding]:
     chosen = optimizer(ctx)
     if chosen is None or _has_betas(ctx):
         return
-    names = one_of((f"`{key}`" for key in unused), "and")
+    names = join_alternatives((f"`{key}`" for key in unused), "and")
     yield ctx.at(
         f"scheduler.params.{unused[0]}",
         f"{names} {'has' if len(unused) == 1 else 'have'} no effect: `OneCycle` cycles momentum only through"
@@ -551,7 +558,9 @@ def momentum_cycle_without_betas(ctx: Context) -> Iterator[Finding]:
         help="remove " + ("it" if len(unused) == 1 else "them"),
         part="key",
         related=[("the optimizer is set here", "optimizer.type")],
-        fix=Fix(f"remove {names}", tuple(Remove(("scheduler", "params", key)) for key in unused), safe=True),
+        fix=Fix(
+            f"remove {names}", tuple(RemoveKey(("scheduler", "params", key)) for key in unused), safe=True
+        ),
     )
 
 
@@ -574,7 +583,7 @@ def decay_without_step_size(ctx: Context) -> Iterator[Finding]:
     arguments = params(ctx, "scheduler")
     rates = [key for key in ("decay_lr_rate", "decay_mom_rate") if arguments.get(key)]
     if rates and _is_one_cycle(ctx) and arguments.get("decay_step_size", 0) == 0:
-        names = one_of((f"`{key}`" for key in rates), "and")
+        names = join_alternatives((f"`{key}`" for key in rates), "and")
         yield ctx.at(
             f"scheduler.params.{rates[0]}",
             f"{names} {'has' if len(rates) == 1 else 'have'} no effect: `decay_step_size` is 0"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from dsconfig.core.diagnostic import Fix, Set
-from dsconfig.core.releases import name
-from dsconfig.core.wording import one_of, quoted
+from dsconfig.core.diagnostic import Fix, SetValue
+from dsconfig.core.releases import release_name
+from dsconfig.core.wording import join_alternatives, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
-from dsconfig.model.key_table import section_keys, type_named, types_of
+from dsconfig.model.key_table import find_type, keys_of_section_class, types_of_section
 from dsconfig.model.torch_classes import OF_OBJECTS, SCHEDULERS
 from dsconfig.rules._built_class import (
     BuiltClass,
@@ -65,15 +65,17 @@ def scheduler_without_params(ctx: Context) -> Iterator[Finding]:
     yield ctx.at(
         _PARAMS,
         (
-            f"`scheduler.params` is {quoted(value)}"
+            f"`scheduler.params` is {quote_value(value)}"
             if "params" in ctx.data["scheduler"]
             else "`scheduler.params` is absent"
         )
         + ", but the engine unpacks it into arguments",
-        help=f"use an object with {one_of((f'`{key}`' for key in needed), 'and')}"
+        help=f"use an object with {join_alternatives((f'`{key}`' for key in needed), 'and')}"
         if needed
         else "use an object, such as `{}`",
-        fix=Fix("set `scheduler.params` to `{}`", (Set(("scheduler", "params"), {}),), safe=value is None)
+        fix=Fix(
+            "set `scheduler.params` to `{}`", (SetValue(("scheduler", "params"), {}),), safe=value is None
+        )
         if not needed
         else None,
     )
@@ -145,13 +147,15 @@ def unknown_scheduler(ctx: Context) -> Iterator[Finding]:
     counterpart = _COMMON_NAMES.get(type_name.lower())
     yield ctx.at(
         _TYPE,
-        f"`scheduler.type` is {quoted(type_name)}: {_reason(ctx, type_name)}",
+        f"`scheduler.type` is {quote_value(type_name)}: {_reason(ctx, type_name)}",
         help=_help(
-            quoted(suggestion) if suggestion else None, counterpart if counterpart in names else None, names
+            quote_value(suggestion) if suggestion else None,
+            counterpart if counterpart in names else None,
+            names,
         ),
         fix=Fix(
-            f"replace with {quoted(suggestion)}",
-            (Set(("scheduler", "type"), suggestion),),
+            f"replace with {quote_value(suggestion)}",
+            (SetValue(("scheduler", "type"), suggestion),),
             safe=is_same_spelling(type_name, suggestion),
         )
         if suggestion
@@ -162,9 +166,9 @@ def unknown_scheduler(ctx: Context) -> Iterator[Finding]:
 def _reason(ctx: Context, type_name: str) -> str:
     if type_name == "auto":
         return "it is not resolved, so the engine looks for a scheduler with this name"
-    kind = type_named("Scheduler", type_name)
+    kind = find_type("Scheduler", type_name)
     if kind is not None:
-        return f"DeepSpeed has it since {name(kind.releases.first)}, but not in {ctx.release_name}"
+        return f"DeepSpeed has it since {release_name(kind.releases.first)}, but not in {ctx.release_name}"
     return (
         f"neither DeepSpeed {ctx.release_name} nor `torch.optim.lr_scheduler` has a scheduler with this name"
     )
@@ -172,11 +176,13 @@ def _reason(ctx: Context, type_name: str) -> str:
 
 def _help(suggestion: str | None, counterpart: str | None, names: Iterable[str]) -> str:
     types = [f"`{each}`" for each in names]
-    likely = f"use {suggestion}" if suggestion else f"consider {quoted(counterpart)}" if counterpart else None
+    likely = (
+        f"use {suggestion}" if suggestion else f"consider {quote_value(counterpart)}" if counterpart else None
+    )
     if likely is None:
-        return f"use {one_of(types)}, or a class of `torch.optim.lr_scheduler`"
+        return f"use {join_alternatives(types)}, or a class of `torch.optim.lr_scheduler`"
     return (
-        f"{likely}; DeepSpeed accepts {one_of(types, 'and')}, and the classes of `torch.optim.lr_scheduler`,"
+        f"{likely}; DeepSpeed accepts {join_alternatives(types, 'and')}, and the classes of `torch.optim.lr_scheduler`,"
         " with their exact spelling"
     )
 
@@ -221,7 +227,7 @@ def _unknown(ctx: Context, chosen: BuiltClass, key: str) -> Finding:
     others = _types_accepting(ctx, key)
     suggestion = None if others else closest_word(key, chosen.accepts - params(ctx, "scheduler").keys())
     path = (*_PARAMS_PATH, key)
-    accepted = one_of((f"`{each}`" for each in sorted(chosen.accepts)), "and")
+    accepted = join_alternatives((f"`{each}`" for each in sorted(chosen.accepts)), "and")
     value = params(ctx, "scheduler")[key]
     fix = (
         renamed(ctx, path, suggestion, value, safe=is_same_spelling(key, suggestion))
@@ -233,7 +239,7 @@ def _unknown(ctx: Context, chosen: BuiltClass, key: str) -> Finding:
         f"`{key}` is not an argument of {chosen.built}{_release_suffix(ctx, chosen, key)}",
         help=f"did you mean `{suggestion}`?"
         if suggestion
-        else f"remove it, or set `scheduler.type` to {one_of(others)}, which accepts it"
+        else f"remove it, or set `scheduler.type` to {join_alternatives(others)}, which accepts it"
         if others
         else f"remove it; the accepted arguments are {accepted}",
         part="key",
@@ -242,17 +248,23 @@ def _unknown(ctx: Context, chosen: BuiltClass, key: str) -> Finding:
 
 
 def _release_suffix(ctx: Context, chosen: BuiltClass, key: str) -> str:
-    info = section_keys(chosen.kind.params).get(key) if chosen.kind and chosen.kind.params else None
-    return f" before {name(info.spans[0][0])}" if info is not None and not info.read_in(ctx.release) else ""
+    info = keys_of_section_class(chosen.kind.params).get(key) if chosen.kind and chosen.kind.params else None
+    return (
+        f" before {release_name(info.spans[0][0])}"
+        if info is not None and not info.is_read_in(ctx.release)
+        else ""
+    )
 
 
 def _types_accepting(ctx: Context, key: str) -> list[str]:
     """Types that accept this param, and all other params in the section."""
     arguments = params(ctx, "scheduler").keys()
     types = []
-    for kind in types_of("Scheduler").values():
-        infos = section_keys(kind.params) if kind.params and kind.releases.first <= ctx.release else {}
-        accepted = {name for name, info in infos.items() if info.read_in(ctx.release)}
+    for kind in types_of_section("Scheduler").values():
+        infos = (
+            keys_of_section_class(kind.params) if kind.params and kind.releases.first <= ctx.release else {}
+        )
+        accepted = {name for name, info in infos.items() if info.is_read_in(ctx.release)}
         if key in accepted and {name for name in accepted if infos[name].required} <= arguments <= accepted:
             types.append(f"`{kind.name}`")
     return types
@@ -284,9 +296,10 @@ def missing_scheduler_param(ctx: Context) -> Iterator[Finding]:
     if chosen and missing:
         yield ctx.at(
             "scheduler.params",
-            f"{one_of((f'`{key}`' for key in missing), 'and')} {'is' if len(missing) == 1 else 'are'} absent,"
+            f"{join_alternatives((f'`{key}`' for key in missing), 'and')} "
+            f"{'is' if len(missing) == 1 else 'are'} absent,"
             f" but {chosen.built} requires {'it' if len(missing) == 1 else 'them'}",
-            help=f"add {one_of((f'`{key}`' for key in missing), 'and')}",
+            help=f"add {join_alternatives((f'`{key}`' for key in missing), 'and')}",
             part="key",
         ).about_missing((*_PARAMS_PATH, missing[0]) if len(missing) == 1 else _PARAMS_PATH)
 
@@ -321,7 +334,8 @@ def scheduler_of_torch_around_wrapper(ctx: Context) -> Iterator[Finding]:
             _TYPE,
             f"`{type_name}` is PyTorch's and accepts only PyTorch's optimizers, but {reason}: the engine has"
             " wrapped the optimizer",
-            help=f"use {one_of(f'`{each}`' for each in supported_types(ctx, 'Scheduler'))}, or pass a function"
+            help="use "
+            f"{join_alternatives(f'`{each}`' for each in supported_types(ctx, 'Scheduler'))}, or pass a function"
             " that creates the scheduler to `deepspeed.initialize`",
             related=related,
         )

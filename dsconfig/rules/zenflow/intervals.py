@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.diagnostic import Fix, Set
-from dsconfig.core.wording import quoted
+from dsconfig.core.diagnostic import Fix, SetValue
+from dsconfig.core.wording import quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._effective_values import OPTIMIZER, device, dtype_of, related_dtype, stage, training_dtype
@@ -85,7 +85,7 @@ def accumulation_set_by_zenflow(ctx: Context) -> Iterator[Finding]:
             " not recompute `train_batch_size`",
             help=(f"set it to {update}, or " if accepts_update else "") + f"set `{_UPDATE}` to {steps}",
             related=[("the interval is set here", _UPDATE)],
-            fix=Fix(f"replace with {update}", (Set((path,), update),)) if accepts_update else None,
+            fix=Fix(f"replace with {update}", (SetValue((path,), update),)) if accepts_update else None,
         )
 
 
@@ -129,7 +129,7 @@ def zenflow_beside_other_gradients(ctx: Context) -> Iterator[Finding]:
     if dtype in ("fp32", "bf16", "fp16") and dtype != training_dtype(ctx):
         yield ctx.at(
             path,
-            f"`grad_accum_dtype` is {quoted(ctx.value(path))}, but the model trains in {training_dtype(ctx)}:"
+            f"`grad_accum_dtype` is {quote_value(ctx.value(path))}, but the model trains in {training_dtype(ctx)}:"
             " ZenFlow finds no gradients at stage 1",
             help="remove it, or use stage 2",
             related=[*related_dtype(ctx), ("ZenFlow is enabled here", ZENFLOW)],
@@ -172,12 +172,12 @@ def zenflow_interval_beside_auto(ctx: Context) -> Iterator[Finding]:
         default = "" if ctx.has(_SELECT) else " by default"
         yield ctx.at(
             _INTERVAL,
-            f'`select_interval` is {quoted(ctx.value(_INTERVAL))}, but `select_strategy` is `"auto"`{default}'
+            f'`select_interval` is {quote_value(ctx.value(_INTERVAL))}, but `select_strategy` is `"auto"`{default}'
             " and"
             " accepts no interval",
             help='add `"select_strategy": "step"` or `"epoch"`, or remove `select_interval`',
             related=[("the strategy is set here", _SELECT)] if ctx.has(_SELECT) else [],
-            fix=Fix('set `select_strategy` to `"step"`', (Set(ctx.written_path(_SELECT), "step"),)),
+            fix=Fix('set `select_strategy` to `"step"`', (SetValue(ctx.written_path(_SELECT), "step"),)),
         )
 
 
@@ -203,7 +203,7 @@ def zenflow_strategy_without_interval(ctx: Context) -> Iterator[Finding]:
         default = "" if ctx.has(_INTERVAL) else " by default"
         yield ctx.at(
             _SELECT,
-            f"`select_strategy` is {quoted(ctx.value(_SELECT))} and needs a number for `select_interval`,"
+            f"`select_strategy` is {quote_value(ctx.value(_SELECT))} and needs a number for `select_interval`,"
             " which is"
             f' `"auto"`{default}',
             help=f"set `select_interval` to a number of {ctx.value(_SELECT)}s",
@@ -244,7 +244,7 @@ def zenflow_selection_before_update(ctx: Context) -> Iterator[Finding]:
             " at least one update",
             help=f"set it to {update} or more",
             related=[("the update interval is set here", _UPDATE)],
-            fix=Fix(f"replace with {update}", (Set(ctx.written_path(_INTERVAL), update),)),
+            fix=Fix(f"replace with {update}", (SetValue(ctx.written_path(_INTERVAL), update),)),
         )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.diagnostic import Fix, Set
-from dsconfig.core.wording import one_of, quoted
+from dsconfig.core.diagnostic import Fix, SetValue
+from dsconfig.core.wording import join_alternatives, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
 from dsconfig.rules._effective_values import OPTIMIZER, ZERO, device, related_stage, stage
@@ -82,7 +82,7 @@ def zenflow_without_offload(ctx: Context) -> Iterator[Finding]:
             "`zenflow` is set, but the optimizer is not offloaded, which ZenFlow requires at stages 1 and 2",
             help='add `"offload_optimizer": {"device": "cpu"}`, or remove `zenflow`',
             part="key",
-            fix=Fix("offload the optimizer", (Set((*ctx.written_path(OPTIMIZER), "device"), "cpu"),)),
+            fix=Fix("offload the optimizer", (SetValue((*ctx.written_path(OPTIMIZER), "device"), "cpu"),)),
         )
 
 
@@ -122,7 +122,7 @@ def zenflow_offload_without_overlap(ctx: Context) -> Iterator[Finding]:
             f"`zenflow.offload` requires `overlap_comm`, which is `false`{absent}",
             help='add `"overlap_comm": true`, or remove `offload`',
             related=[("`overlap_comm` is set here", overlap)] if ctx.has(overlap) else [],
-            fix=Fix("set `overlap_comm` to `true`", (Set(ctx.written_path(overlap), True),)),
+            fix=Fix("set `overlap_comm` to `true`", (SetValue(ctx.written_path(overlap), True),)),
         )
 
 
@@ -212,7 +212,7 @@ def zenflow_with_foreign_params(ctx: Context) -> Iterator[Finding]:
     """
     if not uses_zenflow(ctx) or stage(ctx) not in (1, 2) or device(ctx, OPTIMIZER) == "none":
         return
-    accepted = one_of((f"`{key}`" for key in _ADAMW_ARGUMENTS[:_LISTED]), "and")
+    accepted = join_alternatives((f"`{key}`" for key in _ADAMW_ARGUMENTS[:_LISTED]), "and")
     params = ctx.raw("optimizer.params")
     for key in params if isinstance(params, dict) else ():
         if key not in _ADAMW_ARGUMENTS:
@@ -258,7 +258,7 @@ def zenflow_without_adam(ctx: Context) -> Iterator[Finding]:
     if isinstance(kind, str) and kind.lower() not in ("adam", "adamw"):
         yield ctx.at(
             "optimizer.type",
-            f"the optimizer is {quoted(kind)}, but ZenFlow works only with `Adam` and `AdamW`",
+            f"the optimizer is {quote_value(kind)}, but ZenFlow works only with `Adam` and `AdamW`",
             help='use `"AdamW"`, or remove `zenflow`',
             related=[("ZenFlow is enabled here", ZENFLOW)],
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.diagnostic import Fix, Set
-from dsconfig.core.wording import quoted
+from dsconfig.core.diagnostic import Fix, SetValue
+from dsconfig.core.wording import quote_value
 from dsconfig.evaluation.rule import EffectiveValueIs, KeyEquals, KeyMustBeAbsent, SchemaCondition, rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._effective_values import (
@@ -55,9 +55,9 @@ def odd_allgather_bucket(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             path,
             f"`allgather_bucket_size` is {size}, an odd number, but stages 1 and 2 accept only even ones",
-            help=f"set it to {quoted(even)}",
+            help=f"set it to {quote_value(even)}",
             related=related_stage(ctx),
-            fix=Fix(f"replace with {quoted(even)}", (Set(ctx.written_path(path), even),)),
+            fix=Fix(f"replace with {quote_value(even)}", (SetValue(ctx.written_path(path), even),)),
         )
 
 
@@ -135,7 +135,7 @@ def sizes_of_nearly_zero(ctx: Context) -> Iterator[Finding]:
     for cost, paths in small.items():
         name = paths[0].rpartition(".")[2]
         if stage(ctx) in _NEAR_ZERO[name][1] and not bf16_optimizer(ctx):
-            values = [f"`{ctx.written_path(path)[-1]}` is {quoted(ctx.value(path))}" for path in paths]
+            values = [f"`{ctx.written_path(path)[-1]}` is {quote_value(ctx.value(path))}" for path in paths]
             yield ctx.at(
                 paths[0],
                 f"{' and '.join(values)}: {cost}",
@@ -212,12 +212,14 @@ def overlap_left_to_the_stage(ctx: Context) -> Iterator[Finding]:
         effective = stage(ctx) == 3
         yield ctx.at(
             _OVERLAP,
-            f"`overlap_comm` is `null`, which is treated as {quoted(effective)}: true at stage 3, false"
+            f"`overlap_comm` is `null`, which is treated as {quote_value(effective)}: true at stage 3, false"
             " below",
-            help=f"set it to {quoted(effective)}",
+            help=f"set it to {quote_value(effective)}",
             related=related_stage(ctx),
             fix=Fix(
-                f"replace with {quoted(effective)}", (Set(ctx.written_path(_OVERLAP), effective),), safe=True
+                f"replace with {quote_value(effective)}",
+                (SetValue(ctx.written_path(_OVERLAP), effective),),
+                safe=True,
             ),
         )
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.diagnostic import Fix, Operation, Remove, Set
+from dsconfig.core.diagnostic import Fix, Operation, RemoveKey, SetValue
 from dsconfig.core.json_types import JsonObject
-from dsconfig.core.wording import expected, quoted
+from dsconfig.core.wording import describe_type, quote_value
 from dsconfig.evaluation.coercion import RejectedValue, read
 from dsconfig.evaluation.rule import KeyIsWritten, KeyMustBeAbsent, SchemaCondition, rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
@@ -43,12 +43,12 @@ def zero_optimization_as_boolean(ctx: Context) -> Iterator[Finding]:
     size = ctx.raw("allgather_size")
     if is_enabled and isinstance(size, int):
         section["allgather_bucket_size"] = size
-        operations = (Remove(("allgather_size",)),)
+        operations = (RemoveKey(("allgather_size",)),)
     yield ctx.at(
         ZERO,
-        f"`{ZERO}` is {quoted(is_enabled)}, the form of the first release: it means stage {int(is_enabled)}",
-        help=f"replace it with {quoted(section)}",
-        fix=Fix(f"replace with {quoted(section)}", (Set((ZERO,), section), *operations), safe=True),
+        f"`{ZERO}` is {quote_value(is_enabled)}, the form of the first release: it means stage {int(is_enabled)}",
+        help=f"replace it with {quote_value(section)}",
+        fix=Fix(f"replace with {quote_value(section)}", (SetValue((ZERO,), section), *operations), safe=True),
     )
 
 
@@ -74,9 +74,9 @@ def allgather_size_refused(ctx: Context) -> Iterator[Finding]:
     if size != "auto" and isinstance(read(bucket.type, size, section.dialect), RejectedValue):
         yield ctx.at(
             "allgather_size",
-            f"`allgather_size` is {quoted(size)}, but must be {expected(bucket.type)}: DeepSpeed reads it as"
+            f"`allgather_size` is {quote_value(size)}, but must be {describe_type(bucket.type)}: DeepSpeed reads it as"
             " `zero_optimization.allgather_bucket_size`",
-            help=f"use {expected(bucket.type)}, or write `zero_optimization` as an object",
+            help=f"use {describe_type(bucket.type)}, or write `zero_optimization` as an object",
             related=[("the boolean form of ZeRO is here", "zero_optimization")],
         )
 
@@ -114,7 +114,7 @@ def broadcast_of_partitions(ctx: Context) -> Iterator[Finding]:
     if ctx.has(path) and not ctx.is_on(path):
         yield ctx.at(
             path,
-            f"`allgather_partitions` is {quoted(ctx.raw(path))}, but DeepSpeed ignores it since 0.5.9: it"
+            f"`allgather_partitions` is {quote_value(ctx.raw(path))}, but DeepSpeed ignores it since 0.5.9: it"
             " always all-gathers updated parameters",
             help="remove it",
             fix=removal(ctx.written_path(path), safe=True),
@@ -231,7 +231,7 @@ def stage_1_without_reduce_scatter(ctx: Context) -> Iterator[Finding]:
     if ctx.has(path) and not ctx.is_on(path) and stage(ctx) == 1:
         yield ctx.at(
             path,
-            f"`reduce_scatter` is {quoted(ctx.value(path))}, but stage 1 of DeepSpeed {ctx.release_name}"
+            f"`reduce_scatter` is {quote_value(ctx.value(path))}, but stage 1 of DeepSpeed {ctx.release_name}"
             " requires it",
             help="remove it, or upgrade DeepSpeed to 0.3.16 or later",
             fix=removal(ctx.written_path(path)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.diagnostic import EffectName, Fix, Set
+from dsconfig.core.diagnostic import EffectName, Fix, SetValue
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
 from dsconfig.launch import repository
@@ -253,7 +253,9 @@ def experts_without_leaf(ctx: Context) -> Iterator[Finding]:
     if block is None or _may_be_leaf(ctx, block) or ctx.facts.program in repository.LEAF_MODULE_PROGRAMS:
         return
     version = transformers_version(ctx)
-    if (version is not None and version >= FUSED) or repository.sets_leaf_modules(ctx.document.name):
+    if (version is not None and version >= FUSED) or repository.repository_sets_leaf_modules(
+        ctx.document.name
+    ):
         return
     message = (
         f"{known_model.shown} has experts in `{block}`, which is not a leaf module: ranks that skip an expert"
@@ -263,7 +265,7 @@ def experts_without_leaf(ctx: Context) -> Iterator[Finding]:
     message += "" if version is not None else " with Transformers before 5"
     if ctx.since("0.18.0"):
         classes = [*(string_list(ctx, _CLASSES) if ctx.has(_CLASSES) else []), block]
-        fix = Fix(f"make `{block}` a leaf module", (Set(ctx.written_path(_CLASSES), classes),))
+        fix = Fix(f"make `{block}` a leaf module", (SetValue(ctx.written_path(_CLASSES), classes),))
         advice = f"add `{block}` to `{_CLASSES}`, unless the script makes it a leaf module"
         yield ctx.at(_CLASSES if ctx.has(_CLASSES) else STAGE, message, help=advice, effect=effect, fix=fix)
     else:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.diagnostic import Fix, Set
-from dsconfig.core.wording import compact, one_of, quoted
+from dsconfig.core.diagnostic import Fix, SetValue
+from dsconfig.core.wording import format_number, join_alternatives, quote_value
 from dsconfig.evaluation.rule import (
     EffectiveValueIs,
     KeyEquals,
@@ -59,7 +59,7 @@ def section_without_stage(ctx: Context) -> Iterator[Finding]:
     """
     keys = [name for name in zero_section(ctx) if name != "stage"]
     if keys and not ctx.has(STAGE):
-        names = one_of((f"`{ctx.written_path(f'{ZERO}.{name}')[-1]}`" for name in keys), "and")
+        names = join_alternatives((f"`{ctx.written_path(f'{ZERO}.{name}')[-1]}`" for name in keys), "and")
         yield ctx.at(
             ZERO,
             "`zero_optimization` has no `stage`, and the default is 0: ZeRO is off, and"
@@ -142,7 +142,7 @@ def zero_without_fp16(ctx: Context) -> Iterator[Finding]:
     if level > 0 and not ctx.is_on("fp16.enabled") and (ctx.before("0.3.16") or level < 2):
         yield ctx.at(
             stage_path(ctx),
-            f"stage {compact(level)} requires `fp16`, which is not enabled",
+            f"stage {format_number(level)} requires `fp16`, which is not enabled",
             help="enable `fp16`, or upgrade DeepSpeed to 0.4.0 or later",
             related=[("`fp16` is set here", "fp16.enabled")] if ctx.has("fp16") else [],
         )
@@ -253,7 +253,7 @@ def prefetch_beside_sequential_gather(ctx: Context) -> Iterator[Finding]:
     if ctx.is_on(sequential) and ctx.value(path) != 1 and stage(ctx) == 3:
         yield ctx.at(
             path,
-            f"`{ctx.written_path(path)[-1]}` is {quoted(ctx.value(path))}, but DeepSpeed uses 1 because"
+            f"`{ctx.written_path(path)[-1]}` is {quote_value(ctx.value(path))}, but DeepSpeed uses 1 because"
             f" `{ctx.written_path(sequential)[-1]}` is `true`",
             help="remove it, or set `stage3_allgather_sequential` to `false`",
             related=[("sequential gathering is set here", sequential)],
@@ -336,7 +336,7 @@ def model_saved_without_weights(ctx: Context) -> Iterator[Finding]:
     if ctx.consumer not in HUGGING_FACE or not zero_section(ctx):
         return
     if not ctx.is_on(path) and not ctx.is_on(old) and stage(ctx) == 3:
-        value = f"is {quoted(ctx.value(path))}" if ctx.has(path) else "is absent, so it is `false`"
+        value = f"is {quote_value(ctx.value(path))}" if ctx.has(path) else "is absent, so it is `false`"
         consequence = (
             "the Trainer saves a ZeRO checkpoint, but no model weights"
             if ctx.consumer == "transformers"
@@ -346,7 +346,7 @@ def model_saved_without_weights(ctx: Context) -> Iterator[Finding]:
             path,
             f"`stage3_gather_16bit_weights_on_model_save` {value}: {consequence}",
             help="set it to `true`, or consolidate the weights with `zero_to_fp32.py` afterwards",
-            fix=Fix("gather the weights on save", (Set(ctx.written_path(path), True),)),
+            fix=Fix("gather the weights on save", (SetValue(ctx.written_path(path), True),)),
         )
 
 

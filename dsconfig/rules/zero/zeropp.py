@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.wording import one_of, quoted
+from dsconfig.core.wording import join_alternatives, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._batch_triplet import divisors
@@ -47,9 +47,9 @@ def secondary_partition_not_a_divisor(ctx: Context) -> Iterator[Finding]:
     if 1 < size < ranks and ranks % size:
         sizes = divisors(ranks)[1:]
         listed = (
-            one_of(sizes)
+            join_alternatives(sizes)
             if len(sizes) <= _MAX_LISTED
-            else ", ".join(map(quoted, sizes[:_MAX_LISTED])) + ", …"
+            else ", ".join(map(quote_value, sizes[:_MAX_LISTED])) + ", …"
         )
         yield ctx.at(
             HPZ,

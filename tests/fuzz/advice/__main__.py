@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from dsconfig.document import read_text
-from dsconfig.launch.launch_file_formats import format_of
+from dsconfig.launch.launch_file_formats import detect_launch_format
 from tests.cases import cases
 from tests.fuzz.advice.follow import Attempt, attempts
 from tests.parity.generators import auto
@@ -34,7 +34,7 @@ def pinned() -> Iterator[Question]:
     """The configs of all rules' cases; keys that a help names are not a launch file's own."""
     for case in cases():
         data = case.entry["config"] if "config" in case.entry else read_text(case.entry["text"]).value()
-        if isinstance(data, dict) and format_of(data) is None:
+        if isinstance(data, dict) and detect_launch_format(data) is None:
             yield Question(data, case.target, case.entry.get("world_size"), case.consumer)
 
 

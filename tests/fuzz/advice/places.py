@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from dsconfig.core.diagnostic import Diagnostic
 from dsconfig.core.json_types import KeyPath
 from dsconfig.evaluation.rule_context import Context
-from dsconfig.model.key_table import section_keys, types_of
+from dsconfig.model.key_table import keys_of_section_class, types_of_section
 from dsconfig.rules._suggest_section import is_read, paths_of
 from tests.parity.generators.keyspace import Spec
 
@@ -109,8 +109,8 @@ def spec(scene: Scene, path: KeyPath) -> Spec:
     key = scene.context.key(".".join(map(str, path))) if path else None
     if key is None and path[1:2] == ("params",):
         section = {"optimizer": "Optimizer", "scheduler": "Scheduler"}[str(path[0])]
-        for kind in types_of(section).values():
-            found = section_keys(kind.params).get(str(path[-1])) if kind.params else None
+        for kind in types_of_section(section).values():
+            found = keys_of_section_class(kind.params).get(str(path[-1])) if kind.params else None
             if found is not None:
                 return found.type
     if key is not None:

@@ -62,13 +62,13 @@ def modelled_as(release: str) -> str:
 def slots(release: str | None = None) -> tuple[Slot, ...]:
     """Every key that the release reads (None: that any release reads), parents first."""
     from dsconfig.core.releases import NUMBERS
-    from dsconfig.model.key_table import keys
+    from dsconfig.model.key_table import iter_keys
 
     found: dict[tuple[Step, ...], Slot] = {}
     steps: dict[tuple[str, ...], Step] = {}
     seen_as = modelled_as(release) if release else None
     number = NUMBERS[seen_as] if seen_as else None
-    for path, info in keys(seen_as):
+    for path, info in iter_keys(seen_as):
         type_ = info.type_in(number) if number else info.type
         default = info.default_in(number) if number else info.default
         aliases = tuple(name for name, known in info.aliases if number is None or number in known)
