@@ -100,8 +100,14 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     add("--sp", type=parse_world_size, metavar="N", help=degree)
     imbalance = "with AutoEP: tokens on the busiest expert-parallel rank, relative to the mean (default: 1)"
     add("--imbalance", type=parse_factor, metavar="F", help=imbalance)
-    length = "sequence length in tokens (default: from the launch file, else 2048)"
+    length = "sequence length in tokens (default: from the launch file, else that of an encoder, or 2048)"
     add("--sequence-length", type=parse_positive_count, metavar="S", help=length)
+    images = (
+        "tokens of a sequence that are those of images, with a vision-language model (default: one image)"
+    )
+    add("--image-tokens", type=int, metavar="N", help=images)
+    vision = "train encoders of images and audio (default: from the launch file, else yes)"
+    add("--train-vision", action=argparse.BooleanOptionalAction, default=None, help=vision)
     add(
         "--micro-batch",
         type=parse_positive_count,
@@ -306,6 +312,7 @@ def _memory_options(args: argparse.Namespace) -> MemoryOptions:
     names = (
         *("sequence_length", "micro_batch", "attention", "checkpointing", "lora", "optimizer", "zero_init"),
         *("gpus_per_node", "sp", "imbalance", "launch", "loss", "quantize", "trainer", "vllm"),
+        *("image_tokens", "train_vision"),
     )
     return MemoryOptions(
         _model_source(args),

@@ -143,55 +143,6 @@ def gelu_new(tape: ForwardTape, module: Module, x: ActivationTensor) -> Activati
         return multiply(tape, half, one)
 
 
-def rms_norm(
-    tape: ForwardTape, module: Module, x: ActivationTensor, rows: int, style: str = "llama"
-) -> ActivationTensor:
-    """`LlamaRMSNorm`: computed in fp32, with one reciprocal root per token.
-
-    `style`: the weight is multiplied in the input's dtype (`llama`), in fp32 (`olmo2`), or in fp32 after
-    adding 1 (`gemma`).
-    """
-    itemsize, count = x.itemsize, x.numel
-    if tape.kernels.fused_norms:
-        # `LigerRMSNormFunction` saves its input and one reciprocal root per token, and writes the gradient in place.
-        with tape.scope(module, x):
-            root = tape.tensor(rows, 4, requires_grad=False)
-            tape.op([], root)
-            return tape.op([x, root], tape.tensor(count, itemsize), [x, root], module.weights)
-    with tape.scope(module, x):
-        x_fp32 = cast(tape, x, 4)
-        # `pow(2)` saves its input, and `mean` and `rsqrt` keep one value per token.
-        square = tape.op([x_fp32], tape.tensor(count, 4), [x_fp32], backward_temporary=2 * 4 * count)
-        mean = tape.op([square], tape.tensor(rows, 4))
-        root = tape.tensor(rows, 4)
-        tape.op([mean], root, [root])
-        normalized = tape.op(
-            [x_fp32, root], tape.tensor(count, 4), [x_fp32, root], backward_temporary=4 * count
-        )
-        if style == "llama":
-            normalized = cast(tape, normalized, itemsize)
-        requires_grad = any(weight.requires_grad for weight in module.weights)
-        saved, back = ([normalized], normalized.bytes) if requires_grad else ([], 0)
-        output = tape.tensor(count, 4 if style != "llama" else max(itemsize, tape.itemsize))
-        if style == "gemma":
-            scale = tape.tensor(module.weights[0].numel, 4)
-            tape.op([], scale, weights=module.weights)
-            tape.op([normalized, scale], output, [*saved, scale], backward_temporary=back)
-        else:
-            tape.op([normalized], output, saved, module.weights, backward_temporary=back)
-        return output if style == "llama" else cast(tape, output, itemsize)
-
-
-def layer_norm(tape: ForwardTape, module: Module, x: ActivationTensor, rows: int) -> ActivationTensor:
-    """`nn.LayerNorm`, which saves its input and the mean and reciprocal root of each token."""
-    with tape.scope(module, x):
-        x = to_fp32_under_autocast(tape, x)
-        output = tape.tensor(x.numel, x.itemsize)
-        sums = tape.tensor(2 * rows, x.itemsize, requires_grad=False)
-        tape.op([], sums)
-        return tape.op([x, sums], output, [x, sums], module.weights)
-
-
 def dropout(tape: ForwardTape, x: ActivationTensor, rate: float) -> ActivationTensor:
     """Dropout, which saves a mask of one byte per element."""
     if not rate:
@@ -199,20 +150,6 @@ def dropout(tape: ForwardTape, x: ActivationTensor, rate: float) -> ActivationTe
     mask = tape.tensor(x.numel, 1, requires_grad=False)
     tape.op([], mask)
     return tape.op([x, mask], tape.tensor(x.numel, x.itemsize), [mask])
-
-
-def rotary(tape: ForwardTape, x: ActivationTensor, itemsize: int) -> ActivationTensor:
-    """`apply_rotary_pos_emb` on queries or keys; saves nothing, because cos and sin need no gradient."""
-    count = x.numel
-    x_cos = tape.op([x], tape.tensor(count, itemsize))
-    rotated_half = tape.op(
-        [x],
-        tape.tensor(count, x.itemsize),
-        temporary=count // 2 * x.itemsize,
-        backward_temporary=count * x.itemsize,
-    )
-    x_sin = tape.op([rotated_half], tape.tensor(count, itemsize))
-    return tape.op([x_cos, x_sin], tape.tensor(count, itemsize), shares_grad=True)
 
 
 # Attention: one fused kernel (sdpa, flash), or products and softmax one by one (eager).
@@ -235,6 +172,13 @@ class AttentionHeads(NamedTuple):
     is_concatenated: bool = False
     """Whether queries come from `torch.cat`, head by head, so that the attention output has to be copied."""
 
+    runs_unfused: bool = False
+    """Whether sdpa has to run as single operations, since keys have fewer heads than queries (Falcon 7B)."""
+    has_sinks: bool = False
+    """Whether eager attention adds a learned score per head to the softmax (gpt-oss)."""
+    value_head_dim: int = 0
+    """Elements of a head of the values; 0: as those of queries and keys."""
+
     @property
     def num_tokens(self) -> int:
         """Tokens of the batch."""
@@ -244,6 +188,11 @@ class AttentionHeads(NamedTuple):
     def numel(self) -> int:
         """Elements of all queries."""
         return self.num_tokens * self.num_heads * self.head_dim
+
+    @property
+    def output_numel(self) -> int:
+        """Elements of the attention output."""
+        return self.num_tokens * self.num_heads * (self.value_head_dim or self.head_dim)
 
 
 def multi_head(arch: Architecture, batch: MicroBatch, **options: bool) -> AttentionHeads:
@@ -267,6 +216,8 @@ def attention(
     itemsize = 2 if tape.autocast else tape.itemsize
     if kind == "eager":
         return _eager_attention(tape, heads, query, key, value, itemsize, softcap)
+    if kind == "sdpa" and heads.runs_unfused:
+        return _unfused_sdpa(tape, heads, query, key, value, itemsize)
     masks: list[ActivationTensor] = []
     if mask is not None:  # sdpa converts the mask to the query dtype and needs repeated key and value heads
         if heads.num_kv_heads > 1:  # a single head is expanded without a copy
@@ -280,7 +231,7 @@ def attention(
     query, key, value = (cast(tape, x, itemsize) for x in (query, key, value))
     logsumexp = tape.tensor(heads.num_tokens * heads.num_heads, 4, requires_grad=False)
     tape.op([], logsumexp)
-    output = tape.tensor(heads.numel, itemsize)
+    output = tape.tensor(heads.output_numel, itemsize)
     tape.op([query, key, value, logsumexp, *masks], output, [query, key, value, logsumexp, output, *masks])
     if heads.is_concatenated:
         output = tape.op([output], tape.tensor(output.numel, itemsize))
@@ -292,45 +243,6 @@ def _repeat_kv(tape: ForwardTape, heads: AttentionHeads, x: ActivationTensor) ->
     if heads.num_kv_heads == heads.num_heads:
         return x
     return tape.op([x], tape.tensor(heads.numel, x.itemsize))
-
-
-def rotate(
-    tape: ForwardTape, query: ActivationTensor, key: ActivationTensor, in_fp32: bool = False
-) -> tuple[ActivationTensor, ActivationTensor]:
-    """Apply rotary embeddings to queries and keys, in the model's dtype or in fp32."""
-    if not in_fp32:
-        return rotary(tape, query, tape.itemsize), rotary(tape, key, tape.itemsize)
-    rotated = rotary(tape, query, 4), rotary(tape, key, 4)
-    return cast(tape, rotated[0], query.itemsize), cast(tape, rotated[1], key.itemsize)
-
-
-def rotate_fused(
-    tape: ForwardTape, heads: AttentionHeads, qkv: ActivationTensor, rotary_dim: int
-) -> tuple[ActivationTensor, ActivationTensor, ActivationTensor]:
-    """Apply rotary embeddings to slices of a fused QKV tensor.
-
-    Only `rotary_dim` elements of a head are rotated, and `torch.cat` builds new query and key tensors. Values
-    stay a slice.
-    """
-    query, key = (
-        rotate_part(tape, heads, qkv, count, rotary_dim) for count in (heads.num_heads, heads.num_kv_heads)
-    )
-    return query, key, qkv
-
-
-def rotate_part(
-    tape: ForwardTape, heads: AttentionHeads, x: ActivationTensor, count: int, rotary_dim: int
-) -> ActivationTensor:
-    """Apply rotary embeddings to `rotary_dim` elements of each of `count` heads, and concatenate them with the rest."""
-    itemsize, numel = tape.itemsize, heads.num_tokens * count * rotary_dim
-    # `rotate_half` builds a new tensor from two slices, which adds a temporary of half the size.
-    x_cos = tape.op([], tape.tensor(numel, itemsize))
-    rotated_half = tape.tensor(numel, x.itemsize)
-    tape.op([x], rotated_half, temporary=rotated_half.bytes // 2, backward_temporary=rotated_half.bytes)
-    x_sin = tape.op([rotated_half], tape.tensor(numel, itemsize))
-    partial = tape.op([x_cos, x_sin], tape.tensor(numel, itemsize), shares_grad=True)
-    whole = tape.tensor(heads.num_tokens * count * heads.head_dim, itemsize)
-    return tape.op([partial], whole, shares_grad=True)
 
 
 def _eager_attention(
@@ -355,13 +267,59 @@ def _eager_attention(
     masked = (
         scaled if heads.has_no_mask else tape.op([scaled], tape.tensor(count, itemsize), shares_grad=True)
     )
+    if heads.has_sinks:
+        probs = _softmax_with_sinks(tape, heads, masked)
+        output = tape.op([probs, value], tape.tensor(heads.output_numel, itemsize), [probs, value])
+        return tape.op([output], tape.tensor(heads.output_numel, itemsize))
     # Eager attention materializes scores of batch × heads × S × S; Llama's softmax runs in fp32.
     probs_fp32 = tape.tensor(count, 4 if heads.fp32_softmax or tape.autocast else itemsize)
     copy = 4 * count if itemsize != probs_fp32.itemsize else 0  # ATen's `softmax` casts its input first
     tape.op([masked], probs_fp32, [probs_fp32], temporary=copy)
     probs = dropout(tape, cast(tape, probs_fp32, itemsize), heads.dropout)
-    output = tape.op([probs, value], tape.tensor(query.numel, itemsize), [probs, value])
-    return tape.op([output], tape.tensor(query.numel, itemsize))
+    output = tape.op([probs, value], tape.tensor(heads.output_numel, itemsize), [probs, value])
+    return tape.op([output], tape.tensor(heads.output_numel, itemsize))
+
+
+def _unfused_sdpa(
+    tape: ForwardTape,
+    heads: AttentionHeads,
+    query: ActivationTensor,
+    key: ActivationTensor,
+    value: ActivationTensor,
+    itemsize: int,
+) -> ActivationTensor:
+    """`_scaled_dot_product_attention_math`, which computes in fp32 and repeats keys and values for all heads."""
+    count, square = heads.numel, heads.batch_size * heads.num_heads * heads.sequence_length**2
+
+    def in_fp32(x: ActivationTensor, *, is_scaled: bool = True) -> ActivationTensor:
+        x = cast(tape, x, 4)
+        if is_scaled:
+            x = tape.op([x], tape.tensor(x.numel, 4))
+        return tape.op([x], tape.tensor(count, 4), shares_grad=True)
+
+    query, key = in_fp32(query), in_fp32(key)
+    scores = tape.op([query, key], tape.tensor(square, 4), [query, key])
+    masked = tape.op([scores], tape.tensor(square, 4), shares_grad=True)
+    probs = tape.tensor(square, 4)
+    tape.op([masked], probs, [probs])
+    value = in_fp32(value, is_scaled=False)
+    output = cast(tape, tape.op([probs, value], tape.tensor(count, 4), [probs, value]), itemsize)
+    return tape.op([output], tape.tensor(count, itemsize), shares_grad=True)
+
+
+def _softmax_with_sinks(
+    tape: ForwardTape, heads: AttentionHeads, scores: ActivationTensor
+) -> ActivationTensor:
+    """Softmax over the scores and one more of the head, which is then dropped (`GptOss`, `eager_attention_forward`)."""
+    lines = heads.batch_size * heads.num_heads * heads.sequence_length
+    count, itemsize = scores.numel + lines, scores.itemsize
+    combined = tape.op([scores], tape.tensor(count, itemsize))
+    highest = tape.op([combined], tape.tensor(lines, itemsize + 8))
+    shifted = tape.op([combined, highest], tape.tensor(count, itemsize))
+    probs = tape.tensor(count, itemsize)
+    tape.op([shifted], probs, [probs])
+    tape.keep_alive(scores, shifted)
+    return probs
 
 
 # Attention masks, which Transformers (`masking_utils.py`) creates once for all layers of a kind.
@@ -409,10 +367,11 @@ LOGITS = "logits and loss"
 
 def lm_head(tape: ForwardTape, words: Module, arch: Architecture) -> Module:
     """Create the output projection, whose weight may be the tied embedding."""
-    sizes = () if arch.tie_word_embeddings else ((arch.vocab_size // arch.lm_head_shards, arch.hidden_size),)
-    head = tape.module("lm_head", *sizes, casts=True)
+    rows = arch.vocab_size // arch.lm_head_shards
+    sizes = () if arch.tie_word_embeddings else ((rows, arch.hidden_size),)
+    head = tape.module("lm_head", *sizes, *((rows,) if arch.lm_head_bias else ()), casts=True)
     if arch.tie_word_embeddings:
-        head.weights = words.weights
+        head.weights = (*words.weights, *head.weights)
         tape.untied_numel = arch.vocab_size * arch.hidden_size
     return head
 

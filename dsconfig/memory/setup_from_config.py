@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.memory.config_values import ZERO, ConfigValues
 from dsconfig.memory.engines.engine_setup import EngineSetup, NvmeSwapBuffers, OptimizerCost, Stage3Settings
-from dsconfig.memory.models.architecture import DECODER_VARIANTS
+from dsconfig.memory.models.decoder_variants import DECODER_VARIANTS
 from dsconfig.memory.optimizer_memory import (
     DEFAULT_CLIENT,
     DEFAULT_CPU_CLIENT,
@@ -43,9 +43,7 @@ SECTIONS = (
 )
 """Sections and keys of a config that the estimate reads."""
 MODULES = tuple(
-    f"transformers.models.{kind}.modeling_{kind}."
-    for kind, style in DECODER_VARIANTS.items()
-    if style.moe_block
+    f"transformers.models.{kind}.modeling_{kind}." for kind, style in DECODER_VARIANTS.items() if style.moe
 )
 """Module paths of the MoE block classes that can be leaf modules."""
 OFFLOADED = ("cpu", "nvme")

@@ -360,6 +360,10 @@ def reject_model(arch: Architecture, batch: MicroBatch) -> None:
     Raises:
         NotModelledError: DeepSpeed or Ulysses rejects the model, or no engine was measured.
     """
+    parallel = {ULYSSES: batch.sp_size, AUTOEP: batch.ep_size, AUTOTP: batch.tensor_parallel.size}
+    for key, size in parallel.items():
+        if arch.towers and size > (key != AUTOEP):
+            raise unsupported(f"`{key}` for a model with an encoder of images or audio", _ALONE)
     if batch.sp_size > 1:
         _reject_ulysses_model(arch, batch)
     if batch.ep_size:
@@ -425,9 +429,7 @@ def _reject_uneven_shards(arch: Architecture, sharing: TensorParallelSettings) -
     """Reject sizes that ranks cannot share evenly, since ranks would then use different amounts of memory."""
     sizes = {"heads": arch.num_heads, "key/value heads": arch.num_kv_heads}
     sizes |= {} if arch.num_experts else {"MLP elements": arch.intermediate_size}
-    sizes |= (
-        {"vocabulary entries": arch.vocab_size} if sharing.shards_lm_head(bool(arch.variant.qk_norm)) else {}
-    )
+    sizes |= {"vocabulary entries": arch.vocab_size} if sharing.shards_lm_head(arch.has_qk_norms) else {}
     for name, count in sizes.items():
         if count % sharing.size:
             raise NotModelledError(

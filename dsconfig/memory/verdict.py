@@ -68,6 +68,13 @@ ASSUMED_LENGTH = UnmodeledSetting(
     lowers=frozenset((RANK,)),
     terms=ACTIVATION_TERMS,
 )
+ASSUMED_IMAGES = UnmodeledSetting(
+    "the images of a sequence",
+    "their number is not given, and taken as one; pass `--image-tokens`",
+    raises=frozenset((RANK,)),
+    lowers=frozenset((RANK,)),
+    terms=ACTIVATION_TERMS,
+)
 ASSUMED_CHECKPOINTING = UnmodeledSetting(
     "activation checkpointing",
     "it is not given, and taken as off; pass `--checkpointing` or `--no-checkpointing`",

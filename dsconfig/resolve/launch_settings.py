@@ -182,6 +182,8 @@ class LaunchSettings(NamedTuple):
     kernels: FusedKernels = FusedKernels()
     quantization: Quantization | None = None
     method: TrainingMethod = TrainingMethod()
+    trains_towers: bool = True
+    """Whether encoders of images and audio are trained."""
 
 
 def launch_settings(document: Document, reader: ConsumerEvidence) -> LaunchSettings:
@@ -261,7 +263,15 @@ def _settings_of(job: LaunchedJob) -> LaunchSettings:
         kernels=kernels_of(data),
         method=method_of(data),
         quantization=quantization_of(data),
+        trains_towers=_trains_towers(data, program),
     )
+
+
+def _trains_towers(data: Mapping[str, Json], program: str) -> bool:
+    """Whether encoders of images are trained: LLaMA-Factory and ms-swift freeze them by default."""
+    keys = {"LLaMA-Factory": "freeze_vision_tower", "ms-swift": "freeze_vit"}
+    value = (data.get(keys[program])) if program in keys else False
+    return value is False
 
 
 def _model(data: Mapping[str, Json], launch: str) -> str | None:

@@ -50,11 +50,13 @@ from dsconfig.resolve.launch_settings import (
 )
 from dsconfig.resolve.memory_run_defaults import (
     LONGEST,
+    attention_of,
     configured_sp_size,
     launched_sp_size,
     resolve_with_defaults,
     samples,
     with_micro_batch,
+    within_positions,
 )
 from dsconfig.resolve.model_source import ModelSource, adapter_of, model_of
 from dsconfig.resolve.resolve import resolve_job
@@ -89,6 +91,8 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
     model: ModelSource | None = None,
     launch: str | os.PathLike[str] | None = None,
     sequence_length: int | None = None,
+    image_tokens: int | None = None,
+    train_vision: bool | None = None,
     micro_batch: int | None = None,
     attention: str | None = None,
     checkpointing: bool | None = None,
@@ -116,7 +120,9 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
         world_size: number of ranks, one per GPU; None: as for `resolve`.
         target: the DeepSpeed release, of a range the newest; None: as for `check`.
         consumer: the library that loads the file; None: auto-detected.
-        sequence_length: tokens per sequence; None: from a launch file, else 2048.
+        sequence_length: tokens per sequence; None: from a launch file, else that of an encoder, or 2048.
+        image_tokens: tokens of a sequence that are those of images; None: one image.
+        train_vision: whether encoders of images and audio are trained; None: from a launch file, else True.
         micro_batch: samples per micro batch; None: from the config.
         attention: `sdpa`, `flash` or `eager`; None: from a launch file, else `sdpa`.
         checkpointing: whether activations are checkpointed; None: from a launch file or training arguments.
@@ -156,6 +162,8 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
         trainer=trainer,
         frozen_models=tuple(frozen_models),
         vllm=vllm,
+        image_tokens=image_tokens,
+        train_vision=train_vision,
         gpu_bytes=None if gpu is None else gpu_of(gpu).least,
     )
     return estimate_request(
@@ -204,6 +212,8 @@ class MemoryOptions(NamedTuple):
     trainer: str | None = None
     frozen_models: tuple[ModelSource, ...] = ()
     vllm: float | None = None
+    image_tokens: int | None = None
+    train_vision: bool | None = None
     gpu_bytes: int | None = None
     """Bytes of the GPU, of which vLLM reserves a fraction."""
 
@@ -224,6 +234,8 @@ class MemoryOptions(NamedTuple):
             raise ValueError(f"vllm {self.vllm!r}: expected a fraction from 0 to below 1")
         if self.imbalance is not None and not 1 <= self.imbalance <= MOST_IMBALANCE:
             raise ValueError(f"imbalance {self.imbalance!r}: expected a number from 1 to {MOST_IMBALANCE}")
+        if self.image_tokens is not None and (type(self.image_tokens) is not int or self.image_tokens < 0):
+            raise ValueError(f"image_tokens {str(self.image_tokens)[:20]!r}: expected a whole number")
         for name in ("sequence_length", "micro_batch", "gpus_per_node", "sp"):
             value = getattr(self, name)
             if type(value) is int and value > LONGEST:
@@ -325,9 +337,9 @@ def estimate_request(document: Document, options: MemoryOptions) -> EstimateRequ
     reentrant = launch.use_reentrant or (checkpoints_by_arguments and is_reentrant(arguments))
     client, unmodelled = _client_optimizer(run, values, options.optimizer, launch, arguments)
     _reject_release(run.release)
-    work = _micro_batch(run, options, launch, checkpoints_by_arguments)
+    work = _micro_batch(run, options, launch, model.shape, checkpoints_by_arguments)
     work = work._replace(
-        attn_implementation=_attention(model.shape, options.attention or launch.attn_implementation)
+        attn_implementation=attention_of(model.shape, options.attention or launch.attn_implementation)
     )
     kernels = launch.kernels if launch.name else kernels_of(arguments)
     quantization = launch.quantization if launch.name else quantization_of(arguments)
@@ -341,7 +353,7 @@ def estimate_request(document: Document, options: MemoryOptions) -> EstimateRequ
     if trainer.needs_frozen and not frozen:
         unknown = (*unknown, missing_model(trainer.needs_frozen))
     gives_length = bool(options.sequence_length or launch.sequence_length)
-    work = _within_positions(work, model.shape.max_position_embeddings, gives_length)
+    work = within_positions(work, model.shape.max_position_embeddings, gives_length)
     unmodelled = (
         *model.unmodelled,
         *unknown,
@@ -387,21 +399,6 @@ def estimate_request(document: Document, options: MemoryOptions) -> EstimateRequ
             )
         ),
     )
-
-
-def _within_positions(batch: MicroBatch, max_positions: int, gives_length: bool) -> MicroBatch:
-    """Shorten an assumed sequence to the longest that the model takes.
-
-    Raises:
-        ValueError: the given length exceeds it.
-    """
-    if not max_positions or batch.sequence_length <= max_positions:
-        return batch
-    if gives_length:
-        raise ValueError(
-            f"a sequence of {batch.sequence_length} tokens exceeds the model's limit of {max_positions}"
-        )
-    return batch._replace(sequence_length=max_positions)
 
 
 def _client_optimizer(
@@ -466,29 +463,24 @@ def _reject_overwritten(document: Document, changes: Mapping[str, Json]) -> None
 
 
 def _micro_batch(
-    run: Run, options: MemoryOptions, launch: LaunchSettings, checkpoints_by_arguments: bool
+    run: Run,
+    options: MemoryOptions,
+    launch: LaunchSettings,
+    arch: Architecture,
+    checkpoints_by_arguments: bool,
 ) -> MicroBatch:
     checkpointing = (
         checkpoints_by_arguments if launch.gradient_checkpointing is None else launch.gradient_checkpointing
     )
     return MicroBatch(
         samples(run),
-        options.sequence_length or launch.sequence_length or LENGTH,
+        options.sequence_length or launch.sequence_length or arch.default_length or LENGTH,
         gradient_checkpointing=checkpointing if options.checkpointing is None else options.checkpointing,
         adapter=launch.adapter if options.lora is None else adapter_of(options.lora),
         expert_imbalance=options.imbalance or 1.0,
+        image_tokens=options.image_tokens,
+        trains_towers=launch.trains_towers if options.train_vision is None else options.train_vision,
     )
-
-
-def _attention(arch: Architecture, requested: str | None) -> str:
-    """The attention implementation: requested, or the default of Transformers."""
-    supported = arch.variant.attn_implementations
-    if requested is not None and requested not in supported:
-        raise NotModelledError(
-            f"Transformers does not run `{arch.name}` with `{requested}` attention",
-            f"use {' or '.join(supported)}",
-        )
-    return requested or supported[0]
 
 
 def _reject_release(release: str) -> None:
@@ -538,7 +530,7 @@ def _model_notes(question: EstimateRequest) -> list[str]:
         how = "its activations are those of a generic transformer of its sizes, within 40 %"
         notes.append(f"{question.approximates}: {how}")
     notes += trainer_notes(question.trainer, micro_batch.adapter is not None, question.setup.stage)
-    return [*notes, *feature_notes(micro_batch.kernels, micro_batch.quantization)]
+    return [*notes, *feature_notes(question.arch, micro_batch)]
 
 
 def _assumptions(question: EstimateRequest) -> list[str]:

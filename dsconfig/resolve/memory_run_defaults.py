@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dsconfig.core.batch_triplet import Parallelism
     from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.document import Document
+    from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 
 # Missing training arguments: those that decide memory are required, others get defaults.
@@ -175,3 +176,29 @@ def launched_sp_size(launch_world_size: Parallelism, sp_size: int, requested: in
             raise NotModelledError(f"{degree.kind} parallelism is not supported yet: {degree}")
         sp_size = degree.size or sp_size
     return sp_size
+
+
+def within_positions(batch: MicroBatch, max_positions: int, gives_length: bool) -> MicroBatch:
+    """Shorten an assumed sequence to the longest that the model takes.
+
+    Raises:
+        ValueError: the given length exceeds it.
+    """
+    if not max_positions or batch.sequence_length <= max_positions:
+        return batch
+    if gives_length:
+        raise ValueError(
+            f"a sequence of {batch.sequence_length} tokens exceeds the model's limit of {max_positions}"
+        )
+    return batch._replace(sequence_length=max_positions)
+
+
+def attention_of(arch: Architecture, requested: str | None) -> str:
+    """The attention implementation: requested, or the default of Transformers."""
+    supported = arch.variant.attn_implementations
+    if requested is not None and requested not in supported:
+        raise NotModelledError(
+            f"Transformers does not run `{arch.name}` with `{requested}` attention",
+            f"use {' or '.join(supported)}",
+        )
+    return requested or supported[0]

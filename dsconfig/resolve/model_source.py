@@ -82,8 +82,9 @@ def model_of(source: ModelSource | None, parameters: int | None = None) -> Model
 
 def _of_config(config: Mapping[str, Json], parameters: int | None) -> ModelWithConfig:
     """The model of a `config.json`: with its layers if they are supported, else with its parameters only."""
+    from dsconfig.memory.models.config_json import InvalidModelError
     from dsconfig.memory.models.fallback_architecture import generic_architecture, sized_architecture
-    from dsconfig.memory.models.from_hf_config import InvalidModelError, architecture_of
+    from dsconfig.memory.models.from_hf_config import architecture_of
 
     try:
         return ModelWithConfig(architecture_of(config), config)

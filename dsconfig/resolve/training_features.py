@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from dsconfig.launch.training_arguments import parse_argument_text
 from dsconfig.memory.autograd_graph import FusedKernels, Quantization
-from dsconfig.memory.verdict import ASSUMED_CHECKPOINTING, ASSUMED_LENGTH, NotModelledError
+from dsconfig.memory.verdict import ASSUMED_CHECKPOINTING, ASSUMED_IMAGES, ASSUMED_LENGTH, NotModelledError
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
@@ -195,8 +195,14 @@ def with_features(
     return batch._replace(kernels=kernels, quantization=quantization)
 
 
-def notes(kernels: FusedKernels, quantization: Quantization | None) -> Iterator[str]:
-    """Assumptions about these features."""
+def notes(arch: Architecture, batch: MicroBatch) -> Iterator[str]:
+    """Assumptions about kernels, quantization and images."""
+    kernels, quantization = batch.kernels, batch.quantization
+    for tower in arch.towers:
+        tokens = tower.image_tokens if batch.image_tokens is None else batch.image_tokens
+        how = "trained" if batch.trains_towers and batch.adapter is None else "frozen"
+        count = min(tokens, batch.sequence_length)
+        yield f"{count} tokens of a sequence are those of an image or audio, whose encoder is {how}"
     if kernels.loss != "full":
         how = "fused with the output projection" if kernels.loss == "fused" else "in chunks of 256 tokens"
         yield f"the loss is computed {how}, without all logits"
@@ -214,8 +220,11 @@ def assumed_inputs(
     """Inputs of the activations that are not given."""
     if arch.family in ("sized", "plain"):
         return
-    is_longest = bool(arch.image_size) or batch.sequence_length == arch.max_position_embeddings
+    longest = arch.default_length or arch.max_position_embeddings
+    is_longest = bool(arch.image_size) or batch.sequence_length == longest
     if not is_longest and not gives_length:
         yield ASSUMED_LENGTH
+    if arch.towers and batch.image_tokens is None:
+        yield ASSUMED_IMAGES
     if not gives_checkpointing:
         yield ASSUMED_CHECKPOINTING

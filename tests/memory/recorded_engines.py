@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from tests.parity.judges.memory import simulated
 
 FOLDER = Path(__file__).parent
-FILES = ("measured.jsonl", "families.jsonl", "tensor.jsonl", "ratio.jsonl")
+FILES = ("measured.jsonl", "families.jsonl", "decoders.jsonl", "tensor.jsonl", "ratio.jsonl")
 EXPECTED = FOLDER / "expected.jsonl"
 AT_REST = "at rest"
 Case = dict[str, Any]

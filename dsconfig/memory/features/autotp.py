@@ -20,7 +20,7 @@ def rank_architecture(arch: Architecture, sharing: TensorParallelSettings) -> Ar
         num_heads=arch.num_heads // ranks,
         num_kv_heads=arch.num_kv_heads // ranks,
         intermediate_size=arch.intermediate_size if arch.num_experts else arch.intermediate_size // ranks,
-        lm_head_shards=ranks if sharing.shards_lm_head(bool(arch.variant.qk_norm)) else 1,
+        lm_head_shards=ranks if sharing.shards_lm_head(arch.has_qk_norms) else 1,
     )
 
 
@@ -37,11 +37,11 @@ def tensor_parallel_collectives(arch: Architecture, batch: MicroBatch) -> list[M
         arch.num_layers,
     )
     head, recomputed_sums = (
-        sharing.shards_lm_head(bool(arch.variant.qk_norm)),
+        sharing.shards_lm_head(arch.has_qk_norms),
         layers * batch.gradient_checkpointing,
     )
     forward_sums, backward_sums = (layers, 3 * layers) if arch.num_experts else (2 * layers, 5 * layers)
-    norm_sums = 2 * layers if sharing.reads_tp_plans and arch.variant.qk_norm else 0
+    norm_sums = 2 * layers if sharing.reads_tp_plans and arch.has_qk_norms else 0
     activation_itemsize = 2 if batch.autocast else batch.itemsize
     return [
         ModelCollective(name, phase, calls, numel, itemsize, sharing.size)

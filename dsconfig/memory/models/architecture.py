@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.memory.autograd_graph import (
     ForwardTape,
@@ -12,6 +11,9 @@ from dsconfig.memory.autograd_graph import (
     Quantization,
     TensorParallelSettings,
 )
+
+if TYPE_CHECKING:
+    from dsconfig.memory.models.decoder_variants import DecoderVariant
 
 # Sizes of a model, and of a micro batch.
 
@@ -23,6 +25,65 @@ class RepeatedBlock(NamedTuple):
     repeats: int
     weights: tuple[tuple[str, int, int], ...]
     """Name, rows and columns of each; linear layers end in `_proj`."""
+
+
+class LatentAttention(NamedTuple):
+    """Ranks and head sizes of multi-head latent attention (DeepSeek), named as in `config.json`."""
+
+    q_lora_rank: int
+    """Rank of the queries; 0: they have one projection."""
+    kv_lora_rank: int
+    qk_nope_head_dim: int
+    qk_rope_head_dim: int
+    v_head_dim: int
+
+
+class Tower(NamedTuple):
+    """Encoder of images or audio, whose outputs are tokens of the language model."""
+
+    name: str
+    """Path of the module."""
+    hidden_size: int
+    num_layers: int
+    intermediate_size: int
+    num_heads: int
+    patch_numel: int
+    """Elements of a patch of the input, which a convolution projects."""
+    merged_patches: int = 1
+    """Patches that become one token."""
+    image_patches: int = 0
+    """Patches of an image; 0: images may have any size."""
+    patch_bias: bool = False
+    biases: int = 4
+    """Attention projections with a bias."""
+    mlp_bias: bool = True
+    is_gated: bool = False
+    """Whether the MLP has a gate."""
+    activation: str = "gelu"
+    """Activation of an MLP without a gate: `gelu`, or `quick_gelu` (CLIP)."""
+    rotary: str = ""
+    """Rotary embeddings: none, `separate` (Pixtral), or `fused` with one projection and images one by one (Qwen-VL)."""
+    norm: str = "layer"
+    """Implementation of the norms; see `norms.normalize`."""
+    other_numel: int = 0
+    """Parameters besides patches, layers and projector: position and class embeddings, norms."""
+    layer_other_numel: int = 0
+    """Parameters of a layer besides its projections and norms (layer scale)."""
+    projector: tuple[tuple[int, int, bool], ...] = ()
+    """Rows, columns and bias of the linear layers that turn patches into tokens."""
+    projector_norm: int = 0
+    """Elements of the vectors that the projector normalizes first; 0: it has no norm."""
+    projector_other_numel: int = 0
+    """Parameters of the projector besides its norm and linear layers."""
+
+    @property
+    def image_tokens(self) -> int:
+        """Tokens of an image; `ASSUMED_IMAGE_TOKENS` if images may have any size."""
+        return self.image_patches // self.merged_patches or ASSUMED_IMAGE_TOKENS
+
+
+ASSUMED_IMAGE_TOKENS = 1024
+"""Tokens of an image of 896 by 896 pixels in patches of 14 pixels, of which four become one token (Qwen2-VL)."""
 
 
 class Architecture(NamedTuple):
@@ -57,6 +118,16 @@ class Architecture(NamedTuple):
     """Layers with sliding-window attention."""
     rotary_dim: int = 0
     """Elements of a head with rotary embeddings; 0: all."""
+    unrotated_layers: tuple[int, ...] = ()
+    """Layers whose queries and keys have no rotary embeddings."""
+    has_qk_norms: bool = False
+    """Whether queries and keys are normalized."""
+    lm_head_bias: bool = False
+    embedding_dropout: float = 0.0
+    latent: LatentAttention | None = None
+    """Ranks and head sizes of multi-head latent attention."""
+    towers: tuple[Tower, ...] = ()
+    """Encoders of images or audio."""
     caps_attn_scores: bool = False
     caps_logits: bool = False
     """Whether attention scores, and logits, go through a tanh (`*_logit_softcapping`)."""
@@ -68,6 +139,8 @@ class Architecture(NamedTuple):
     """Number of token types (BERT)."""
     use_parallel_residual: bool = False
     """Whether attention and MLP read the same input (GPT-NeoX)."""
+    norms_per_layer: int = 2
+    """Norms of a layer with parallel attention and MLP (Falcon)."""
     image_size: int = 0
     patch_size: int = 0
     num_channels: int = 3
@@ -83,10 +156,20 @@ class Architecture(NamedTuple):
     """Parameters of a model whose layers are not known."""
     has_rms_norms: bool = True
     """Whether a generic transformer has RMS norms; else layer norms."""
+    embedding_size: int = 0
+    """Elements of a token's embedding in a generic transformer; 0: the hidden size."""
+    default_length: int = 0
+    """Tokens of a sequence that the model is made for, if it is an encoder; 0: it takes sequences of any length."""
+    encoder_length: int = 0
+    """Positions of the encoder, if they do not follow from the sequence (Whisper); 0: as many as tokens."""
+    has_language_head: bool = True
+    """Whether a generic transformer computes logits over its vocabulary."""
 
     @property
     def variant(self) -> DecoderVariant:
         """Differences from Llama, for decoders."""
+        from dsconfig.memory.models.decoder_variants import DECODER_VARIANTS, LLAMA
+
         return DECODER_VARIANTS.get(self.name, LLAMA)
 
 
@@ -118,6 +201,10 @@ class MicroBatch(NamedTuple):
     """Implementations of the loss, norms and MLPs."""
     quantization: Quantization | None = None
     """Storage of the frozen linear layers, if the model is quantized."""
+    image_tokens: int | None = None
+    """Tokens of a sequence that are those of images; None: one image."""
+    trains_towers: bool = True
+    """Whether encoders of images or audio, and their projectors, are trained."""
     records_pass: bool = True
     """Whether to record a pass; False builds the parameters only."""
 
@@ -142,139 +229,3 @@ class MicroBatch(NamedTuple):
             self.kernels,
             self.quantization,
         )
-
-
-# Decoders that differ from Llama in details (Transformers 5, models/*/modeling_*.py and configuration_*.py).
-
-
-class ExpertDefaults(NamedTuple):
-    """Defaults of a MoE config class."""
-
-    num_experts: int
-    num_experts_per_tok: int
-    intermediate_size: int
-    shared_intermediate_size: int = 0
-    """Elements of the shared expert's hidden layer; 0: no shared expert."""
-
-
-class DecoderVariant(NamedTuple):
-    """Differences of a model type from Llama."""
-
-    qk_norm: Literal["", "per_head", "all_heads"] = ""
-    """Whether queries and keys are normalized, per head or over all heads."""
-    qkv_bias: bool = False
-    reads_attention_bias: bool = False
-    """Whether the config class has `attention_bias`, for all four projections."""
-    reads_mlp_bias: bool = False
-    """Whether the config class has `mlp_bias`."""
-    head_dim: int = 0
-    """Default of `head_dim`."""
-    tie_word_embeddings: bool = False
-    """Default of `tie_word_embeddings`."""
-    rms_norm: Literal["llama", "olmo2", "gemma"] = "llama"
-    """Implementation of RMSNorm; see `layers.rms_norm`."""
-    norm_position: Literal["pre", "post", "sandwich", "sandwich_glm4"] = "pre"
-    """Norms before attention and MLP, after them, or both; GLM-4 has its own names for both."""
-    fused_projections: bool = False
-    """Whether `qkv_proj` and `gate_up_proj` are fused, with partial rotary embeddings (Phi 3)."""
-    layer_norms: bool = False
-    """Whether norms are `nn.LayerNorm`, with a bias."""
-    plain_mlp: bool = False
-    """Whether the MLP has no gate (`c_fc`, `c_proj`)."""
-    fused_gate_up: bool = False
-    """Whether only `gate_up_proj` is fused (GLM)."""
-    partial_rotary_factor: float = 0.0
-    """Default of `partial_rotary_factor`, if queries and keys are rotated in part, each on its own; 0: as a whole."""
-    scales_embeddings: bool = False
-    """Whether embeddings are scaled (Gemma, Granite)."""
-    scales_residuals: bool = False
-    """Whether the outputs of attention and MLP, and the logits, are scaled (Granite)."""
-    rotary_tables: int = 1
-    """Number of cos/sin tables: one per kind of layer."""
-    rotary_in_fp32: bool = False
-    """Whether cos, sin and the rotation are in fp32."""
-    num_masks: int = 1
-    """Number of masks with eager attention."""
-    router_dtype: Literal["fp32", "model"] = "fp32"
-    """Dtype of the expert weights of a token: fp32, or that of the model."""
-    expert_defaults: ExpertDefaults | None = None
-    """Defaults of MoE sizes, for models with `moe_intermediate_size`."""
-    experts_before_gate: bool = False
-    """Whether experts precede the router in `named_parameters()`."""
-    moe_block: str = ""
-    """Class of the MoE block."""
-    window_layers: Literal["", "all", "upper", "lower even", "even", "pattern"] = ""
-    """Layers with a sliding window if `layer_types` is absent."""
-    full_attention_interval: int = 6
-    """With `pattern`, every n-th layer has full attention."""
-    sliding_window: int = 4096
-    """Default of `sliding_window`; 0: none."""
-    needs_use_sliding_window: bool = False
-    """Whether the window requires `use_sliding_window`."""
-    attn_implementations: tuple[str, ...] = ("sdpa", "flash", "eager")
-    """Supported attention implementations; Transformers uses the first by default."""
-
-
-LLAMA = DecoderVariant(reads_attention_bias=True, reads_mlp_bias=True)
-_GEMMA = DecoderVariant(
-    reads_attention_bias=True,
-    head_dim=256,
-    tie_word_embeddings=True,
-    rms_norm="gemma",
-    scales_embeddings=True,
-)
-_OLMO = DecoderVariant(
-    qk_norm="all_heads",
-    reads_attention_bias=True,
-    rms_norm="olmo2",
-    norm_position="post",
-    rotary_in_fp32=True,
-)
-_GLM = DecoderVariant(head_dim=128, fused_gate_up=True, partial_rotary_factor=0.5)
-DECODER_VARIANTS: Mapping[str, DecoderVariant] = {
-    "llama": LLAMA,
-    "mistral": DecoderVariant(window_layers="all"),
-    "mixtral": DecoderVariant(moe_block="MixtralSparseMoeBlock", window_layers="all", sliding_window=0),
-    "qwen2": DecoderVariant(qkv_bias=True, window_layers="upper", needs_use_sliding_window=True),
-    "qwen3": DecoderVariant(
-        qk_norm="per_head",
-        reads_attention_bias=True,
-        head_dim=128,
-        window_layers="upper",
-        needs_use_sliding_window=True,
-    ),
-    "qwen2_moe": DecoderVariant(
-        num_masks=2,
-        router_dtype="model",
-        moe_block="Qwen2MoeSparseMoeBlock",
-        expert_defaults=ExpertDefaults(60, 4, 1408, shared_intermediate_size=5632),
-        window_layers="lower even",
-        needs_use_sliding_window=True,
-    ),
-    "qwen3_moe": DecoderVariant(
-        qk_norm="per_head",
-        reads_attention_bias=True,
-        router_dtype="model",
-        experts_before_gate=True,
-        moe_block="Qwen3MoeSparseMoeBlock",
-        expert_defaults=ExpertDefaults(128, 8, 768),
-        window_layers="all",
-        needs_use_sliding_window=True,
-    ),
-    "phi3": DecoderVariant(fused_projections=True, window_layers="all", sliding_window=0),
-    "gemma": _GEMMA,
-    "gemma2": _GEMMA._replace(
-        norm_position="sandwich", num_masks=2, window_layers="even", attn_implementations=("eager", "flash")
-    ),
-    "gemma3_text": _GEMMA._replace(
-        qk_norm="per_head", norm_position="sandwich", num_masks=2, rotary_tables=2, window_layers="pattern"
-    ),
-    "olmo2": _OLMO,
-    "olmo3": _OLMO._replace(num_masks=2, rotary_tables=2, window_layers="pattern", full_attention_interval=4),
-    "granite": LLAMA._replace(scales_embeddings=True, scales_residuals=True),
-    "starcoder2": DecoderVariant(
-        tie_word_embeddings=True, layer_norms=True, plain_mlp=True, window_layers="all", sliding_window=0
-    ),
-    "glm": _GLM,
-    "glm4": _GLM._replace(norm_position="sandwich_glm4"),
-}

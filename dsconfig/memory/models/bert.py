@@ -12,13 +12,13 @@ from dsconfig.memory.layers import (
     add,
     attention,
     dropout,
-    layer_norm,
     linear,
     loss_in_logits_dtype,
     multi_head,
     relu,
 )
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
+from dsconfig.memory.norms import layer_norm
 
 
 class BertOutput:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from dsconfig.memory.models.architecture import Architecture, RepeatedBlock
+from dsconfig.memory.models.architecture import Architecture, RepeatedBlock, Tower
+from dsconfig.memory.models.config_json import InvalidModelError
+from dsconfig.memory.models.hybrid_layers import LAYER_FUNCTIONS, hybrid_blocks, other_weights
+from dsconfig.memory.models.parameter_count import default_length, exact_parameters, has_language_head
+from dsconfig.memory.models.tower_config import TEXT_DEFAULTS, towers_of
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
@@ -57,31 +61,15 @@ TIED_TYPES = (
         "gemma3n",
         "mamba",
     ),
-    *("gemma3n_text", "gpt_bigcode", "ernie4_5_moe", "t5", "bart", "whisper"),
+    *("gemma3n_text", "gpt_bigcode", "ernie4_5_moe", "t5", "bart", "whisper", "mbart", "pegasus", "m2m_100"),
+    *("mamba2", "falcon_mamba", "granitemoe", "granitemoehybrid", "recurrent_gemma", "bitnet", "gpt_neo"),
+    *("lfm2", "lfm2_moe", "mt5", "hunyuan_v1_moe", "zamba2"),
 )
 """Model types whose class ties the head by default, which their files omit."""
-CLASS_DEFAULTS: Mapping[str, Mapping[str, Json]] = {
-    "llama": {
-        "hidden_size": 4096,
-        "num_hidden_layers": 32,
-        "intermediate_size": 11008,
-        "num_attention_heads": 32,
-        "vocab_size": 32000,
-        "rms_norm_eps": 1e-6,
-        "tie_word_embeddings": False,
-    },
-    "mistral": {
-        "hidden_size": 4096,
-        "num_hidden_layers": 32,
-        "intermediate_size": 14336,
-        "num_attention_heads": 32,
-        "vocab_size": 32000,
-        "rms_norm_eps": 1e-6,
-        "num_key_value_heads": 8,
-        "tie_word_embeddings": False,
-    },
-}
-"""Sizes that the text model of a composite file omits because they are the defaults of its class (LLaVA)."""
+FACTORIZED = ("albert", "electra")
+"""Model types with embeddings of fewer elements than the hidden size."""
+ALWAYS_TIED = ("t5", "mt5", "umt5")
+"""Model types whose class ignores `tie_word_embeddings` (Transformers 5)."""
 GATED_TYPES = ("qwen", "modernbert", "dbrx", "jamba", "chatglm", "ministral", "nomic_bert")
 """Model types with a gate that their other keys do not show."""
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "up_proj", "down_proj")
@@ -103,7 +91,10 @@ def generic_architecture(config: Mapping[str, Json]) -> Architecture | None:
     heads = _number(text, HEADS) or max(1, hidden // 64)
     if not hidden or not vocabulary or not _number(text, LAYERS + DECODER_LAYERS, MOST_LAYERS):
         return None
-    blocks = tuple(block for block in _blocks_of(config, DEPTH) if block.name not in ("embed",))
+    towers = _towers(config)
+    # Encoders whose layers are known are no blocks of weights.
+    parts = text if towers else config
+    blocks = tuple(block for block in _blocks_of(parts, DEPTH) if block.name != "embed")
     stack_names = {block.name for block in _stack(text)}
     head_dim = _number(text, HEAD_DIM) or max(1, hidden // heads)
     if _number(text, ("kv_lora_rank",)):
@@ -112,7 +103,7 @@ def generic_architecture(config: Mapping[str, Json]) -> Architecture | None:
     if not stack_names or heads % kv_heads:
         return None
     experts = _number(text, EXPERTS, MOST_EXPERTS)
-    return Architecture(
+    arch = Architecture(
         "generic",
         hidden,
         _number(text, LAYERS, MOST_LAYERS) + _number(text, DECODER_LAYERS, MOST_LAYERS),
@@ -127,11 +118,72 @@ def generic_architecture(config: Mapping[str, Json]) -> Architecture | None:
         moe_intermediate_size=_number(text, EXPERT_SIZE) or _intermediate(text, hidden),
         rotary_dim=head_dim if any(key.startswith("rope") or key == "rotary_emb_base" for key in text) else 0,
         weight_blocks=blocks,
+        towers=towers,
         name=str(config.get("model_type") or "")[:40],
-        has_rms_norms="rms_norm_eps" in text
-        or text.get("rmsnorm") is True
-        or ("norm_epsilon" not in text and "layer_norm_eps" not in text and "layer_norm_epsilon" not in text),
+        has_rms_norms=_has_rms_norms(text),
+        has_language_head=has_language_head(config),
+        default_length=_default_length(text),
+        encoder_length=_number(text, ("max_source_positions",)) if text.get("model_type") == "whisper" else 0,
+        embedding_size=_number(text, ("embedding_size",)) if text.get("model_type") in FACTORIZED else 0,
     )
+    return _with_other_weights(config, text, arch)
+
+
+def _towers(config: Mapping[str, Json]) -> tuple[Tower, ...]:
+    """Encoders whose layers are known; none if a size is missing or invalid."""
+    try:
+        towers = towers_of(config)
+    except InvalidModelError:
+        return ()
+    known = all(
+        tower.num_layers <= MOST_LAYERS and not tower.hidden_size % tower.num_heads for tower in towers
+    )
+    return towers if known else ()
+
+
+def _default_length(text: Mapping[str, Json]) -> int:
+    try:
+        return default_length(text)
+    except InvalidModelError:
+        return 0
+
+
+def _exact(config: Mapping[str, Json]) -> int:
+    """The exact number of parameters; 0 if it is not known, or a size is missing or invalid."""
+    try:
+        return exact_parameters(config)
+    except InvalidModelError:
+        return 0
+
+
+def _has_rms_norms(text: Mapping[str, Json]) -> bool:
+    kind = text.get("model_type")
+    if (
+        kind in LAYER_FUNCTIONS
+        or kind in ALWAYS_TIED
+        or "rms_norm_eps" in text
+        or text.get("rmsnorm") is True
+    ):
+        return True
+    return not {"norm_epsilon", "layer_norm_eps", "layer_norm_epsilon"} & text.keys()
+
+
+def _with_other_weights(
+    config: Mapping[str, Json], text: Mapping[str, Json], arch: Architecture
+) -> Architecture:
+    """Add what the layers lack of the exact number of parameters, if that is known."""
+    from dsconfig.memory.models.generic_transformer import parameter_count
+
+    try:
+        other = sum(other_weights(text))
+    except InvalidModelError:
+        other = 0
+    if exact := _exact(config):
+        other = exact - parameter_count(arch)
+    if other <= 0:
+        return arch
+    blocks = (*arch.weight_blocks, RepeatedBlock("other", 1, (("weight", 1, other),)))
+    return arch._replace(weight_blocks=blocks)
 
 
 def _head_keys(config: Mapping[str, Json]) -> dict[str, Json]:
@@ -141,7 +193,7 @@ def _head_keys(config: Mapping[str, Json]) -> dict[str, Json]:
 def _merged(config: Mapping[str, Json]) -> Mapping[str, Json]:
     """The config with sections that only group its own sizes (DBRX, MPT)."""
     sections = [config[key] for key in GROUPS if isinstance(config.get(key), Mapping)]
-    merged = {**CLASS_DEFAULTS.get(str(config.get("model_type")), {}), **config}
+    merged = {**TEXT_DEFAULTS.get(str(config.get("model_type")), {}), **config}
     for section in sections:
         merged = {**section, **merged}
     return merged
@@ -154,7 +206,12 @@ def sized_architecture(config: Mapping[str, Json]) -> Architecture | None:
     so the count is approximate.
     """
     blocks = tuple(_blocks_of(config, DEPTH))
-    return architecture_of_blocks(blocks, str(config.get("model_type") or "")[:40]) if blocks else None
+    if not blocks:
+        return None
+    counted = sum(block.repeats * rows * columns for block in blocks for _, rows, columns in block.weights)
+    if (other := _exact(config) - counted) > 0:
+        blocks = (*blocks, RepeatedBlock("other", 1, (("weight", 1, other),)))
+    return architecture_of_blocks(blocks, str(config.get("model_type") or "")[:40])
 
 
 def architecture_of_blocks(blocks: tuple[RepeatedBlock, ...], name: str) -> Architecture:
@@ -241,13 +298,17 @@ def _stack(config: Mapping[str, Json]) -> Iterator[RepeatedBlock]:
     elif patch := _number(config, ("patch_size",)):
         channels = _number(config, ("num_channels", "in_channels", "in_chans")) or 3
         yield RepeatedBlock("embed", 1, (("patches", hidden, channels * patch * patch),))
-    if config.get("state_size") and not heads:
-        yield RepeatedBlock("layers", layers, tuple(_state_space(config, hidden)))
-        return
     if _is_tower(config):
         attention = tuple(_attention(config, hidden, heads or max(1, hidden // 64), 0))
         mlp = tuple(_mlp(hidden, _intermediate(config, hidden), _is_gated(config)))
         yield RepeatedBlock("tower", layers, attention + mlp)
+        return
+    try:
+        blocks = hybrid_blocks(config)
+    except InvalidModelError:
+        blocks = ()
+    if blocks:
+        yield from blocks
         return
     attention = tuple(_attention(config, hidden, heads or max(1, hidden // 64), head_dim))
     if config.get("model_type") == "albert":  # all layers share their weights
@@ -259,22 +320,11 @@ def _stack(config: Mapping[str, Json]) -> Iterator[RepeatedBlock]:
         yield RepeatedBlock("decoder", decoder_layers, attention * 2 + mlp)
 
 
-def _state_space(config: Mapping[str, Json], hidden: int) -> Iterator[tuple[str, int, int]]:
-    """Projections of a Mamba layer (modeling_mamba.py, `MambaMixer`)."""
-    inner = _number(config, ("intermediate_size", "d_inner")) or 2 * hidden
-    rank = _number(config, ("time_step_rank",)) or -(-hidden // 16)
-    states = _number(config, ("state_size",))
-    yield from (
-        ("in_proj", 2 * inner, hidden),
-        ("x_proj", rank + 2 * states, inner),
-        ("dt_proj", inner, rank),
-    )
-    yield ("out_proj", hidden, inner)
-
-
 def _has_untied_head(config: Mapping[str, Json]) -> bool:
     """Whether the output projection has weights of its own; a file omits the default of its class."""
     is_tied = config.get("tie_word_embeddings")
+    if config.get("model_type") in ALWAYS_TIED:
+        return False
     if is_tied is None and config.get("model_type") in TIED_TYPES:
         return False
     names = config.get("architectures")
@@ -330,31 +380,10 @@ def _attention(
         yield ("kv_b_proj", heads * (query // heads - rope + values), rank)
         yield ("o_proj", hidden, heads * values)
         return
-    if _number(config, ("linear_num_value_heads",)):
-        yield from _mixed_attention(config, hidden, heads, head_dim)
-        return
     kv_heads = _number(config, KV_HEADS) or (1 if config.get("multi_query") is True else heads)
     yield ("q_proj", heads * head_dim, hidden)
     yield from ((f"{name}_proj", kv_heads * head_dim, hidden) for name in "kv")
     yield ("o_proj", hidden, heads * head_dim)
-
-
-def _mixed_attention(
-    config: Mapping[str, Json], hidden: int, heads: int, head_dim: int
-) -> Iterator[tuple[str, int, int]]:
-    """Mean of gated delta nets and gated attention, one in four layers (Qwen3-Next, `Qwen3NextGatedDeltaNet`)."""
-    keys = _number(config, ("linear_num_key_heads",)) * _number(config, ("linear_key_head_dim",))
-    values = _number(config, ("linear_num_value_heads",)) * _number(config, ("linear_value_head_dim",))
-    interval = _number(config, ("full_attention_interval",)) or 4
-    kv_heads = _number(config, KV_HEADS) or heads
-
-    def mean(full: int, linear_rows: int) -> int:
-        return (full + (interval - 1) * linear_rows) // interval
-
-    yield ("q_proj", mean(2 * heads * head_dim, keys + values), hidden)
-    yield ("k_proj", mean(kv_heads * head_dim, keys), hidden)
-    yield ("v_proj", mean(kv_heads * head_dim, values), hidden)
-    yield ("o_proj", hidden, mean(heads * head_dim, values))
 
 
 def _intermediate(config: Mapping[str, Json], hidden: int) -> int:

@@ -14,17 +14,20 @@ from dsconfig.memory.layers import (
     attention,
     embed,
     language_loss,
-    layer_norm,
     linear,
     multiply,
-    rms_norm,
-    rotate,
     saved_inputs,
 )
 from dsconfig.memory.models.architecture import Architecture, MicroBatch, RepeatedBlock
+from dsconfig.memory.models.hybrid_layers import OTHER
+from dsconfig.memory.models.vision_tower import VisionTower
+from dsconfig.memory.norms import norm_weights, normalize
+from dsconfig.memory.rotary import rotate
 
 APPROXIMATION = 0.4
 """Fraction of its activations by which a model can differ from the generic one."""
+DECODER = "decoder"
+"""Name of the layers with cross attention."""
 ATTENTION = ("q_proj", "q_a_proj", "q_b_proj", "k_proj", "v_proj", "kv_a_proj", "kv_b_proj", "o_proj")
 
 
@@ -33,7 +36,7 @@ class GenericBlock:
 
     def __init__(self, tape: ForwardTape, arch: Architecture, block: RepeatedBlock, index: int) -> None:
         prefix = f"{block.name}.{index}"
-        self.module = tape.module(prefix)
+        self.name, self.module = block.name, tape.module(prefix)
         self.parts: dict[str, list[Module]] = {}
         for name, rows, columns in block.weights:
             path = f"{prefix}.{name}"
@@ -46,14 +49,33 @@ class GenericBlock:
                 for weight in part.weights:
                     weight.is_linear = weight.is_autocast = False
             self.parts.setdefault(name, []).append(part)
-        count = 1 if "in_proj" in self.parts else 2
-        self.norms = [tape.module(f"{prefix}.norm{number}", arch.hidden_size) for number in range(count)]
+        sizes = norm_weights(_norm_kind(arch), arch.hidden_size)
+        self.norms = [tape.module(f"{prefix}.norm{number}", *sizes) for number in range(num_norms(block))]
+        self.taken: dict[str, int] = {}
+        """Modules of each name that the current pass has used."""
         self.shapes = {name: (rows, columns) for name, rows, columns in block.weights}
 
     def take(self, name: str) -> Module | None:
         """The next module of this name."""
-        modules = self.parts.get(name)
-        return modules.pop(0) if modules else None
+        modules, index = self.parts.get(name, ()), self.taken.get(name, 0)
+        self.taken[name] = index + 1
+        return modules[index] if index < len(modules) else None
+
+    def has(self, name: str) -> bool:
+        """Whether a module of this name is left."""
+        return self.taken.get(name, 0) < len(self.parts.get(name, ()))
+
+
+def num_norms(block: RepeatedBlock) -> int:
+    """Norms of a layer: one before each part; attention and a mixer side by side share theirs (Falcon H1)."""
+    names = [name for name, _, _ in block.weights]
+    attentions, has_mixer = names.count("o_proj"), "in_proj" in names
+    return max(attentions, has_mixer) + ("down_proj" in names or "router" in names)
+
+
+def parameter_count(arch: Architecture) -> int:
+    """Number of parameters of the modules that `build` creates."""
+    return sum(weight.numel for weight in build(arch, MicroBatch(1, 1, records_pass=False)).weights)
 
 
 def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
@@ -61,17 +83,18 @@ def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
     tape = batch.new_tape()
     rows = batch.micro_batch_size * batch.local_sequence_length
     root = tape.module("", inputs_require_grad=False)
+    towers = [VisionTower(tape, arch, tower, batch.trains_towers) for tower in arch.towers]
     embedding = tape.module(
         "embed_tokens",
-        (arch.vocab_size, arch.hidden_size),
+        (arch.vocab_size, arch.embedding_size or arch.hidden_size),
         inputs_require_grad=False,
         casts=arch.tie_word_embeddings,
     )
-    # Towers of other modalities come first, are taken as frozen if adapters are trained, and run without activations.
-    others = [block for block in arch.weight_blocks if not is_text(block)]
-    towers = [
+    # Other weights come first, are taken as frozen if adapters are trained, and run without activations.
+    others = [
         tape.module(f"{block.name}.{index}.{name}", (rows_, columns))
-        for block in others
+        for block in arch.weight_blocks
+        if not is_text(block)
         for index in range(block.repeats)
         for name, rows_, columns in block.weights
     ]
@@ -81,10 +104,11 @@ def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
         if is_text(block)
         for index in range(block.repeats)
     ]
-    norm = tape.module("norm", arch.hidden_size)
-    sizes = () if arch.tie_word_embeddings else ((arch.vocab_size, arch.hidden_size),)
+    norm = tape.module("norm", *norm_weights(_norm_kind(arch), arch.hidden_size))
+    has_own_head = arch.has_language_head and not arch.tie_word_embeddings
+    sizes = ((arch.vocab_size, arch.hidden_size),) if has_own_head else ()
     head = tape.module("lm_head", *sizes, casts=True)
-    if arch.tie_word_embeddings:
+    if arch.has_language_head and arch.tie_word_embeddings:
         head.weights = embedding.weights
     tape.input_bytes = 8 * rows
     if not batch.records_pass:
@@ -98,28 +122,68 @@ def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
         arch.attention_dropout,
     )
     with tape.scope(root):
-        x = embed(tape, embedding, rows * arch.hidden_size, batch)
+        if arch.encoder_length:
+            x = _encode(tape, arch, blocks, heads, batch)
+            blocks = [block for block in blocks if block.name == DECODER]
+            x = add(tape, embed(tape, embedding, rows * arch.hidden_size, batch), x)
+        else:
+            x = embed(tape, embedding, rows * arch.hidden_size, batch)
         for tower in towers:
-            with tape.scope(tower, x):
-                # Its output is added to the embeddings; the tensors inside are not known.
-                features = tape.op([], tape.tensor(0), weights=tower.weights)
-                x = tape.op([x, features], tape.tensor(x.numel, x.itemsize), shares_grad=True)
-        for block in blocks:
+            x = tower.record(tape, batch, x)
+        for other in others:
+            x = _with_other(tape, other, x)
+        for block in blocks * _passes(arch, len(blocks)):
             x = _record(tape, arch, block, heads, batch, x)
         x = _norm(tape, arch, norm, x, rows)
-        language_loss(tape, head, head.weights, x, rows, arch.vocab_size)
+        if arch.has_language_head:
+            language_loss(tape, head, head.weights, x, rows, arch.vocab_size)
+        else:
+            tape.op([x], tape.tensor(1, 4), shares_grad=True)
     return tape
+
+
+def _encode(
+    tape: ForwardTape,
+    arch: Architecture,
+    blocks: list[GenericBlock],
+    heads: AttentionHeads,
+    batch: MicroBatch,
+) -> ActivationTensor:
+    """Record the encoder, whose positions differ from the tokens of the decoder; cross attention reads its output."""
+    heads = heads._replace(sequence_length=arch.encoder_length)
+    features = tape.tensor(heads.num_tokens * arch.hidden_size, requires_grad=False)
+    x = tape.op([], features)
+    for block in blocks:
+        if block.name != DECODER:
+            x = _record(tape, arch, block, heads, batch, x)
+    return tape.op([x], tape.tensor(batch.micro_batch_size * batch.sequence_length * arch.hidden_size))
+
+
+def _passes(arch: Architecture, blocks: int) -> int:
+    """How often the layers run: once, unless they share their weights (ALBERT)."""
+    return arch.num_layers // blocks if arch.name == "albert" and blocks else 1
+
+
+def _with_other(tape: ForwardTape, module: Module, x: ActivationTensor) -> ActivationTensor:
+    """Use weights whose tensors are not known; their output is added to `x`."""
+    with tape.scope(module, x):
+        features = tape.op([], tape.tensor(0), weights=module.weights)
+        return tape.op([x, features], tape.tensor(x.numel, x.itemsize), shares_grad=True)
 
 
 def is_text(block: RepeatedBlock) -> bool:
     """Whether a block belongs to the language model."""
-    return block.name in ("layers", "dense_layers", "decoder")
+    return block.name in ("layers", "dense_layers", DECODER)
+
+
+def _norm_kind(arch: Architecture) -> str:
+    return "llama" if arch.has_rms_norms else "layer"
 
 
 def _norm(
     tape: ForwardTape, arch: Architecture, module: Module, x: ActivationTensor, rows: int
 ) -> ActivationTensor:
-    return rms_norm(tape, module, x, rows) if arch.has_rms_norms else layer_norm(tape, module, x, rows)
+    return normalize(tape, module, x, rows, _norm_kind(arch))
 
 
 def _record(
@@ -130,16 +194,23 @@ def _record(
     batch: MicroBatch,
     x: ActivationTensor,
 ) -> ActivationTensor:
-    rows = heads.num_tokens
+    rows, norms = heads.num_tokens, iter(block.norms)
+    block.taken.clear()
     with tape.scope(block.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
-        y = _norm(tape, arch, block.norms[0], x, rows)
-        if block.parts.get("in_proj"):
-            return add(tape, x, _state_space(tape, arch, block, y, rows))
-        x = add(tape, x, _attention(tape, arch, block, heads, batch, y))
-        while block.parts.get("o_proj"):  # cross attention
-            x = add(tape, x, _attention(tape, arch, block, heads, batch, x))
-        y = _norm(tape, arch, block.norms[1], x, rows)
-        return add(tape, x, _mlp(tape, arch, block, y, rows))
+        for other in block.parts.get(OTHER, ()):
+            with tape.scope(other):
+                tape.op([], tape.tensor(0), weights=other.weights)
+        mixes = block.has("in_proj")
+        while block.has("o_proj") or mixes:  # with cross attention, twice
+            y = _norm(tape, arch, next(norms), x, rows)
+            if mixes:
+                x, mixes = add(tape, x, _mixer(tape, arch, block, y, rows)), False
+            if block.has("o_proj"):
+                x = add(tape, x, _attention(tape, arch, block, heads, batch, y))
+        if block.has("down_proj") or block.has("router"):
+            y = _norm(tape, arch, next(norms), x, rows)
+            x = add(tape, x, _mlp(tape, arch, block, y, rows))
+        return x
 
 
 def _attention(
@@ -161,26 +232,36 @@ def _attention(
     key = outputs.get("k_proj", outputs.get("kv_b_proj", y))
     value = outputs.get("v_proj", outputs.get("kv_b_proj", y))
     if arch.rotary_dim:
-        query, key = rotate(tape, query, key)
+        query, key = rotate(tape, heads, query, key)
     output = attention(tape, batch.attn_implementation, heads, query, key, value)
     module = block.take("o_proj")
     return linear(tape, module, output, rows, arch.hidden_size) if module is not None else output
 
 
-def _state_space(
+def _mixer(
     tape: ForwardTape, arch: Architecture, block: GenericBlock, y: ActivationTensor, rows: int
 ) -> ActivationTensor:
-    """A Mamba mixer: two halves of the projection, a convolution, the step sizes, and the scan (`MambaMixer`)."""
+    """A Mamba mixer, linear attention or a convolution.
+
+    Parts of the projection go through a convolution, an activation and the scan, whose output a gate multiplies
+    (`MambaMixer`, `Qwen3NextGatedDeltaNet`, `Lfm2ShortConv`).
+    """
     width = block.shapes["out_proj"][1]
-    modules = [block.take(name) for name in ("in_proj", "x_proj", "dt_proj", "out_proj")]
-    into, states, steps, out = (module for module in modules if module is not None)
-    both = linear(tape, into, y, rows, 2 * width)
-    convolved = tape.op([both], tape.tensor(rows * width), [both])
+    into, out = block.take("in_proj"), block.take("out_proj")
+    states, steps = block.take("x_proj"), block.take("dt_proj")
+    assert into is not None
+    assert out is not None
+    projected = linear(tape, into, y, rows, block.shapes["in_proj"][0])
+    convolved_numel = max(projected.numel - rows * width, rows * width)
+    convolved = tape.op([projected], tape.tensor(convolved_numel), [projected])
     x = activation(tape, None, convolved)
-    parameters = linear(tape, states, x, rows, block.shapes["x_proj"][0])
-    step = linear(tape, steps, parameters, rows, width)
-    scanned = tape.op([x, step, parameters], tape.tensor(rows * width), [x, step, parameters])
-    return linear(tape, out, multiply(tape, scanned, activation(tape, None, x)), rows, arch.hidden_size)
+    inputs = [x]
+    if states is not None and steps is not None:
+        parameters = linear(tape, states, x, rows, block.shapes["x_proj"][0])
+        inputs += [linear(tape, steps, parameters, rows, width), parameters]
+    scanned = tape.op(inputs, tape.tensor(rows * width), inputs)
+    gate = tape.op([projected], tape.tensor(rows * width), [])
+    return linear(tape, out, multiply(tape, scanned, gate), rows, arch.hidden_size)
 
 
 def _mlp(

@@ -11,12 +11,12 @@ from dsconfig.memory.layers import (
     embed,
     gelu_new,
     language_loss,
-    layer_norm,
     linear,
     lm_head,
     multi_head,
 )
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
+from dsconfig.memory.norms import layer_norm
 
 
 class GPT2Block:

@@ -12,13 +12,13 @@ from dsconfig.memory.layers import (
     dropout,
     embed,
     language_loss,
-    layer_norm,
     linear,
     lm_head,
     multi_head,
-    rotate_fused,
 )
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
+from dsconfig.memory.norms import layer_norm
+from dsconfig.memory.rotary import rotate_fused
 
 
 class GPTNeoXLayer:

@@ -11,13 +11,13 @@ from dsconfig.memory.layers import (
     dropout,
     embed,
     language_loss,
-    layer_norm,
     linear,
     lm_head,
     multi_head,
     relu,
 )
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
+from dsconfig.memory.norms import layer_norm
 
 
 class OPTDecoderLayer:

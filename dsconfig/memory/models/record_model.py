@@ -23,6 +23,8 @@ def record(arch: Architecture, batch: MicroBatch) -> ForwardTape:
         return _record_tensor_parallel(arch, batch)
     if arch.family == "gpt2":
         from dsconfig.memory.models.gpt2 import build
+    elif arch.family == "falcon":
+        from dsconfig.memory.models.falcon import build
     elif arch.family == "vit":
         from dsconfig.memory.models.vit import build
     elif arch.family == "bert":
@@ -64,6 +66,6 @@ def _record_tensor_parallel(arch: Architecture, batch: MicroBatch) -> ForwardTap
         autotp.rank_architecture(arch, batch.tensor_parallel),
         batch._replace(tensor_parallel=TensorParallelSettings()),
     )
-    tape.apply_tensor_parallel(ranks, batch.tensor_parallel.shards_lm_head(bool(arch.variant.qk_norm)))
+    tape.apply_tensor_parallel(ranks, batch.tensor_parallel.shards_lm_head(arch.has_qk_norms))
     tape.collectives = autotp.tensor_parallel_collectives(arch, batch)
     return tape

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dsconfig.memory.autograd_graph import ActivationTensor, ForwardTape, Module
-from dsconfig.memory.layers import AttentionHeads, activation, add, attention, dropout, layer_norm, linear
+from dsconfig.memory.layers import AttentionHeads, activation, add, attention, dropout, linear
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
+from dsconfig.memory.norms import layer_norm
 
 
 class ViTLayer:

@@ -124,6 +124,7 @@ def simulated(trial: dict[str, Any], release: str) -> tuple[MemoryLedger, Engine
         setup.ep_size,
         trial.get("imbalance", 1),
         on_cpu=True,
+        image_tokens=model.get("image_tokens"),
     )
     return simulate(setup, record(shape(model), work), work)
 

@@ -4,7 +4,11 @@ from typing import Any
 
 import torch
 
-OURS = ("kind", "zero_init", "dtype", "attention", "checkpointing", "train_fraction", "lora")
+OURS = (
+    *("kind", "zero_init", "dtype", "attention", "checkpointing", "train_fraction", "lora", "image_tokens"),
+)
+IMAGE, MERGED = 3, 4
+"""The token that stands for an image, and patches of Qwen that become one token."""
 CLASSES = {
     "llama": ("LlamaConfig", "LlamaForCausalLM"),
     "mistral": ("MistralConfig", "MistralForCausalLM"),
@@ -23,6 +27,33 @@ CLASSES = {
     "starcoder2": ("Starcoder2Config", "Starcoder2ForCausalLM"),
     "glm": ("GlmConfig", "GlmForCausalLM"),
     "glm4": ("Glm4Config", "Glm4ForCausalLM"),
+    "cohere": ("CohereConfig", "CohereForCausalLM"),
+    "cohere2": ("Cohere2Config", "Cohere2ForCausalLM"),
+    "smollm3": ("SmolLM3Config", "SmolLM3ForCausalLM"),
+    "seed_oss": ("SeedOssConfig", "SeedOssForCausalLM"),
+    "arcee": ("ArceeConfig", "ArceeForCausalLM"),
+    "apertus": ("ApertusConfig", "ApertusForCausalLM"),
+    "nemotron": ("NemotronConfig", "NemotronForCausalLM"),
+    "helium": ("HeliumConfig", "HeliumForCausalLM"),
+    "ernie4_5": ("Ernie4_5Config", "Ernie4_5ForCausalLM"),
+    "hunyuan_v1_dense": ("HunYuanDenseV1Config", "HunYuanDenseV1ForCausalLM"),
+    "exaone4": ("Exaone4Config", "Exaone4ForCausalLM"),
+    "stablelm": ("StableLmConfig", "StableLmForCausalLM"),
+    "phi": ("PhiConfig", "PhiForCausalLM"),
+    "olmo": ("OlmoConfig", "OlmoForCausalLM"),
+    "olmoe": ("OlmoeConfig", "OlmoeForCausalLM"),
+    "glm4_moe": ("Glm4MoeConfig", "Glm4MoeForCausalLM"),
+    "deepseek_v2": ("DeepseekV2Config", "DeepseekV2ForCausalLM"),
+    "deepseek_v3": ("DeepseekV3Config", "DeepseekV3ForCausalLM"),
+    "dots1": ("Dots1Config", "Dots1ForCausalLM"),
+    "gpt_oss": ("GptOssConfig", "GptOssForCausalLM"),
+    "minimax_m2": ("MiniMaxM2Config", "MiniMaxM2ForCausalLM"),
+    "falcon": ("FalconConfig", "FalconForCausalLM"),
+    "llava": ("LlavaConfig", "LlavaForConditionalGeneration"),
+    "qwen2_5_vl": ("Qwen2_5_VLConfig", "Qwen2_5_VLForConditionalGeneration"),
+    "ministral": ("MinistralConfig", "MinistralForCausalLM"),
+    "minicpm3": ("MiniCPM3Config", "MiniCPM3ForCausalLM"),
+    "ministral3": ("Ministral3Config", "Ministral3ForCausalLM"),
     "gpt_neox": ("GPTNeoXConfig", "GPTNeoXForCausalLM"),
     "opt": ("OPTConfig", "OPTForCausalLM"),
     "bert": ("BertConfig", "BertForMaskedLM"),
@@ -100,10 +131,28 @@ def batch_of(spec: dict[str, Any], micro: int, length: int, kind: torch.dtype) -
         side = spec["image_size"]
         pixels = torch.randn(micro, spec.get("num_channels", 3), side, side, dtype=kind)
         return {"pixel_values": pixels, "labels": torch.zeros(micro, dtype=torch.long)}
+    if "vision_config" in spec:
+        return with_images(spec, micro, length, kind)
     ids = torch.randint(0, spec["vocab_size"], (micro, length))
     if "Classification" in spec.get("architectures", [""])[0]:
         return {"input_ids": ids, "labels": torch.zeros(micro, dtype=torch.long)}
     return {"input_ids": ids, "labels": ids}
+
+
+def with_images(spec: dict[str, Any], micro: int, length: int, kind: torch.dtype) -> dict[str, torch.Tensor]:
+    """Sequences that each begin with an image."""
+    vision, tokens = spec["vision_config"], spec["image_tokens"]
+    words = spec.get("text_config", spec)["vocab_size"]
+    ids = torch.randint(IMAGE + 3, words, (micro, length))
+    ids[:, :tokens] = IMAGE
+    batch = {"input_ids": ids, "labels": ids}
+    if spec["kind"] == "llava":
+        side = vision["image_size"]
+        return batch | {"pixel_values": torch.randn(micro, 3, side, side, dtype=kind)}
+    rows = int((tokens * MERGED) ** 0.5)
+    pixels = torch.randn(micro * tokens * MERGED, 3 * 2 * vision["patch_size"] ** 2, dtype=kind)
+    grid = torch.tensor([[1, rows, tokens * MERGED // rows]] * micro)
+    return batch | {"pixel_values": pixels, "image_grid_thw": grid}
 
 
 def loss_of(engine: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:

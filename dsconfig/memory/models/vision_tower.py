@@ -1,0 +1,180 @@
+"""Encoders of images and audio in composite models: patches, layers, and a projector to the language model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsconfig.memory.layers import AttentionHeads, activation, add, attention, cast, linear, multiply
+from dsconfig.memory.norms import norm_weights, normalize
+from dsconfig.memory.rotary import rotary, rotate
+
+if TYPE_CHECKING:
+    from dsconfig.memory.autograd_graph import ActivationTensor, ForwardTape, Module
+    from dsconfig.memory.models.architecture import Architecture, MicroBatch, Tower
+
+
+class TowerLayer:
+    """Modules of one layer."""
+
+    def __init__(self, tape: ForwardTape, tower: Tower, prefix: str, trains: bool) -> None:
+        hidden, wide = tower.hidden_size, tower.intermediate_size
+        self.tower = tower
+
+        def module(name: str, *sizes: int | tuple[int, ...], casts: bool = False) -> Module:
+            return tape.module(f"{prefix}.{name}", *sizes, requires_grad=trains, casts=casts)
+
+        def projection(name: str, out: int, into: int, with_bias: bool) -> Module:
+            return module(name, (out, into), *((out,) if with_bias else ()), casts=True)
+
+        self.module = module("layer")
+        self.norms = [module(f"norm{number}", *norm_weights(tower.norm, hidden)) for number in (1, 2)]
+        names = ("q_proj", "k_proj", "v_proj", "o_proj")
+        # The key projection is the first without a bias (Whisper).
+        biased = ("q_proj", "v_proj", "o_proj", "k_proj")[: tower.biases]
+        if tower.rotary == "fused":
+            self.qkv = [projection("qkv", 3 * hidden, hidden, tower.biases > 0)]
+        else:
+            self.qkv = [projection(name, hidden, hidden, name in biased) for name in names[:3]]
+        self.output = projection("o_proj", hidden, hidden, "o_proj" in biased)
+        self.gate = projection("gate_proj", wide, hidden, tower.mlp_bias) if tower.is_gated else None
+        self.up = projection("fc1", wide, hidden, tower.mlp_bias)
+        self.down = projection("fc2", hidden, wide, tower.mlp_bias)
+        self.other = module("other", tower.layer_other_numel) if tower.layer_other_numel else None
+
+    def record(
+        self, tape: ForwardTape, heads: AttentionHeads, batch: MicroBatch, x: ActivationTensor
+    ) -> ActivationTensor:
+        """Record the layer and return its output."""
+        rows, hidden, wide = heads.num_tokens, self.tower.hidden_size, self.tower.intermediate_size
+        with tape.scope(self.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
+            y = normalize(tape, self.norms[0], x, rows, self.tower.norm)
+            output = self._attention(tape, heads, batch, y)
+            x = add(tape, x, self._scaled(tape, linear(tape, self.output, output, rows, hidden)))
+            y = normalize(tape, self.norms[1], x, rows, self.tower.norm)
+            up = linear(tape, self.up, y, rows, wide)
+            if self.tower.activation == "quick_gelu":
+                y = _quick_gelu(tape, up)
+            elif self.gate is None:
+                y = activation(tape, None, up)
+            else:
+                y = multiply(tape, activation(tape, None, linear(tape, self.gate, y, rows, wide)), up)
+            return add(tape, x, self._scaled(tape, linear(tape, self.down, y, rows, hidden)))
+
+    def _attention(
+        self, tape: ForwardTape, heads: AttentionHeads, batch: MicroBatch, y: ActivationTensor
+    ) -> ActivationTensor:
+        rows, hidden, tower = heads.num_tokens, self.tower.hidden_size, self.tower
+        if tower.rotary == "fused":
+            qkv = linear(tape, self.qkv[0], y, rows, 3 * hidden)
+            query, key = (rotary(tape, tape.op([qkv], tape.tensor(rows * hidden, 4)), 4) for _ in range(2))
+            output = attention(
+                tape,
+                batch.attn_implementation,
+                heads,
+                cast(tape, query, qkv.itemsize),
+                cast(tape, key, qkv.itemsize),
+                qkv,
+            )
+            return tape.op([output], tape.tensor(output.numel, output.itemsize))  # of all images
+        query, key, value = (linear(tape, module, y, rows, hidden) for module in self.qkv)
+        if tower.rotary:
+            query, key = rotate(tape, heads, query, key)
+        return attention(tape, batch.attn_implementation, heads, query, key, value)
+
+    def _scaled(self, tape: ForwardTape, y: ActivationTensor) -> ActivationTensor:
+        """Multiply by a vector (layer scale of InternViT)."""
+        if self.other is None:
+            return y
+        saved = [y] if self.other.weights[0].requires_grad else []
+        with tape.scope(self.other, y):
+            return tape.op([y], tape.tensor(y.numel, y.itemsize), saved, self.other.weights)
+
+
+def _quick_gelu(tape: ForwardTape, x: ActivationTensor) -> ActivationTensor:
+    """`QuickGELUActivation`: the input times its sigmoid."""
+    sigmoid = tape.tensor(x.numel, x.itemsize)
+    tape.op([tape.op([x], tape.tensor(x.numel, x.itemsize))], sigmoid, [sigmoid])
+    return multiply(tape, x, sigmoid)
+
+
+class VisionTower:
+    """Modules of an encoder and its projector."""
+
+    def __init__(self, tape: ForwardTape, arch: Architecture, tower: Tower, trains: bool) -> None:
+        self.arch, self.tower = arch, tower
+        bias = (tower.hidden_size,) if tower.patch_bias else ()
+        name = tower.name
+
+        def module(
+            suffix: str, *sizes: int | tuple[int, ...], casts: bool = False, has_input_grad: bool = True
+        ) -> Module:
+            return tape.module(
+                f"{name}{suffix}",
+                *sizes,
+                requires_grad=trains,
+                casts=casts,
+                inputs_require_grad=has_input_grad,
+            )
+
+        self.module = module("", has_input_grad=False)
+        self.patches = module(
+            ".patch_embed", (tower.hidden_size, tower.patch_numel), *bias, casts=True, has_input_grad=False
+        )
+        self.other = module(".other", tower.other_numel) if tower.other_numel else None
+        self.layers = [
+            TowerLayer(tape, tower, f"{name}.layers.{index}", trains) for index in range(tower.num_layers)
+        ]
+        size = tower.projector_norm
+        self.projector_norm = module(".projector.norm", *norm_weights(tower.norm, size)) if size else None
+        self.projector_other = (
+            module(".projector", tower.projector_other_numel) if tower.projector_other_numel else None
+        )
+        self.projector = [
+            module(f".projector.{index}", (out, into), *((out,) if with_bias else ()), casts=True)
+            for index, (out, into, with_bias) in enumerate(tower.projector)
+        ]
+
+    def record(self, tape: ForwardTape, batch: MicroBatch, x: ActivationTensor) -> ActivationTensor:
+        """Encode the images of a batch and write their tokens into the embeddings `x`."""
+        tower, hidden = self.tower, self.tower.hidden_size
+        tokens = tower.image_tokens if batch.image_tokens is None else batch.image_tokens
+        tokens = min(tokens, batch.sequence_length)
+        rows = batch.micro_batch_size * tokens * tower.merged_patches
+        heads = AttentionHeads(
+            *(tower.num_heads, tower.num_heads, hidden // tower.num_heads),
+            batch.micro_batch_size,
+            rows // batch.micro_batch_size,
+            has_no_mask=True,
+        )
+        pixels = rows * tower.patch_numel
+        tape.input_bytes += pixels * batch.itemsize
+        with tape.scope(self.module):
+            image = tape.tensor(pixels, batch.itemsize, requires_grad=False)
+            image.bytes = 0  # counted as an input
+            with tape.scope(self.patches):
+                saved = [image] if self.patches.weights[0].requires_grad else []
+                y = tape.op([image], tape.tensor(rows * hidden), saved, self.patches.weights)
+            y = self._add_other(tape, self.other, y)
+            for layer in self.layers:
+                y = layer.record(tape, heads, batch, y)
+        if self.projector_norm is not None:
+            vectors = y.numel // tower.projector_norm
+            y = normalize(tape, self.projector_norm, y, vectors, tower.norm)
+        y = self._add_other(tape, self.projector_other, y)
+        rows = batch.micro_batch_size * tokens
+        for index, (module, (out, _, _)) in enumerate(zip(self.projector, tower.projector, strict=True)):
+            y = linear(tape, module, activation(tape, None, y) if index else y, rows, out)
+        return tape.op([x, y], tape.tensor(x.numel, x.itemsize), [self._mask(tape, x)], shares_grad=False)
+
+    @staticmethod
+    def _add_other(tape: ForwardTape, module: Module | None, y: ActivationTensor) -> ActivationTensor:
+        """Position embeddings, or norms whose tensors are not known."""
+        if module is None:
+            return y
+        with tape.scope(module, y):
+            return tape.op([y], tape.tensor(y.numel, y.itemsize), weights=module.weights)
+
+    @staticmethod
+    def _mask(tape: ForwardTape, x: ActivationTensor) -> ActivationTensor:
+        """The mask of `masked_scatter`, expanded to all elements of the embeddings."""
+        return tape.op([], tape.tensor(x.numel, 1, requires_grad=False))
