@@ -330,6 +330,23 @@ def _is_created_from_literals(value: ast.expr) -> bool:
     )
 
 
+def _is_copy_for_another_model(value: ast.expr) -> bool:
+    """Whether a value copies the config of Accelerate's plugin, which the model in training keeps.
+
+    TRL changes such a copy for the reference model: trl models/utils.py:prepare_deepspeed.
+    """
+    if not (
+        isinstance(value, ast.Call) and called_function_name(value) in ("deepcopy", "copy") and value.args
+    ):
+        return False
+    copied = value.args[0]
+    return (
+        isinstance(copied, ast.Attribute)
+        and copied.attr == "deepspeed_config"
+        and last_dotted_name(copied.value).endswith("plugin")
+    )
+
+
 class _FunctionScope:
     """A function, or the top level of a module."""
 
@@ -348,7 +365,11 @@ class _FunctionScope:
         created = {
             name
             for name in local_names
-            if all(_is_created_from_literals(value) for other, value in values if other == name)
+            if all(
+                _is_created_from_literals(value) or _is_copy_for_another_model(value)
+                for other, value in values
+                if other == name
+            )
         }
         self.created = created | (literals - parameters - local_names)
         self.aliases: dict[str, tuple[str, _Path]] = {}

@@ -75,6 +75,26 @@ def test_several_configs_of_a_source(run: Runs, here: Path) -> None:
     assert "contains 2 configs" in err
 
 
+JSON_TEXT = '{\n"train_batch_size": 8,\n"zero_optimization": {"stage": 2, "overlap_com": true}\n}\n'
+
+
+@pytest.mark.parametrize("write", ["f.write(TEXT)", "Path('ds.json').write_text(TEXT)"])
+def test_json_text_that_a_program_writes_to_a_file(run: Runs, here: Path, write: str) -> None:
+    (here / "train.py").write_text(f'TEXT = """{JSON_TEXT}"""\n{write}\n')
+    assert codes(run, "train.py") == [("DSC102", 3)]
+    (here / "train.py").write_text('TEXT = """{"train_batch_size": 8, "epochs": 3}"""\nf.write(TEXT)\n')
+    assert run("check", "train.py").code == 2
+
+
+def test_a_batch_that_updates_a_config_is_none_of_its_own(run: Runs, here: Path) -> None:
+    update = "{'train_batch_size': batch, 'train_micro_batch_size_per_gpu': 4}"
+    (here / "train.py").write_text(
+        f"import deepspeed\nds_config = OmegaConf.to_container(cfg.deepspeed)\nds_config.update({update})\n"
+        "deepspeed.initialize(model=m, config=ds_config)\n"
+    )
+    assert run("check", "train.py").code == 2
+
+
 def test_a_value_of_the_run_is_not_guessed(run: Runs, here: Path) -> None:
     (here / "train.py").write_text(TRAIN)
     code, out, err = run("resolve", "--world-size", "8", "train.py")

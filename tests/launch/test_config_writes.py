@@ -40,6 +40,8 @@ KEEPS = [
     'checkpoint["optimizer"] = optimizer.state_dict()\n',
     'ds_config["gradient_clipping"] = 1.0\n',
     "def broken(:\n",
+    # TRL's copy for the reference model, which the model in training does not use
+    f'ref = deepcopy(self.accelerator.state.deepspeed_plugin.deepspeed_config)\nref["{MICRO}"] = 1\n',
 ]
 
 

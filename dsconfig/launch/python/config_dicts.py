@@ -288,8 +288,11 @@ class _PythonSource:
             if value not in nested and (candidate := self._make_candidate(value)):
                 candidates.append(candidate)
                 nested.update(ast.walk(value))
-        candidates += self._json_text_candidates()
+        candidates += self._json_text_candidates("loads")
         configs = [self._make_config(each) for each in candidates] + list(self._configs_in_written_files())
+        # Nothing changes a text behind the call that writes it to a file.
+        written = [self._make_config(each) for each in self._json_text_candidates("write", "write_text")]
+        configs += [each._replace(unknown=frozenset()) for each in written]
         configs.sort(
             key=lambda each: (
                 each.document.cell.number if each.document.cell else 0,
@@ -300,10 +303,10 @@ class _PythonSource:
             each.document.reread = partial(_reread_config, each.document, index, len(configs))
             yield each
 
-    def _json_text_candidates(self) -> Iterator[_ConfigCandidate]:
-        """Yield the JSON texts that the program parses and uses as a config."""
+    def _json_text_candidates(self, *functions: str) -> Iterator[_ConfigCandidate]:
+        """Yield the JSON texts of configs that the program passes to one of these functions."""
         for call in self.names.calls:
-            if last_dotted_name(call.func) != "loads" or not call.args:
+            if last_dotted_name(call.func) not in functions or not call.args:
                 continue
             literal = call.args[0]
             if isinstance(literal, ast.Name):
@@ -360,6 +363,8 @@ class _PythonSource:
 
     def _make_candidate(self, value: ast.expr) -> _ConfigCandidate | None:
         """Return a dict with what happens to it; None if it is not a config."""
+        if self._updates_batch(value):
+            return None
         flow = self._follow_value(value)
         if flow.receivers:
             return _ConfigCandidate(value, flow)
@@ -372,6 +377,12 @@ class _PythonSource:
         if is_named or has_keys:
             return _ConfigCandidate(value, flow) if _has_config_values(value) else None
         return None
+
+    def _updates_batch(self, value: ast.expr) -> bool:
+        """Whether a dict only sets the batch of a config that is written elsewhere: `ds_config.update({...})`."""
+        parent = self.names.parents.get(value)
+        is_update = isinstance(parent, ast.Call) and last_dotted_name(parent.func) == "update"
+        return is_update and set(literal_keys_of_dict(value)) <= set(_NUMBERS)
 
     def _keys_of_dict(self, value: ast.expr) -> list[str]:
         """Return the keys of a dict: those of its literal, and those that the statements behind it set."""
