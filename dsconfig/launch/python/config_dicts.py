@@ -408,7 +408,7 @@ class _PythonSource:
     def _make_config(self, candidate: _ConfigCandidate) -> PythonConfig:
         value, flow, literal, json_text = candidate
         nodes = ConfigNodeBuilder(
-            self.text, self.names, self.constants, partial(self._is_in_same_cell, value)
+            self.text, self.names, self.constants, partial(self._is_in_same_cell, value), self.module
         )
         if literal is None:
             root = nodes.build_node(value)

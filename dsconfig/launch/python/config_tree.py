@@ -15,6 +15,7 @@ from dsconfig.document.python_source import (
 )
 from dsconfig.document.python_source import make_path_unknown as with_unknown_value
 from dsconfig.document.tree import UNKNOWN, LocatedTree, ObjectMember, TextSpan, TreeNode
+from dsconfig.launch.python.argparse_values import argument_value
 from dsconfig.launch.python.json_literals import collapse_to_span, parse_json_tree
 from dsconfig.launch.python.key_statements import variable_of_dict
 from dsconfig.launch.python.name_bindings import ANY
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from dsconfig.launch.python.constant_expressions import ConstantEvaluator
     from dsconfig.launch.python.data_flow import DictWrite
     from dsconfig.launch.python.name_bindings import ModuleNames
+    from dsconfig.launch.python.syntax_trees import ParsedModule
 
 _QUOTES = ("'", '"', "'''", '"""')
 _MAX_VARIABLES = 20
@@ -49,8 +51,10 @@ class ConfigNodeBuilder(DictNodeBuilder):
         names: ModuleNames,
         constants: ConstantEvaluator,
         is_in_text: Callable[[ast.expr], bool],
+        module: ParsedModule,
     ) -> None:
-        super().__init__(text, constants.evaluate_constant)
+        super().__init__(text, self._value)
+        self._module = module
         self._names, self._constants, self._is_in_text = names, constants, is_in_text
         self.sections: list[SectionVariable] = []
         self.open_paths: set[KeyPath] = set()
@@ -75,6 +79,28 @@ class ConfigNodeBuilder(DictNodeBuilder):
             self.open_paths.add((*path, ANY))
             self.overwritten |= set(_keys_before_unpacking(value, path))
         return self._add_key_statements(value, path, node)
+
+    def _value(self, value: ast.expr) -> Json:
+        """Evaluate an expression of constants and of the program's own flags, `UNKNOWN` if only a run shows it."""
+        known = self._constants.evaluate_constant(value)
+        if known is not UNKNOWN:
+            return known
+        match value:
+            case ast.Attribute():
+                return argument_value(self._module, value)
+            case ast.IfExp():
+                test = self._value(value.test)
+                return (
+                    self._value(value.body if test else value.orelse) if isinstance(test, bool) else UNKNOWN
+                )
+            case ast.Compare(ops=[ast.Eq() | ast.NotEq() as operator], comparators=[other]):
+                left, right = self._value(value.left), self._value(other)
+                is_known = left is not UNKNOWN and right is not UNKNOWN
+                return (left == right) == isinstance(operator, ast.Eq) if is_known else UNKNOWN
+            case ast.UnaryOp(op=ast.Not()):
+                operand = self._value(value.operand)
+                return not operand if isinstance(operand, bool) else UNKNOWN
+        return UNKNOWN
 
     def _dict_behind_name(self, value: ast.expr) -> ast.expr | None:
         """Return the dict that a name stands for; None if it may be something else."""

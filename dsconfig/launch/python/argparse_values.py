@@ -1,0 +1,164 @@
+"""Values that the flags of a program have in the scripts that start it: `args.batch_size` in a config dict."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from dsconfig.core.json_types import NamedTuple
+from dsconfig.document.tree import UNKNOWN
+from dsconfig.launch.python.name_bindings import last_dotted_name
+from dsconfig.launch.python.syntax_trees import (
+    called_function_name,
+    calls_in_modules,
+    keyword_argument,
+    literal_value,
+    program_modules,
+)
+from dsconfig.launch.repository import repository_cache_key
+from dsconfig.launch.scripts_of_program import find_program_launches
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dsconfig.core.json_types import Json
+    from dsconfig.launch.python.syntax_trees import ParsedModule
+
+_NAMESPACE = re.compile(r"args|opts?|flags|\w+_args")
+"""Names that programs give to the result of `parse_args`."""
+_SETTERS = frozenset(("setattr", "set_defaults", "Namespace"))
+"""Calls that may set any argument before or after parsing."""
+
+
+class _Flag(NamedTuple):
+    """One call of `add_argument`."""
+
+    kind: str
+    """`int`, `float`, `str`, `store_true` or `store_false`; empty for any other conversion."""
+    default: Json
+
+
+def argument_value(module: ParsedModule, node: ast.expr) -> Json:
+    """Return the value of `args.name` in all commands that start the program; `UNKNOWN` if they do not show one.
+
+    Source: argparse, whose flags without a `type` are strings.
+    """
+    if not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)):
+        return UNKNOWN
+    if (
+        not _NAMESPACE.fullmatch(node.value.id)
+        or module.path.startswith("<")
+        or not module.path.endswith(".py")
+    ):
+        return UNKNOWN
+    bindings = module.names.bindings_of_name(node.value)
+    if not bindings or not all(each.kind == "parameter" or _is_parsed(each.value) for each in bindings):
+        return UNKNOWN
+    path = os.path.abspath(module.path)
+    return _values_of_flags(path, repository_cache_key(path)).get(node.attr, UNKNOWN)
+
+
+def _is_parsed(value: ast.expr | None) -> bool:
+    """Whether an expression is the result of a parser, perhaps returned by a function of the program."""
+    return isinstance(value, ast.Call) and "arg" in last_dotted_name(value.func)
+
+
+@lru_cache(maxsize=16)
+def _values_of_flags(path: str, _: tuple[int, ...]) -> Mapping[str, Json]:
+    """Return the known values of a program's flags, by the names of their attributes."""
+    launches = find_program_launches(path)
+    modules = program_modules(path, path) if launches else ()
+    if not modules or any(_may_set_any(module) for module in modules):
+        return {}
+    values: dict[str, Json] = {}
+    for name, flag in _flags(modules).items():
+        flag_values = [
+            UNKNOWN
+            if name not in each.command.arguments and each.command.may_have_more_flags
+            else _converted(flag, each.command.arguments[name])
+            if name in each.command.arguments
+            else flag.default
+            for each in launches
+        ]
+        is_assigned = any(name in module.names.fields for module in modules)
+        if (
+            not is_assigned
+            and flag_values[0] is not None
+            and all(each == flag_values[0] for each in flag_values)
+        ):
+            values[name] = flag_values[0]
+    return values
+
+
+def _may_set_any(module: ParsedModule) -> bool:
+    """Whether code of a module may set arguments under names that it does not show."""
+    parents = module.names.parents
+    for node in module.nodes:
+        if isinstance(node, ast.Call):
+            parent = parents.get(node)
+            is_changed = isinstance(parent, ast.Attribute) or (
+                isinstance(parent, ast.Subscript) and not isinstance(parent.ctx, ast.Load)
+            )
+            if last_dotted_name(node.func) in _SETTERS or (
+                last_dotted_name(node.func) == "vars" and is_changed
+            ):
+                return True
+        elif isinstance(node, ast.Attribute) and node.attr == "__dict__":
+            return True
+    return False
+
+
+def _flags(modules: tuple[ParsedModule, ...]) -> dict[str, _Flag]:
+    """Return the flags that a program defines; one that is defined twice in different ways has no known values."""
+    flags: dict[str, _Flag] = {}
+    for _, call in calls_in_modules(modules):
+        if called_function_name(call) != "add_argument":
+            continue
+        words = [each for argument in call.args if isinstance(each := literal_value(argument), str)]
+        long = next((word for word in words if word.startswith("--")), "")
+        dest = literal_value(keyword_argument(call, "dest")) or long.lstrip("-").replace("-", "_")
+        if not isinstance(dest, str) or not dest or not long:
+            continue
+        action, default = literal_value(keyword_argument(call, "action")), keyword_argument(call, "default")
+        kind = (
+            str(action)
+            if action in ("store_true", "store_false")
+            else last_dotted_name(keyword_argument(call, "type") or _STR)
+        )
+        if kind not in _KINDS or keyword_argument(call, "nargs") is not None or (action and action != kind):
+            kind = ""
+        value: Json = (
+            UNKNOWN if default is not None and literal_value(default) is None else literal_value(default)
+        )
+        if default is None and kind.startswith("store_"):
+            value = kind == "store_false"
+        flag = _Flag(kind, value)
+        flags[dest] = (
+            flag if flags.get(dest, flag) == flag and long.lstrip("-").replace("-", "_") == dest else _OPEN
+        )
+    return flags
+
+
+_STR = ast.Name("str")
+_KINDS = frozenset(("int", "float", "str", "store_true", "store_false"))
+_OPEN = _Flag("", UNKNOWN)
+
+
+def _converted(flag: _Flag, value: Json) -> Json:
+    """Convert the text of a flag as argparse does; `UNKNOWN` for any other conversion."""
+    try:
+        match flag.kind:
+            case "store_true" | "store_false":
+                return flag.kind == "store_true" if value is True else UNKNOWN
+            case "int" if isinstance(value, str):
+                return int(value)
+            case "float" if isinstance(value, str):
+                return float(value)
+            case "str" if isinstance(value, str):
+                return value
+    except ValueError:
+        pass
+    return UNKNOWN
