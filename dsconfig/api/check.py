@@ -15,10 +15,11 @@ from dsconfig.check.check import check as judge
 from dsconfig.check.report import Report, combine_jobs
 from dsconfig.core.releases import ReleaseTarget
 from dsconfig.fix.verify_fixes import verify_fixes_of_reports
+from dsconfig.fix.verify_sibling_fixes import verify_siblings
 from dsconfig.job.job import Job
 from dsconfig.launch.config_source import ConfigSource, read_config_source
 from dsconfig.launch.locate_jobs import locate_jobs
-from dsconfig.launch.located_config import LocatedConfig
+from dsconfig.launch.located_config import LocatedConfig, locate_config
 
 
 def check(
@@ -33,7 +34,9 @@ def check(
     host_memory: int | None = None,
     gpus_per_node: int | None = None,
 ) -> Report:
-    """Check a config, or each config of a script that starts several jobs; `report.jobs` are then their reports.
+    """Check a config, or each config of a script that starts several jobs and of a Python source.
+
+    `report.jobs` are their reports if there are several.
 
     Text is checked as DeepSpeed reads a file (Hjson, duplicate keys), a dict as DeepSpeed reads a dict. A string that
     contains a bracket, quote, line end or colon and is not the name of a file is text; any other string is a path, or
@@ -63,9 +66,14 @@ def check(
     """
     facts = explicit_model_and_hosts(model, host_memory, gpus_per_node)
     arguments = job_from_arguments(target, world_size, consumer, facts, training_args, launch)
-    return combine_jobs(
-        [_check_job(located, arguments) for located in locate_jobs(read_config_source(source))]
-    )
+    document = read_config_source(source)
+    if document.is_in_program:
+        from dsconfig.launch.python.config_dicts import sibling_documents
+
+        configs = [locate_config(each) for each in sibling_documents(document)] or [locate_config(document)]
+        reports = [judge(located, build_job(located, arguments)) for located in configs]
+        return combine_jobs(verify_siblings(reports))
+    return combine_jobs([_check_job(located, arguments) for located in locate_jobs(document)])
 
 
 def _check_job(located: LocatedConfig, arguments: Job) -> Report:

@@ -50,6 +50,9 @@ class FileChecker:
         """Whether a directory also stands for the scripts in it that start jobs."""
         self.named: set[str] = set()
         """Files named on the command line, as opposed to those that config detection selected."""
+        self._siblings: list[Document] = []
+        """All configs of the Python source that is checked."""
+        self._sibling_reports: list[Report] = []
         self.unread: list[Report] = []
         """Report for each path that could not be read, with the reason."""
 
@@ -175,6 +178,7 @@ class FileChecker:
             self._record_failed_file(name, "internal error")
             yield None
             return
+        self._siblings, self._sibling_reports = documents, []
         for number, document in enumerate(documents):
             self.is_counted = number > 0
             yield document if self.fixer is None else self.fixer.latest_config(document, number)
@@ -189,8 +193,10 @@ class FileChecker:
         try:
             if self.fixer is None:
                 reports = []
+                if document.is_in_program and len(self._siblings) > 1:
+                    reports.append(self._report_of_sibling(document))
                 # Here, not in a method: its frame would be on the stack of every rule.
-                for located in locate_jobs(document):
+                for located in () if reports else locate_jobs(document):
                     job = self.options.options_of_file(document.name).job_with_options(located)
                     reports.append(self._complete_report(check(located, job), located, job))
             else:
@@ -217,6 +223,16 @@ class FileChecker:
                 self.is_counted = True
             return [*result, *self.unread[unread_before:]]
         return self.unread[unread_before:]
+
+    def _report_of_sibling(self, document: Document) -> Report:
+        """The report on one of several configs of a Python source, whose fixes are verified together."""
+        if not self._sibling_reports:
+            from dsconfig.check.check import check_with_options
+            from dsconfig.fix.verify_sibling_fixes import verify_siblings
+
+            reports = [check_with_options(each, self.options) for each in self._siblings]
+            self._sibling_reports = verify_siblings(reports)
+        return self._sibling_reports[self._siblings.index(document)]
 
     def _complete_report(self, report: Report, located: LocatedConfig, job: Job) -> Report:
         """The report with the options applied, fixes verified, and a line on the job that was followed."""

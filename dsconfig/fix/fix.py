@@ -32,11 +32,11 @@ from dsconfig.fix.verify_fixes import (
 )
 from dsconfig.launch.config_source import ConfigSource, is_config_text, read_config_source
 from dsconfig.launch.locate_jobs import locate_jobs
-from dsconfig.launch.located_config import find_editable_config, value_at_path
+from dsconfig.launch.located_config import find_editable_config, locate_config, value_at_path
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import KeyPath
-    from dsconfig.launch.located_config import EmbeddedLocation
+    from dsconfig.launch.located_config import EmbeddedLocation, LocatedConfig
 
 
 # A fix can enable another one: a renamed key is then checked under its new name. The limit ends fixes that
@@ -125,9 +125,36 @@ def fix(
     arguments = job_from_arguments(
         target, world_size, consumer, explicit_model_and_hosts(model), training_args, launch
     )
-    checkers = [job_checker(located, build_job(located, arguments)) for located in locate_jobs(document)]
-    fixed = fix_jobs(document, checkers, unsafe=unsafe)
+
+    def checker_of(located: LocatedConfig) -> Checker:
+        return job_checker(located, build_job(located, arguments))
+
+    if document.is_in_program:
+        fixed = _fix_configs_of_program(document, checker_of, unsafe=unsafe)
+    else:
+        fixed = fix_jobs(document, list(map(checker_of, locate_jobs(document))), unsafe=unsafe)
     return FixResult(fixed.text, kind, document.name, fixed.applied, fixed.report)
+
+
+def _fix_configs_of_program(
+    document: Document, checker_of: Callable[[LocatedConfig], Checker], *, unsafe: bool
+) -> FixedText:
+    """Fix each config of a Python source in the text after the fixes of the configs before it."""
+    from dsconfig.launch.python.config_dicts import sibling_documents
+
+    text, applied, is_partial = document.file_text, list[Diagnostic](), False
+    configs = sibling_documents(document) or [document]
+    checkers = [checker_of(locate_config(each)) for each in configs]
+    for number, checker in enumerate(checkers):
+        config = configs[number]
+        fixed = fix_document(config, checker, unsafe=unsafe)
+        applied += fixed.applied
+        is_partial = is_partial or fixed.is_partial
+        if fixed.applied:
+            text = config.file_text_with(fixed.text)
+            configs = sibling_documents(document, text)
+    reports = [checker(config) for checker, config in zip(checkers, configs, strict=True)]
+    return FixedText(text, tuple(applied), combine_jobs(reports), is_partial)
 
 
 def _read_fix_source(

@@ -50,11 +50,20 @@ if TYPE_CHECKING:
 def verify_fixes_of_reports(report: Report) -> Report:
     """Return the report and its children with the fixes that were tried and are harmless."""
     children = tuple(map(verify_fixes_of_reports, report.children))
-    if not any(map(_is_fixable, report)):
+    if not any(map(is_fixable, report)):
         return report.copy_with(children=children)
     return verify_fixes_of_report(report, partial(recheck_text, report, is_located=False)).copy_with(
         children=children
     )
+
+
+def lacks_exactly(report: Report, new_report: Report, fixes: Sequence[PlacedFix]) -> bool:
+    """Whether the new report has all diagnostics of the old one but those of the fixes."""
+    diagnostics = [each.diagnostic for each in fixes]
+    after = _all_diagnostics(new_report)
+    remaining = {(each.code, each.path) for each in after}
+    resolved = {(each.code, each.path) for each in diagnostics}
+    return len(after) + len(fixes) == len(_all_diagnostics(report)) and remaining.isdisjoint(resolved)
 
 
 def verify_fixes_of_report(report: Report, checker: Checker) -> Report:
@@ -65,11 +74,11 @@ def verify_fixes_of_report(report: Report, checker: Checker) -> Report:
 def verify_fixes(report: Report, checker: Checker, diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
     """Return some diagnostics of a report with the fixes that hold."""
     document = report.document
-    fixable = [each for each in diagnostics if _is_fixable(each)]
+    fixable = [each for each in diagnostics if is_fixable(each)]
     if document is None or not fixable:
         return list(diagnostics)
     verified = set(map(id, _FixVerifier(report, document, checker).verify_candidates(fixable)))
-    return [_apply_verdict(each, report, is_verified=id(each) in verified) for each in diagnostics]
+    return [apply_verdict(each, report, is_verified=id(each) in verified) for each in diagnostics]
 
 
 def try_fixes(
@@ -91,11 +100,13 @@ def try_fixes(
     return None if do_operations_harm(report, new_report(), steps) else (new, new_report)
 
 
-def _is_fixable(diagnostic: Diagnostic) -> bool:
+def is_fixable(diagnostic: Diagnostic) -> bool:
+    """Whether a diagnostic has a fix with operations."""
     return diagnostic.fix is not None and bool(diagnostic.fix.operations)
 
 
-def _apply_verdict(diagnostic: Diagnostic, report: Report, *, is_verified: bool) -> Diagnostic:
+def apply_verdict(diagnostic: Diagnostic, report: Report, *, is_verified: bool) -> Diagnostic:
+    """Return the diagnostic without its fix unless that is verified, and marked safe only if it is."""
     fix = diagnostic.fix
     if fix is None or (is_verified and (not fix.safe or is_fix_safe(diagnostic, report))):
         return diagnostic
@@ -138,14 +149,7 @@ class _FixVerifier:
         if len(fixes) < 2 or self.report.is_truncated or any(map(fixes_text_itself, diagnostics)):
             return False
         outcome = try_fixes(self.report, self.document, self.checker, fixes)
-        if outcome is None:
-            return False
-        after = _all_diagnostics(outcome[1]())
-        remaining = {(each.code, each.path) for each in after}
-        resolved = {(each.code, each.path) for each in diagnostics}
-        return len(after) + len(fixes) == len(_all_diagnostics(self.report)) and remaining.isdisjoint(
-            resolved
-        )
+        return outcome is not None and lacks_exactly(self.report, outcome[1](), fixes)
 
     def _verify_by_halves(self, diagnostics: list[Diagnostic]) -> list[Diagnostic]:
         if self.remaining <= 0 or not diagnostics:
@@ -220,7 +224,7 @@ def _write_fixes(document: Document, fixes: list[PlacedFix]) -> Document | None:
     for number in range(_max_rounds(document)):
         if not fixes:
             return document
-        ranges, now, later = _ClaimedRanges(), list[TextEdit](), list[PlacedFix]()
+        ranges, now, later = ClaimedRanges(), list[TextEdit](), list[PlacedFix]()
         for each in fixes:
             fix_edits = edits_for_fix(document, each.fix) if number else each.edits
             if ranges.claim_ranges(fix_edits):
@@ -239,7 +243,7 @@ def combine_fixes(document: Document, diagnostics: Iterable[Diagnostic]) -> list
     """Return the fixes that the text has a place for, without those that overlap an earlier one."""
     accepted: list[PlacedFix] = []
     paths_taken = _ClaimedPaths()
-    rounds = [_ClaimedRanges() for _ in range(_max_rounds(document))]
+    rounds = [ClaimedRanges() for _ in range(_max_rounds(document))]
     for diagnostic in diagnostics:
         assert diagnostic.fix is not None
         try:
@@ -250,7 +254,7 @@ def combine_fixes(document: Document, diagnostics: Iterable[Diagnostic]) -> list
         # Offsets of a fix of the text are valid in the original text only, so it must go into the first
         # round.
         round_limit = None if paths else 1
-        claim = partial(_ClaimedRanges.claim_ranges, edits=fix_edits)
+        claim = partial(ClaimedRanges.claim_ranges, edits=fix_edits)
         if paths_taken.are_paths_free(paths) and any(map(claim, rounds[:round_limit])):
             paths_taken.claim_paths(paths)
             accepted.append(PlacedFix(diagnostic, diagnostic.fix, fix_edits))
@@ -279,7 +283,7 @@ class _ClaimedPaths:
             self.ancestors.update([path[:end] for end in range(len(path) + 1)])
 
 
-class _ClaimedRanges:
+class ClaimedRanges:
     """Ranges of one text that edits change, sorted."""
 
     def __init__(self) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import dsconfig
 from dsconfig.cli import main
+from dsconfig.launch.python.config_dicts import _cached_configs
 
 FIRST = '{"train_batch_size": "auto", "gradient_cliping": 1.0, "zero_optimization": {"stage": 2}}'
 SECOND = '{"train_batch_size": "auto", "fp16": {"enabled": "auto", "loss_scal": 0}, "zero_optimization": {"stage": 2}}'
@@ -100,3 +101,58 @@ def test_add_ignore_writes_into_the_file_of_each_job(empty_repository: Path) -> 
     for name in ("a.json", "b.json"):
         assert "ignore" in json.loads((empty_repository / name).read_text())["$dsconfig"]
     assert main(["check"]) == 0
+
+
+PROGRAM = """import deepspeed
+
+
+def train_{number}(model):
+    zero = {{"stage": 2, "overlap_com": True}}
+    config = {{"train_batch_size": 8, "gradient_cliping": {number}.5, "zero_optimization": zero}}
+    return deepspeed.initialize(model=model, config=config)
+"""
+
+
+def write_program(folder: Path, configs: int) -> str:
+    text = "".join(PROGRAM.format(number=number) for number in range(configs))
+    (folder / "train.py").write_text(text)
+    return text
+
+
+def test_functions_see_every_config_of_a_program(
+    empty_repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = write_program(empty_repository, 3)
+    report = dsconfig.check("train.py")
+    assert [each.path[-1] for each in report].count("gradient_cliping") == 3
+    assert all(each.fix for each in report if each.code == "DSC102")
+    main(["check", "train.py"])
+    assert str(report) == capsys.readouterr().out.rstrip("\n")
+    fixed = text.replace("cliping", "clipping").replace("overlap_com", "overlap_comm")
+    result = dsconfig.fix("train.py", unsafe=True)
+    assert (result.text, len(result.applied)) == (fixed, 6)
+    main(["fix", "--unsafe-fixes", "train.py"])
+    assert (empty_repository / "train.py").read_text() == fixed
+
+
+@pytest.mark.parametrize(
+    ("stage", "reads"), [(2, 2), (0, 4)], ids=["all fixes hold", "one of two fixes holds"]
+)
+def test_trials_read_a_program_once_for_all_of_its_configs(
+    empty_repository: Path, stage: int, reads: int
+) -> None:
+    text = write_program(empty_repository, 20)
+    (empty_repository / "train.py").write_text(text.replace('"stage": 2', f'"stage": {stage}'))
+    _cached_configs.cache_clear()
+    report = dsconfig.check("train.py")
+    fixed = [each.fix is not None for each in report if each.code == "DSC102"]
+    assert (len(fixed), fixed.count(True)) == (40, 40 if stage else 20)
+    assert _cached_configs.cache_info().misses == reads
+
+
+def test_a_config_whose_fix_does_harm_is_verified_alone(empty_repository: Path) -> None:
+    text = write_program(empty_repository, 2)
+    text = text.replace('"gradient_cliping": 1.5', '"gradient_cliping": 1.5, "gradient_clipping": 1.0')
+    (empty_repository / "train.py").write_text(text)
+    diagnostics = [each for each in dsconfig.check("train.py") if each.dotted == "gradient_cliping"]
+    assert [each.fix is not None for each in diagnostics] == [True, False]
