@@ -388,7 +388,7 @@ def file_notes(
 def _unresolved_auto_note(
     document: Document, newest: EvaluationOutcome, reader: ConsumerEvidence
 ) -> tuple[str, ...]:
-    """Say how many values stay "auto" because plain DeepSpeed does not resolve them."""
+    """Note how many values stay "auto" because plain DeepSpeed does not resolve them."""
     if reader.name != "deepspeed" or not newest.unresolved_autos:
         return ()
     values = "1 value is" if newest.unresolved_autos == 1 else f"{newest.unresolved_autos} values are"
@@ -523,7 +523,7 @@ def findings_to_diagnostics(
 
 
 def _drop_safe_claim(document: Document, fix: Fix | None) -> Fix | None:
-    """Return the fix, not claimed to be safe if the program around the config looks up a key that it takes away."""
+    """Mark a fix as unsafe if the program around the config reads a key that the fix removes."""
     if fix is None or not fix.safe or not document.is_in_program:
         return fix
     from dsconfig.launch.python.config_dicts import is_key_read_by_program

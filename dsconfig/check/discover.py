@@ -118,7 +118,7 @@ def entry_starts_job(entry: os.DirEntry[str]) -> bool:
 
 
 def _is_config_entry(entry: os.DirEntry[str], note: Callable[[str], object]) -> bool:
-    """Whether an entry is a config, or has a config's name and is no regular file, so that reading it reports why."""
+    """Whether an entry is a config, or an irregular file with the name of a config, which reading reports."""
     if entry.is_symlink() and not may_read_discovered_file(entry.path):
         note(f"{_shorten_path(entry.path)} is a link to a file that {OUTSIDE}; skipped")
         return False
@@ -237,7 +237,7 @@ def is_config_text(path: str, data: bytes, *, yaml: bool) -> bool:
 
 
 def has_config_name(document: Document | None) -> bool:
-    """Whether a text that no parser accepts has the name of a config, so that the job that opens it fails."""
+    """Whether an unparsable text has the name of a config, and so counts as a broken config."""
     from dsconfig.launch.detect_config import is_unparsable
 
     return document is not None and is_config_name(document.name) and is_unparsable(document)

@@ -57,7 +57,7 @@ class FileChecker:
         """Report for each path that could not be read, with the reason."""
 
     def gather_files(self, paths: Sequence[str]) -> list[str]:
-        """Files to check, each once, in the given order; a directory stands for the configs in it."""
+        """Return the files to check, each once, in the given order; a directory is replaced by the configs in it."""
         from dsconfig.check.discover import linked_configs_by_path
 
         files: dict[str, str] = {}
@@ -235,7 +235,7 @@ class FileChecker:
         return self._sibling_reports[self._siblings.index(document)]
 
     def _complete_report(self, report: Report, located: LocatedConfig, job: Job) -> Report:
-        """The report with the options applied, fixes verified, and a line on the job that was followed."""
+        """Complete a report: apply the options, verify fixes, and describe the job that was followed."""
         report = _with_verified_fixes(apply_options_to_report(report, self.options))
         if located.job is None:
             return report
@@ -294,7 +294,7 @@ class DiagnosticTotals:
         return self._reported
 
     def count_reports(self, report: Report, *, again: bool = False) -> Iterator[Report]:
-        """The report and those on the files that it names, counted; diagnostics reported before are left out."""
+        """Count a report and those of linked files; diagnostics that were reported before are left out."""
         self._count_report(report, again=again)
         yield report
         for child in report.children:
@@ -328,7 +328,7 @@ class DiagnosticTotals:
             )
 
     def _count_file(self, report: Report, options: EffectiveOptions) -> None:
-        """Count what is independent of the job that loads the file."""
+        """Count a file once, whichever jobs load it."""
         self.targets[self._describe_target(report.target, options)] += 1
         self.readers[report.reader] += 1
         self.suppressed += len(report.suppressed)
@@ -374,7 +374,7 @@ _INTERVAL = 0.1
 
 
 class ProgressLine:
-    """A line on stderr that says how far a run is, if that is a terminal and the run takes a while."""
+    """Progress line on stderr, shown on a terminal if a run takes a while."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._shows = not quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"

@@ -208,7 +208,7 @@ def redirect_to_file(name: str, run: Callable[[], tuple[int, set[str]]]) -> int:
 
 
 def os_error_reason(error: OSError) -> str:
-    """Reason of an OS error, without the file name."""
+    """Return the reason of an OS error without the file name."""
     text = error.strerror or str(error)
     return text[:1].lower() + text[1:]
 

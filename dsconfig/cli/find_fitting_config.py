@@ -326,7 +326,7 @@ def _launch_command_words(plan: FittingPlan) -> Iterator[Sequence[str]]:
 
 
 def duties_of_training_script(plan: FittingPlan) -> list[str]:
-    """Duties of the training script, which neither config nor launcher can take over."""
+    """Steps that the training script must take, because neither the config nor the launcher can."""
     request, chosen = plan.request, plan.chosen
     assert chosen is not None
     per_node = min(request.gpus_per_node, request.world_size)
@@ -482,7 +482,7 @@ def memory_command(plan: FittingPlan) -> str:
 
 
 def default_sequence_length(model: str) -> int:
-    """Tokens per sequence of `memory`, or the most that the model takes; an unknown model is reported later."""
+    """Default sequence length in tokens, capped at the model's maximum; an unknown model is reported later."""
     try:
         most = model_of(model).shape.max_position_embeddings
     except (OSError, ValueError):

@@ -10,7 +10,7 @@ MARGIN, PART = 2 << 30, 32
 
 
 class GpuCard(NamedTuple):
-    """A card: the gigabytes that it is sold by, and the memory that torch sees."""
+    """A GPU card: its marketed size in GB, and the memory that torch reports."""
 
     sold: tuple[int, ...]
     total: float
@@ -109,7 +109,7 @@ def parse_gpu_memory(requested: str | int) -> GpuMemory:
 
 
 def memory_of_card(name: str) -> int:
-    """Return the bytes of a known card."""
+    """Return the memory of a known card in bytes."""
     return int(CARDS[name].total * (1 << 30))
 
 

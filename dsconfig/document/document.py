@@ -130,7 +130,7 @@ class Document:
         return not any(parser in problem.rejected_by for problem in self.problems)
 
     def value(self, parser: Parser = "hjson") -> object:
-        """Return what this parser reads (the last duplicate wins); if it rejects the text, what was recovered."""
+        """Return the value that a parser reads (the last duplicate wins), or the recovered value."""
         if self._value is _NOT_PARSED:
             root = self.tree.root
             self._value = None if root is None else root.value

@@ -81,7 +81,7 @@ def _parse_entries(builder: TreeBuilder, pos: int) -> int:
 
 
 def _parse_comma_or_end(builder: TreeBuilder, frame: OpenContainer, pos: int) -> tuple[bool, int]:
-    """Parse the comma, if any, and close the object or array at its end. True: closed."""
+    """Parse the comma, if any, or close the object or array at its end; return whether it was closed."""
     frame.key = None
     count = len(frame.members) + len(frame.items)
     char, pos = skip_space_and_comments(builder, pos)

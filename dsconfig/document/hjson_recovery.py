@@ -104,7 +104,7 @@ _INDENT: Final = re.compile(r"[ \t]*")
 
 
 def recover_tree(text: str, *, translate: bool) -> LocatedTree:
-    """Parse any text, whatever it contains."""
+    """Parse any text, recovering from every error."""
     attempt = _RecoveryAttempt(text, translate=translate)
     tree = attempt.parse_text()
     if attempt.unclosed:
@@ -173,7 +173,7 @@ class _RecoveryAttempt:
         return pos
 
     def parse_commas_or_end(self, frame: OpenContainer, pos: int) -> tuple[bool, int]:
-        """Parse the commas, and close the frame where it ends, or should have ended. True: closed."""
+        """Parse the commas, or close the container where it ends or should have ended; return whether it was closed."""
         builder = self.builder
         frame.key = None
         comma = -1
@@ -351,7 +351,7 @@ def _recover_key(builder: TreeBuilder, start: int) -> tuple[str, int] | None:
 
 
 def _recover_colon(builder: TreeBuilder, key_end: int) -> tuple[bool, int]:
-    """Parse the colon behind a key. False: neither a colon nor a value follows."""
+    """Parse the colon after a key; the flag is false if neither a colon nor a value follows."""
     text = builder.text
     char, pos = skip_space_and_any_comments(builder, key_end)
     if char in ("'", '"') and _COLON.match(text, pos + 1):
@@ -436,7 +436,7 @@ def _recover_unquoted_value(builder: TreeBuilder, start: int) -> int:
 
 
 def _recover_unquoted_word(builder: TreeBuilder, start: int) -> int:
-    """Parse an unquoted word. hjson reads the whole line, and so rejects a word with other text behind it."""
+    """Parse an unquoted word; hjson reads the whole line, so it rejects a word with other text after it."""
     text = builder.text
     match = TEMPLATE.match(text, start) or _WORD.match(text, start)
     end = start + len(match.group().rstrip()) if match else start

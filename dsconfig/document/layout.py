@@ -63,7 +63,7 @@ class RawValue(NamedTuple):
 
 
 class EntryStyle(NamedTuple):
-    """The style of the entries around a position; `key` and `word` are samples whose quote counts."""
+    """Style of the entries around a position; `key` and `word` are samples for the style of quotes."""
 
     key: str = '"'
     word: str = '"'
@@ -194,7 +194,7 @@ _SPACE: Final = re.compile(r"[ \t\r\n\ufeff]*")
 
 
 class TextSurroundings:
-    """Answers questions about the text around offsets of a document."""
+    """Lookups in the text around an offset: indentation, line breaks, commas and comments."""
 
     def __init__(self, document: Document) -> None:
         self.document, self.text = document, document.text
@@ -226,17 +226,17 @@ class TextSurroundings:
         return LINE_END.search(self.text, start, end) is not None
 
     def skip_blanks(self, at: int) -> int:
-        """Return the offset behind the blanks at an offset."""
+        """Return the offset after the whitespace at an offset."""
         match = _BLANKS.match(self.text, at)
         return match.end() if match else at
 
     def skip_blanks_and_line_breaks(self, at: int) -> int:
-        """Return the offset behind the blanks and line breaks at an offset."""
+        """Return the offset after the whitespace and line breaks at an offset."""
         match = _SPACE.match(self.text, at)
         return match.end() if match else at
 
     def comma_after(self, at: int) -> int | None:
-        """Return the offset of the comma that ends an entry, behind white space and comments."""
+        """Return the offset of the comma after an entry, skipping white space and comments; None without one."""
         at = self.skip_blanks_and_line_breaks(at)
         while at in self.comments:
             at = self.skip_blanks_and_line_breaks(self.comments[at])
@@ -339,7 +339,7 @@ def _colon_sample(around: TextSurroundings, node: TreeNode) -> str | None:
 
 
 def _gap_sample(around: TextSurroundings, node: TreeNode) -> str | None:
-    """Return the text behind the comma between two entries on one line."""
+    """Return the text after the comma between two entries on one line."""
     entries = [member.node.span for member in node.members] or [item.span for item in node.items]
     starts = [member.key_span.start for member in node.members] or [item.span.start for item in node.items]
     for end, start in zip(reversed(entries[:-1]), reversed(starts[1:]), strict=True):
@@ -368,7 +368,7 @@ def _separator_sample(around: TextSurroundings, node: TreeNode) -> str | None:
 
 
 def _trailing_text_sample(around: TextSurroundings, node: TreeNode) -> str | None:
-    """Return the text behind the last entry of an object over several lines."""
+    """Return the text after the last entry of an object over several lines."""
     if not node.members or not around.has_brackets(node) or not around.has_newline(*node.span):
         return None
     return "" if around.comma_after(node.members[-1].node.span.end) is None else ","

@@ -62,7 +62,7 @@ def read_file(path: str | os.PathLike[str]) -> Document:
 
 
 def read_dict(mapping: Mapping[str, object], name: str = "<dict>") -> Document:
-    """Wrap a config that never was text: it keeps the very data, and has no locations."""
+    """Wrap a config that was never text; it keeps the original data and has no locations."""
     return Document(name, "", "json", LocatedTree(None, ()), value=mapping, is_data=True)
 
 

@@ -25,7 +25,7 @@ NodeKind: TypeAlias = "Literal['object', 'array', 'string', 'number', 'boolean',
 
 
 class UnknownValue:
-    """The value of a key in a Python source that only a run shows."""
+    """Placeholder for a value in a Python source that is known only at run time."""
 
     def __repr__(self) -> str:
         return "<unknown>"
@@ -35,7 +35,7 @@ UNKNOWN: Final = UnknownValue()
 
 
 def unknown_paths(value: object, path: KeyPath = ()) -> Iterator[KeyPath]:
-    """Yield the paths of a config's objects whose value only a run shows."""
+    """Yield the paths of a config whose values are known only at run time."""
     if isinstance(value, dict):
         for key, each in value.items():
             yield from unknown_paths(each, (*path, key))

@@ -248,7 +248,7 @@ def _stringify_huge_numbers(root: yaml.Node, notes: ProblemLog) -> None:
 
 
 def _repair_tags(root: yaml.Node, notes: ProblemLog) -> bool:
-    """Give plain tags to nodes that the safe loader rejects. True: there were some."""
+    """Replace tags that the safe loader rejects by plain ones; return whether there were any."""
     has_repairs = False
     nodes = list(nodes_with_paths(root))
     merges = {id(key) for node, _ in nodes for key in _merge_keys(node)}

@@ -41,7 +41,7 @@ class YamlEditor:
         """Why the entries of an object or list cannot be edited, by node; empty if they can."""
 
     def set_value(self, path: KeyPath, value: Json) -> list[TextEdit]:
-        """Set the key to a value; write it behind the colon if the key has none yet."""
+        """Set the key to a value; write it after the colon if the key has none yet."""
         node = self.document.node(path)
         if node is None:
             return self._add_entry(path, value)
@@ -147,7 +147,7 @@ def _end_of_member(around: TextSurroundings, member: ObjectMember) -> int:
 
 
 def offset_after_colon(around: TextSurroundings, key: TextSpan) -> int:
-    """Return the offset behind the colon of a key."""
+    """Return the offset after the colon of a key."""
     match = _COLON.match(around.text, key.end)
     if match is None:
         raise EditError("the key is not followed by its colon")
@@ -155,7 +155,7 @@ def offset_after_colon(around: TextSurroundings, key: TextSpan) -> int:
 
 
 def block_value_as_written(around: TextSurroundings, node: TreeNode) -> RawValue | Json:
-    """Return the value as it is written; block scalars depend on their position and are formatted anew."""
+    """Return the value as it is written; block scalars depend on their position and are formatted again."""
     start, end = node.span
     if start == end or around.text[start] in "|>":
         return node.value
@@ -235,7 +235,7 @@ def add_block_entry(around: TextSurroundings, parent: TreeNode, key: str, value:
 def replace_block_value(
     around: TextSurroundings, parent: TreeNode, member: ObjectMember, value: Json
 ) -> TextEdit:
-    """Replace the value behind a key's colon: a scalar, a block list, or nothing."""
+    """Replace the value after a key's colon: a scalar, a block list, or nothing."""
     start = member.key_span.start
     indent = around.text[around.line_start(start) : start]
     at = offset_after_colon(around, member.key_span)
@@ -248,7 +248,7 @@ def replace_block_value(
 
 
 def _format_block_value(around: TextSurroundings, value: Json, indent: str, manner: EntryStyle) -> str:
-    """Format the value behind the colon of a key that is indented by `indent`."""
+    """Format the value after the colon of a key that is indented by `indent`."""
     layout = around.layout
     inner = indent + layout.unit
     if isinstance(value, RawValue) and value.is_block:

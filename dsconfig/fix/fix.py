@@ -330,7 +330,7 @@ class FixPass:
             yield sorted(fixable, key=lambda each: SEVERITIES.index(each.severity))
 
     def _fixes_that_hold(self, fixes: list[PlacedFix]) -> list[PlacedFix]:
-        """Return the fixes that hold together: all of them, or those that a bisection finds."""
+        """Return the fixes that can be applied together: all of them, or a subset found by bisection."""
         if not fixes or self._do_fixes_hold(fixes):
             return fixes
         if len(fixes) == 1 or self.trials >= self.max_trials:
@@ -345,7 +345,7 @@ class FixPass:
         return first_half
 
     def _do_fixes_hold(self, fixes: list[PlacedFix]) -> bool:
-        """Whether the new text means what the fixes intend, and has no new diagnostic."""
+        """Whether the new text has the intended values and no new diagnostic."""
         if self.applied == fixes:
             return True
         if self.trials >= self.max_trials:

@@ -269,7 +269,7 @@ Solve: TypeAlias = Callable[["JsonObject"], Mapping[str, int]]
 
 
 class ElasticityHandover(NamedTuple):
-    """A block that the later release rejects, and its batch; empty if unknown."""
+    """An `elasticity` block that the later release rejects, and the batch that replaces it; empty if unknown."""
 
     block: JsonObject
     is_enabled: bool
@@ -299,7 +299,7 @@ class ElasticityHandover(NamedTuple):
 def plan_elasticity_handover(
     data: JsonObject, origin: str, to: str, solve: Solve | None
 ) -> ElasticityHandover | None:
-    """Return how the config's block is handed over; None without an effective block, or if it may stay.
+    """Plan the replacement of the `elasticity` block; None without an effective block, or if it can stay.
 
     Raises:
         ValueError: `solve` finds no batch for the block.

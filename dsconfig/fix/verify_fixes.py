@@ -116,7 +116,7 @@ def apply_verdict(diagnostic: Diagnostic, report: Report, *, is_verified: bool) 
 
 
 class _FixVerifier:
-    """Tries fixes within a budget: one by one, or many at once if there are many."""
+    """Verifier of fixes within a budget: one by one, or in groups if there are many."""
 
     def __init__(self, report: Report, document: Document, checker: Checker) -> None:
         self.report, self.document, self.checker = report, document, checker
@@ -423,7 +423,7 @@ def _all_diagnostics(report: Report) -> list[Diagnostic]:
 
 
 def _count_text_diagnostics(diagnostics: Iterable[Diagnostic]) -> Counter[str]:
-    """Count the diagnostics of text rules: each stands for all places, wherever the first is."""
+    """Count the diagnostics of text rules, each of which covers all its occurrences in the text."""
     return Counter([each.code for each in diagnostics if each.code.startswith(_TEXT_RULES)])
 
 

@@ -72,7 +72,7 @@ class LaunchArguments(NamedTuple):
     """
 
     def arguments_at_world_size(self, world_size: int | None) -> LaunchArguments:
-        """The arguments on `world_size` ranks."""
+        """Return the arguments at a world size."""
         if self.at is not None and world_size is not None:
             return (self.at(world_size) or self._replace(at=None)).arguments_at_world_size(world_size)
         micro = self.arguments.get(_MICRO)

@@ -46,7 +46,7 @@ _MAX_DEPTH = 8
 
 
 class ArgumentsInCode(NamedTuple):
-    """Training arguments that a program has beyond those in its command."""
+    """Training arguments that a program sets in code or by default, beyond those of its command."""
 
     defaults: Mapping[str, Json]
     """Defaults by the Trainer's names, if they differ from `TrainingArguments`; None: unknown before the run.
@@ -107,7 +107,7 @@ def program_training_arguments(
 
 
 def training_arguments_without_command(program: str) -> ArgumentsInCode | None:
-    """The training arguments that a program builds in code, if its command is unknown; None if it builds none.
+    """Return the training arguments built in code when no command is known; None if there are none.
 
     A parser fills all of them from flags, of which none is known then.
     """
@@ -173,7 +173,7 @@ def training_arguments_of_command(
 
 
 def common_training_arguments(arguments: list[ArgumentsInCode]) -> ArgumentsInCode:
-    """Combine the arguments of programs of which one will run; an argument in which they differ is unknown."""
+    """Merge the arguments of alternative programs; an argument that differs becomes unknown."""
     changed = frozenset().union(*(each.changed for each in arguments))
     return arguments[0]._replace(
         defaults=_values_in_common([each.defaults for each in arguments]),

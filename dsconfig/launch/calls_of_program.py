@@ -119,7 +119,7 @@ class ProgramCalls:
         return self.module.nodes[0]
 
     def _runs(self, node: ast.AST) -> bool:
-        """Whether nothing in the file shows that the node is never reached."""
+        """Whether a node may run, as far as the file shows."""
         for parent, _ in self._ancestors(node):
             if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
                 in_class = any(isinstance(each, ast.ClassDef) for each, _ in self._ancestors(parent))
@@ -143,7 +143,7 @@ class ProgramCalls:
                         yield ast.unparse(earlier.test)
 
     def _is_certain(self, node: ast.AST, exception: re.Pattern[str] = ABOUT_PARALLELISM) -> bool:
-        """Whether a node runs, and under no condition that this pattern finds."""
+        """Whether a node runs and no enclosing condition matches a pattern."""
         return self._runs(node) and not any(map(exception.search, self._tests(node)))
 
     def _is_unconditional(self, node: ast.AST) -> bool:
@@ -187,7 +187,7 @@ class ProgramCalls:
         return results
 
     def _wrapped(self) -> dict[str, int]:
-        """Names of engines and of models that `Accelerator.prepare` has wrapped, with the line from which on."""
+        """Names of engines and of prepared models, each with the line from which the name is wrapped."""
         wrapped = {
             name: line_of(call) for name, call in self._results("initialize").items() if is_initialize(call)
         }

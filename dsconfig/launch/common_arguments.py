@@ -26,7 +26,7 @@ def program_files_of_jobs(jobs: list[LaunchedJob]) -> tuple[str, ...]:
 def common_arguments_of_jobs(
     jobs: list[LaunchedJob], reader: str
 ) -> tuple[LaunchArguments | None, int | None, dict[str, list[Json]]] | None:
-    """Arguments, world size and differing values of several jobs; None if they agree in nothing.
+    """Return the shared arguments, world size and differing values of several jobs; None if nothing is shared.
 
     An argument that one job leaves out has the consumer's default there, so it counts as differing.
     """
@@ -45,7 +45,7 @@ def common_arguments_of_jobs(
 def _split_common_arguments(
     all_arguments: list[LaunchArguments], reader: str
 ) -> tuple[LaunchArguments, dict[str, list[Json]]] | None:
-    """Common arguments and the values of the others; None if the programs write different keys."""
+    """Split arguments into common ones and differing values; None if the programs write different keys."""
     first, differing = all_arguments[0], dict[str, list[Json]]()
     if len({repr(each) for each in all_arguments}) == 1:
         return first, differing
@@ -92,7 +92,7 @@ def _split_common_arguments(
 def _common_arguments_at_ranks(
     all_arguments: list[LaunchArguments], reader: str, ranks: int
 ) -> LaunchArguments | None:
-    """The arguments in which all agree on `ranks` ranks, if a script derives them from the number of ranks."""
+    """Return the arguments that are equal at `ranks` ranks, for scripts that derive them from the world size."""
     common = _split_common_arguments([each.arguments_at_world_size(ranks) for each in all_arguments], reader)
     return None if common is None else common[0]
 
@@ -119,7 +119,7 @@ _MAX_NAMED, _MAX_VALUE_LENGTH = 3, 40
 
 
 def add_common_job_facts(reader: ConsumerEvidence, jobs: list[LaunchedJob]) -> ConsumerEvidence:
-    """The consumer with the model that all these jobs train; without a model if they train different ones."""
+    """Add the facts that all jobs share; the model only if all of them train the same one."""
     job_facts = [job.job_facts for job in jobs]
     # Memory estimates for the wrong model would mislead more than none.
     if len({each.model and each.model.shown for each in job_facts}) > 1:
@@ -145,7 +145,7 @@ def add_common_job_facts(reader: ConsumerEvidence, jobs: list[LaunchedJob]) -> C
 
 
 def _common_parallelism(job_facts: list[RunFacts]) -> Parallelism:
-    """The parallelism of all jobs; unknown sizes if they differ in what divides the batch."""
+    """Return the common parallelism of the jobs; the sizes are unknown if the dividing degrees differ."""
     batches = {tuple((each.kind, each.size) for each in example.parallelism.degrees) for example in job_facts}
     if len(batches) < 2:
         return job_facts[0].parallelism if job_facts else NONE
@@ -154,7 +154,7 @@ def _common_parallelism(job_facts: list[RunFacts]) -> Parallelism:
 
 
 def describe_disagreement(scripts: list[str]) -> str:
-    """Say that the jobs share no arguments; used if their programs write different keys."""
+    """Describe that the jobs share no arguments because their programs write different keys."""
     verb = "names" if len(scripts) == 1 else "name"
     return f"; {list_first_paths(scripts)} {verb} it with different arguments, so none are used"
 

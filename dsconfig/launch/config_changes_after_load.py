@@ -48,7 +48,7 @@ def changes_of_loaded_configs(module: ParsedModule, launch: str) -> Iterator[Key
 def _configs_built_outside_repository(
     module: ParsedModule, repository: ProgramRepository
 ) -> Iterator[KeyWrite]:
-    """Yield a change of every key for a config that a function outside the repository makes from others."""
+    """Yield a write to every key of a config that a function outside the repository builds."""
     for call in module.names.calls:
         arguments: list[tuple[int | str, ast.expr]] = list(enumerate(call.args))
         arguments += [(each.arg or "", each.value) for each in call.keywords]
@@ -76,7 +76,7 @@ def _receives_config_file(module: ParsedModule, call: ast.Call) -> bool:
 
 
 class _ExternalCallSearch:
-    """Search for the calls outside the repository whose result a value may be."""
+    """Search for external calls that may have produced a value."""
 
     def __init__(self, repository: ProgramRepository) -> None:
         self._repository = repository
@@ -85,7 +85,7 @@ class _ExternalCallSearch:
     def calls_behind_value(
         self, module: ParsedModule, value: ast.expr, depth: int = 0
     ) -> Iterator[tuple[ParsedModule, ast.Call]]:
-        """Yield these calls with their modules, except for those that load a file or make a path."""
+        """Yield the external calls behind a value, with their modules, except loads and path functions."""
         if value in self._seen or depth > _MAX_DEPTH:
             return
         self._seen.add(value)

@@ -31,7 +31,7 @@ _SECTIONS_WITH_CONFIG = ("deepspeed", "deepspeed_config", "ds_config", "ds")
 
 
 def overwrite_of_key(name: str, key: str, config: Json) -> ConfigOverwrite | None:
-    """The overwrite by a program of the repository that affects a key of the config; None if there is none.
+    """Return the program's write that affects a key of the config; None if there is none.
 
     Args:
         name: path of the config.
@@ -54,7 +54,7 @@ def _value_at(config: Json, key: str) -> Json:
 
 
 def config_overwrites_by_programs(name: str) -> tuple[ConfigOverwrite, ...]:
-    """Keys that programs which read the config at a path write into it.
+    """Keys that programs write into the config at a path after they have read it.
 
     A key that is `*`, or ends with it, stands for keys that are known only at run time.
     """
@@ -118,7 +118,7 @@ def _config_writes_of_program(program: str) -> Iterator[ConfigOverwrite]:
 
 
 def _may_read_config(program: str, path: str, files: tuple[tuple[str, bytes], ...]) -> bool:
-    """Whether the config is in or below the program's directory, or a text names both."""
+    """Whether a program may read the config: the config is in its directory or below, or a file names both."""
     if path.startswith(os.path.join(os.path.dirname(program), "")):
         return True
     return any(

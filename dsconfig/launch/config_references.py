@@ -166,7 +166,7 @@ def find_consumer_in_repository(name: str, content: ConsumerEvidence) -> Consume
 
 @lru_cache(maxsize=8)
 def _strongest_reference(path: str, top: str, deep: bool, at: tuple[int, ...]) -> ConfigReference | None:
-    """The strongest reference. Cached because every command of a script asks about the same config."""
+    """Return the strongest reference to a config; cached, because every command of a script asks for it."""
     return _pick_strongest_reference(_find_references(path, top, deep, at) or (), path)
 
 
@@ -242,7 +242,7 @@ def programs_naming_config(name: str) -> tuple[str, ...]:
 
 
 def references_exceed_budget(name: str) -> bool:
-    """Whether the files around the config at a path mention it too often to examine every place."""
+    """Whether a config is mentioned too often to examine every mention."""
     path, top, deep = _repository_of_config(name)
     return _find_references(path, top, deep, repository_cache_key(path)) is None
 
@@ -259,7 +259,7 @@ def scripts_calling_accelerate_launch(launch: str) -> tuple[str, ...]:
 
 
 def consumer_given_config_path(name: str, *, flags_only: bool) -> str | None:
-    """The consumer that is given the path of the config; None if unknown.
+    """Return the consumer that receives the path of the config; None if unknown.
 
     `flags_only`: count only flags and keys. A program that names the path may open the file itself.
     """
@@ -560,7 +560,7 @@ _PASSES_TO_TRAINER = rb"\bdeepspeed\s*=\s*[^\s,)]|\bHfArgumentParser\b"
 
 
 def _consumer_of_all_programs(path: str, top: str, content: str, *, deep: bool) -> ConfigReference | None:
-    """The consumer that all programs of this repository use, as a weak reference."""
+    """Return the consumer that all programs of the repository share, as weak evidence."""
     consumers: dict[tuple[str, str], str] = {}
     files = deepspeed_texts(top, path, deep=deep)
     for script, data in files if len(files) <= _MAX_TEXTS else ():

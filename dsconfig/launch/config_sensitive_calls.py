@@ -354,7 +354,7 @@ class _Uses(GenerationCalls):
                     yield self._use("initialize without optimizer", call)
 
     def _is_unchanged(self, config: ast.expr | None, call: ast.Call) -> bool:
-        """Whether a config is a file as it is: its path, a program's argument, or the result of `json.load`."""
+        """Whether a config is an unmodified file: a path, a program argument, or the result of `json.load`."""
         if config is None or isinstance(config, ast.Attribute) or isinstance(literal_value(config), str):
             return True
         if isinstance(config, ast.Call):
@@ -365,7 +365,7 @@ class _Uses(GenerationCalls):
         )
 
     def _late_arguments(self) -> Iterator[ConfigSensitiveCall]:
-        """Yield models that are loaded before the training arguments, which enable partitioned loading."""
+        """Yield models that are loaded too early for partitioned loading: before the training arguments exist."""
         if _ZERO_INIT_HANDLED.search(self.text):
             return
         for start in self.calls:

@@ -80,7 +80,7 @@ def may_contain_config(data: bytes) -> bool:
 
 
 def mentions_config_key(data: bytes) -> bool:
-    """Whether a text contains any key of a config: a config named by a launch file need not look like one."""
+    """Whether a text contains a config key; one key is enough if a launch file names the file."""
     return any(word in data for word in (*_UNMISTAKABLE_BYTES, *_TYPICAL_BYTES))
 
 
@@ -98,7 +98,7 @@ def has_config_keys(keys: Collection[str]) -> bool:
 
 
 def is_broken_config(document: Document) -> bool:
-    """Whether a text that cannot be parsed was meant as a config and deserves a diagnostic."""
+    """Whether an unparsable text looks like a config and deserves a diagnostic."""
     if not is_unparsable(document):
         return False
     keys = scan_keys(document.text)
@@ -154,7 +154,7 @@ _TOO_MUCH = "exceed the limit for reading a script, so none of them was read"
 
 
 def _why_launch_file_has_no_config(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> str:
-    """Why a launch file has no config, as the end of a clause."""
+    """Reason why a launch file has no config, as a clause of a message."""
     if launch_format.builds == "neox":
         from dsconfig.launch import framework_configs
 

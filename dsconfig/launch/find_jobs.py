@@ -255,7 +255,7 @@ def _job_with_built_config(
 
 
 def add_consumer_version(reader: ConsumerEvidence, name: str) -> ConsumerEvidence:
-    """The consumer with its pinned or installed version, if that fills differently from the newest."""
+    """Add the pinned or installed version of a consumer if it fills "auto" differently from the newest one."""
     if reader.version is not None or reader.name not in HUGGING_FACE:
         return reader
     from dsconfig.job.consumers.consumer_versions import includes_all_changes
@@ -390,7 +390,7 @@ def _jobs_by_launch_file(
 def _remove_arguments_of_jobs(
     jobs: Mapping[str, list[LaunchedJob] | None],
 ) -> dict[str, list[LaunchedJob] | None]:
-    """The jobs without their arguments, which belong to another consumer; model and parallelism still apply."""
+    """Remove the arguments from jobs of another consumer; their model and parallelism still apply."""
     return {
         script: file_jobs and [job._replace(training_arguments=None) for job in file_jobs]
         for script, file_jobs in jobs.items()

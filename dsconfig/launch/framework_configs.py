@@ -80,7 +80,7 @@ _AIO: Mapping[str, Json] = MappingProxyType(
 
 
 def build_lightning_config(data: Mapping[str, Json]) -> JsonObject | None:
-    """The config that a Lightning launch file leads to if it names none; None for any other strategy."""
+    """Build the config that Lightning creates if its launch file names none; None for other strategies."""
     trainer = data.get("trainer")
     strategy = trainer.get("strategy") if isinstance(trainer, Mapping) else None
     if isinstance(strategy, str):
@@ -197,7 +197,7 @@ def build_neox_config(data: Mapping[str, Json]) -> JsonObject | None:
 
 
 def why_neox_has_no_config(data: Mapping[str, Json]) -> str:
-    """Why this file alone gives no config, as the end of a clause; empty if it gives one."""
+    """Reason why a GPT-NeoX file alone defines no config, as a clause; empty if it defines one."""
     settings = _hyphens_to_underscores(data)
     if all(settings.get(key) is None for key in _BATCH_KEYS[:2]):
         return "without a batch size, so it is one of several files that are merged"

@@ -18,7 +18,7 @@ argument.py:SftArguments)."""
 
 
 def framework_preset(program: str, name: str) -> JsonObject | None:
-    """The config, or the Accelerate launch file, that a program has under a name; None for any other name."""
+    """Return the preset of a framework by its name, a config or an Accelerate launch file; None if unknown."""
     match = re.fullmatch(_NAME, name)
     if match is None or (program == "TRL" and "-" in name):
         return None

@@ -251,7 +251,7 @@ _LAUNCHERS = ("torch", "accelerate", "deepspeed")
 
 
 def _words_depending_on_variables(shell: ShellCommand, variables: tuple[str, ...]) -> frozenset[str]:
-    """Words that depend on the `opened` variables, and the values of words such as `--flag=value`."""
+    """Words whose values depend on the `opened` variables, including the values of `--flag=value`."""
     words = (
         [word for word, origins in shell.dependencies.items() if not origins.isdisjoint(variables)]
         if variables

@@ -83,7 +83,7 @@ def find_launcher_call(words: tuple[str, ...], variables: Mapping[str, str]) -> 
 
 
 def _find_launcher(words: tuple[str, ...]) -> tuple[str, int] | None:
-    """The launcher and the position behind its name."""
+    """Return the launcher and the index of the word after its name; None if the command calls no launcher."""
     for at, word in enumerate(words[:_MOST_WORDS]):
         base = word.rpartition("/")[2]
         if base in (DEEPSPEED, TORCHRUN):

@@ -141,7 +141,7 @@ _FLAG_LINE = re.compile(r"--?[A-Za-z][\w.-]*")
 
 
 def _cut_command(text: str, line: int) -> Iterator[LauncherProblem]:
-    """Yield a flag in a line of its own, below a command whose last line does not continue.
+    """Yield a problem for a flag on its own line after a command whose last line does not continue.
 
     `line`: first line of the command, counted from 1.
     """
@@ -174,7 +174,7 @@ def _is_command(line: str) -> bool:
 
 
 def _ignored_visible_devices(launcher: LauncherCall) -> Iterator[LauncherProblem]:
-    """Yield `CUDA_VISIBLE_DEVICES` that has no effect, or that the launcher cannot read."""
+    """Yield a problem for a `CUDA_VISIBLE_DEVICES` that the launcher ignores or cannot parse."""
     devices, flags = launcher.visible_device_entries, launcher.flags
     if devices is None or "hostfile" in flags:
         return
@@ -305,7 +305,7 @@ def _deepspeed_rendezvous_problems(
 
 
 def _too_few_visible_devices(launcher: LauncherCall) -> Iterator[LauncherProblem]:
-    """Yield a number of processes per node that exceeds the GPUs that they can see."""
+    """Yield a problem if more processes start on a node than GPUs are visible."""
     devices = launcher.visible_device_entries
     variable = "CUDA_VISIBLE_DEVICES"
     if launcher.name == ACCELERATE:

@@ -16,7 +16,7 @@ _KUBERNETES_VARIABLE = re.compile(r"\$\((\w+)\)")
 
 
 def commands_of(value: Json) -> Iterator[str]:
-    """Yield every text in a value of a manifest; the words of a list are one command, with the `args` behind it.
+    """Yield the commands in a value of a manifest; a list of words is one command, followed by its `args`.
 
     The variables and GPUs that the manifest gives to a command stand in front of it.
     """

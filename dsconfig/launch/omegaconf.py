@@ -219,14 +219,14 @@ def _trainer_names_strategy(path: KeyPath, node: Mapping[str, Any]) -> bool:
 
 
 def _is_small_config(path: KeyPath, node: Mapping[str, Any]) -> bool:
-    """Whether a mapping with the usual key of a config has two of its keys."""
+    """Whether a mapping under a typical config key has at least two config keys."""
     return path[-1] in _CONFIG_NAMES and are_config_keys(_collect_strings(node), 2)
 
 
 def _source_of_path(
     launch: Document, composed: _ComposedConfig, path: KeyPath
 ) -> tuple[Document, KeyPath] | None:
-    """The file that holds a path of the composed data, and the path in it; None if it is composed only."""
+    """Return the file that defines a path of the composed data, and the path in that file; None without one."""
     if launch.has_path(path):
         return launch, path
     for base, document in reversed(composed.files):

@@ -67,7 +67,7 @@ _generations: list[int] = []
 
 @contextmanager
 def assume_unchanged_files() -> Iterator[None]:
-    """Keep cached results for the time of a block, in which the files do not change."""
+    """Keep cached results within a `with` block, assuming that no file changes."""
     outer = list(_generations)
     invalidate_cache()
     try:
@@ -134,7 +134,7 @@ def python_files_of_repository(path: str) -> tuple[tuple[str, bytes], ...]:
 
 
 def files_of_repository(path: str, suffixes: tuple[str, ...]) -> tuple[tuple[str, bytes], ...]:
-    """Paths and bytes of the files with these suffixes around a file, whatever they mention; see `programs`."""
+    """Paths and bytes of the files with these suffixes in a file's repository; see `python_files_of_repository`."""
     folder = os.path.dirname(path)
     top = repository_root(folder)
     found_files = _files_with_suffixes(top or folder, suffixes, top is not None, time_cache_key())
@@ -375,7 +375,7 @@ class BudgetExceededError(Exception):
 
 
 class ReadingBudget:
-    """Counter of steps of less than 1 µs: one examined character, or eight copied ones.
+    """Budget of reading steps; one step, under 1 µs, examines one character or copies eight.
 
     `parent`: budget of the directory, which is charged as well.
     """

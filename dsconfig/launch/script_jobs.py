@@ -239,7 +239,7 @@ def _with_command_arguments(job: LaunchedJob, command: LaunchCommand, data: Json
 
 
 def _merge_argument_file(command: LaunchCommand, launch: Document) -> tuple[LaunchCommand, bool]:
-    """The command with the arguments in its file below its flags, and whether all arguments are known.
+    """Merge the arguments of a command's file below its flags; also return whether all are known.
 
     A Python program in the repository says itself how it reads the file, see `training_arguments_of_command`.
     """
@@ -445,7 +445,7 @@ def _program_imports_trainer(path: str) -> bool:
 
 
 def _remove_process_count(launch: Document, command: LaunchCommand) -> Document:
-    """An Accelerate launch file without `num_processes`, if a flag with an unknown value overrides it."""
+    """Remove `num_processes` from an Accelerate launch file if a flag with an unknown value overrides it."""
     data = launch.value()
     if not command.processes.open_expressions or not isinstance(data, dict) or "num_processes" not in data:
         return launch
@@ -453,7 +453,7 @@ def _remove_process_count(launch: Document, command: LaunchCommand) -> Document:
 
 
 def _flags_of_launch_file(command: LaunchCommand) -> JsonObject:
-    """The flags of `accelerate launch` that its launch file can set as well; not those of the program behind it."""
+    """The flags of `accelerate launch` that its launch file can also set, without those of the program."""
     return {key: parse_argument_text(command.arguments.get(key)) for key in _launcher_flags(command)}
 
 
@@ -464,7 +464,7 @@ def _launcher_flags(command: LaunchCommand) -> Iterator[str]:
 
 
 def _is_flag_without_trainer(command: LaunchCommand, config: Document) -> bool:
-    """Whether a program reads the file of `--deepspeed` without a Trainer: no arguments, no "auto"."""
+    """Whether a program passes the file of `--deepspeed` to DeepSpeed without a Trainer: no arguments, no "auto"."""
     has_trainer_arguments = "output_dir" in command.arguments or _config_filling_arguments(command)
     return (
         command.has_known_flags

@@ -135,7 +135,7 @@ def _root_object(text: OpenDocument) -> JsonObject:
 
 
 def _weight_of_key(key: str, value: Json) -> int:
-    """Evidence of a key and its value: a section with keys of its own counts as much as two scalars."""
+    """Weight of a key as evidence for a config; a section with keys counts as two scalars."""
     section = child_section(keys_of_section_class(ROOT)[key].type)
     if section is None:
         return key in _NUMBERS and not isinstance(value, dict | list)

@@ -102,7 +102,7 @@ _SPECIAL = re.compile(r"[\\`*_{}\[\]<>#|~&@]|(?<=www)\.|:(?=//)", re.IGNORECASE)
 
 
 def markdown_code_span(text: str) -> str:
-    """A code span that holds the text, whatever backticks are in it."""
+    """Return a Markdown code span with the text, which may contain backticks."""
     shown = printable(text)
     longest = max((len(run) for run in re.findall("`+", shown)), default=0)
     fence = "`" * (longest + 1)
@@ -111,7 +111,7 @@ def markdown_code_span(text: str) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Running text of ours with code spans, in which nothing else is Markdown, no bare address either."""
+    """Escape running text for Markdown; its code spans stay, and bare URLs do not become links."""
     parts = _SPAN.split(printable(text))
     return "".join(
         markdown_code_span(part) if at % 2 else _SPECIAL.sub(r"\\\g<0>", part)

@@ -68,12 +68,12 @@ def open_document_from_item(item: JsonObject, encoding: Encoding) -> OpenDocumen
 
 
 def set_overlay(text: OpenDocument) -> None:
-    """Make every reader of the file, such as the check of a launch file, use this text."""
+    """Check the open text of a document instead of the file on disk, also where other files refer to it."""
     if (path := path_from_uri(text.uri)) is not None:
         unsaved[canonical_path(path)] = text.text.encode("utf-8", "surrogatepass")
 
 
 def remove_overlay(uri: str) -> None:
-    """Make readers of the file use its content on disk again."""
+    """Check the content on disk again instead of the open text."""
     if (path := path_from_uri(uri)) is not None:
         unsaved.pop(canonical_path(path), None)

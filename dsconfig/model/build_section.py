@@ -224,7 +224,7 @@ def _join_with_or(texts: list[str]) -> str:
 
 
 def _values_of_closed_set(arm: Spec) -> list[Json]:
-    """The values of an arm with a closed set."""
+    """Return the allowed values of a union member that has a closed set."""
     few: dict[str, list[Json]] = {"bool": [True, False], "null": [None]}
     return few.get(arm[0], list(arm[1:]) if arm[0] == "enum" else [])
 

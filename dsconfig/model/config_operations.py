@@ -68,7 +68,7 @@ def _convert_value(key: object, value: object) -> JsonObject | FieldProblem:
 
 
 def _comparable_value(value: Json) -> object:
-    """A form of a JSON value for comparison, in which `true` differs from 1."""
+    """Convert a JSON value for comparison, so that `true` differs from 1."""
     if isinstance(value, dict):
         return {key: _comparable_value(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -55,7 +55,7 @@ class NonObjectValues:
 
 @dataclass(frozen=True, slots=True)
 class AcceptingClasses:
-    """The classes behind an optimizer's type that accept a param, up to and including `until`."""
+    """The implementations of an optimizer type that accept a param, up to and including `until`."""
 
     builds: tuple[Build, ...]
     until: str | None = None

@@ -150,7 +150,7 @@ def meaning_of_value(info: KeyInfo, value: Json) -> str:
 
 
 def deprecation_reason(info: KeyInfo, release: int) -> str | None:
-    """Why a release should not be given the key, and its replacement; None if there is no reason."""
+    """Return why a key is deprecated in a release, with its replacement; None if it is not."""
     if "unread" in info.flags:
         return "has no effect: DeepSpeed accepts it but never reads it"
     if info.deprecated > release:
@@ -170,7 +170,7 @@ def replacement_hint(info: KeyInfo) -> str:
 
 
 def key_page(path: str) -> str | None:
-    """Everything known of the key at a dotted path (`*` for free names), as Markdown; None for an unknown key."""
+    """Return the full Markdown page of the key at a dotted path (`*`: any name); None for an unknown key."""
     matches: dict[str, list[KeyInfo]] = {}
     for steps, info in iter_keys():
         dotted = ".".join(steps)
@@ -193,7 +193,7 @@ def section_members(path: str) -> dict[str, str]:
 
 
 def _descriptions_by_type(infos: list[KeyInfo]) -> Iterator[str]:
-    """One description for all optimizer or scheduler types that agree on it."""
+    """Yield each distinct description, with the optimizer or scheduler types that share it."""
     alike: dict[str, list[tuple[KeyInfo, TypeInfo | None]]] = {}
     for info in infos:
         # Releases and source are added below: they may differ where everything else agrees.

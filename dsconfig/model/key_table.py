@@ -315,7 +315,7 @@ def keys_along_path(path: KeyPath) -> Iterator[KeyInfo]:
 
 @cache
 def _intended_keys_by_wrong_name() -> dict[tuple[str, str], tuple[str, KeyPath]]:
-    """Section and path of the right key, by section class and wrong name; a class may occur at several paths."""
+    """Map each known wrong name in a section class to the section and path of the right key."""
     right_keys: dict[tuple[str, str], tuple[str, KeyPath]] = {}
     for path, right_path in MISWRITTEN.items():
         parent, _, word = path.rpartition(".")
@@ -341,7 +341,7 @@ def intended_key(section: str, word: str) -> tuple[str, KeyPath] | None:
 
 
 def iter_keys(release: str | None = None) -> Iterator[tuple[tuple[str, ...], KeyInfo]]:
-    """Every key with its path, parents first; `*` stands for a free-form name or a list element.
+    """Yield every key with its path, parents first; `*` is a free-form name or a list element.
 
     With a release: only the keys that it reads. A path occurs once per section class that has it: the params of
     all optimizers share their paths.

@@ -61,7 +61,7 @@ class CommsLogger(Section):
 
 
 class ThroughputTimer(Section):
-    """Timer behind the samples per second that the engine prints."""
+    """Timer for the samples per second that the engine prints."""
 
     SOURCE = "utils/config.py:DeepSpeedThroughputTimerConfig"
     READS = (SectionReading("pydantic", since="0.14.3", unknown="rejected", drops_auto=True),)

@@ -252,7 +252,7 @@ def to_plain_value(value: object) -> Json:
 
 
 def _hashable_value(value: Json) -> object:
-    """A hashable form of a JSON value, in which `true` differs from 1."""
+    """Convert a JSON value to a hashable form, in which `true` differs from 1."""
     if isinstance(value, dict):
         return frozenset((key, _hashable_value(item)) for key, item in value.items())
     if isinstance(value, list):

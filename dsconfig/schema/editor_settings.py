@@ -147,7 +147,7 @@ def patterns_for_files(configs: Sequence[str], launch_files: Sequence[str]) -> S
 
 
 def _paths_without_pattern(paths: Sequence[str], patterns: tuple[str, ...]) -> list[str]:
-    """Paths that no pattern matches. `**/` stands for any folder, and a pattern without a slash for any place."""
+    """Return the paths that no pattern matches; `**/` matches any folder, a pattern without a slash any place."""
     globs = ["*/" + pattern.removeprefix("**/") for pattern in patterns]
     slashed = [path.replace(os.sep, "/") for path in paths]
     return sorted(path for path in slashed if not any(fnmatchcase("/" + path, pattern) for pattern in globs))

@@ -99,7 +99,7 @@ def _releases_before_schema_change(series: tuple[int, int]) -> Iterator[str]:
 
 @cache
 def _schema_equality_key(release: str) -> tuple[object, ...]:
-    """A value that is equal for releases that read every section in the same way."""
+    """Return a key that is equal for releases whose schemas are equal."""
     number = NUMBERS[release]
     types = tuple(
         first <= number <= last for entries in TYPES.values() for _, _, first, last, *_ in entries.values()

@@ -60,7 +60,7 @@ class ArgumentMismatch:
 
 @dataclass(slots=True)
 class AutofillState:
-    """State while one config is filled. `given`: whether there are training arguments."""
+    """State of the autofill of one config."""
 
     config: JsonObject
     consumer: ConfigConsumer
@@ -231,7 +231,7 @@ _BATCH = "micro batch × accumulation steps × data-parallel ranks"
 
 
 def fill_from_plugin(filling: AutofillState, precision: str | None, *, sure: bool = True) -> None:
-    """Fill as the plugin is created. `sure`: whether the precision is known, not only likely.
+    """Fill the values that Accelerate fills when it creates the plugin.
 
     Source: accelerate utils/dataclasses.py, DeepSpeedPlugin.__post_init__ and set_mixed_precision.
     """
@@ -272,7 +272,7 @@ def _fill_precision(filling: AutofillState, precision: str, *, sure: bool) -> No
 
 
 def fill_in_accelerator_prepare(filling: AutofillState, ranks: int | None, sp: int) -> None:
-    """Fill as in Accelerator._prepare_deepspeed, which the Trainer calls too."""
+    """Fill the values that `Accelerator._prepare_deepspeed` fills; the Trainer calls it too."""
     args = filling.args
     if MICRO not in filling.config and not filling.consumer.includes_change("no_micro"):
         filling.record_rejection(f"accelerate rejects a config without `{MICRO}`", MICRO)
@@ -380,7 +380,7 @@ def add_lightning_batch(filling: AutofillState) -> None:
 
 
 class AssumedArguments(NamedTuple):
-    """Unknown training arguments: those without a usable default, and typical values of some."""
+    """Unknown training arguments: the names without a default, and typical values of some of them."""
 
     unknown: frozenset[str] = frozenset()
     likely: Mapping[str, Json] = MappingProxyType({})

@@ -12,7 +12,7 @@ from dsconfig.job.consumers import CONSUMERS, HUGGING_FACE
 
 
 class BehaviorChange(NamedTuple):
-    """A behavior of a consumer since a version."""
+    """A change of a consumer's behavior, and the version that made it."""
 
     word: str
     """Name by which code asks for the change, see `does`."""

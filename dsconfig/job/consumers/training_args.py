@@ -88,7 +88,7 @@ class ConsumerArguments:
         return value
 
     def is_any_true(self, *names: str) -> bool | None:
-        """Whether any of these is true; None if unknown."""
+        """Whether any of these boolean arguments is true; None if unknown."""
         values = [self._boolean_argument(name) for name in names]
         return True if True in values else None if None in values else False
 

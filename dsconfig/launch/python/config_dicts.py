@@ -219,7 +219,7 @@ def paths_unknown_before_run(document: Document) -> frozenset[KeyPath]:
 
 
 def notes_on_document(document: Document) -> tuple[str, ...]:
-    """Return a note for a config of which other code may change everything."""
+    """Return a note if other code may change the whole config."""
     config = config_of_document(document)
     place = None if config is None else config.places.get((ANY,))
     if place is None:
@@ -230,7 +230,7 @@ def notes_on_document(document: Document) -> tuple[str, ...]:
 
 
 def is_key_read_by_program(document: Document, path: KeyPath) -> bool:
-    """Whether the source looks up a key, or one inside of it, which breaks if a fix renames or removes it."""
+    """Whether the program reads a key or a key inside it, so that a fix that removes it would break the program."""
     config = config_of_document(document)
     return config is not None and any(each[: len(path)] == path for each in config.reads)
 
@@ -385,7 +385,7 @@ class _PythonSource:
         return is_update and set(literal_keys_of_dict(value)) <= set(_NUMBERS)
 
     def _keys_of_dict(self, value: ast.expr) -> list[str]:
-        """Return the keys of a dict: those of its literal, and those that the statements behind it set."""
+        """Return the keys of a dict: those of its literal, and those that later statements set."""
         statements = statements_setting_keys(variable_of_dict(self.names, value), _ROOT_KEYS)
         return [*literal_keys_of_dict(value), *(each.path[0] for each in statements)]
 
@@ -484,7 +484,7 @@ class _PythonSource:
     def _writes_before_use(
         self, value: ast.expr, flow: DataFlow, receivers: list[ConfigReceiver]
     ) -> Iterator[DictWrite]:
-        """Yield the changes of a dict, without those behind the last call that receives it: they come too late."""
+        """Yield the writes to a dict that happen before the last call that receives it."""
         variable = variable_of_dict(self.names, value)
         used_at: Position | None = None
         if variable is not None and flow.receivers == receivers:
@@ -547,7 +547,7 @@ class _PythonSource:
 
 
 def _has_config_values(value: ast.expr) -> bool:
-    """Whether the values of a dict can be those of a config: a JSON Schema or a table of texts has others."""
+    """Whether the values of a dict look like config values, unlike those of a JSON Schema or a help table."""
     items = [value_of_literal_key(value, key) for key in literal_keys_of_dict(value)]
     constants = [item.value for item in items if isinstance(item, ast.Constant)]
     strings = [each for each in constants if isinstance(each, str)]
@@ -581,7 +581,7 @@ def _document_start(document: Document) -> int:
 
 
 def _is_scalar_at_path(root: ast.expr, path: tuple[str, ...]) -> bool:
-    """Whether the literal has a number, string, boolean or None at a path, which no code can change in place."""
+    """Whether a literal has a scalar at a path, which no code can change in place."""
     value: ast.expr | None = root
     for key in path:
         if value is None or not is_dict_expression(value) or has_hidden_entries(value):

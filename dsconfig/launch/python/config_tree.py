@@ -103,7 +103,7 @@ class ConfigNodeBuilder(DictNodeBuilder):
         return UNKNOWN
 
     def _dict_behind_name(self, value: ast.expr) -> ast.expr | None:
-        """Return the dict that a name stands for; None if it may be something else."""
+        """Return the dict that a variable holds; None if it may hold something else."""
         if not isinstance(value, ast.Name) or len(self.sections) >= _MAX_VARIABLES:
             return None
         literal = self._constants.only_binding_of(value)
@@ -112,7 +112,7 @@ class ConfigNodeBuilder(DictNodeBuilder):
         return None if any(each.value is literal for each in self.sections) else literal
 
     def _add_key_statements(self, value: ast.expr, path: KeyPath, node: TreeNode) -> TreeNode:
-        """Add the keys that the statements behind a dict set in it."""
+        """Add the keys that statements after a dict set in it."""
         variable = variable_of_dict(self._names, value)
         for each in () if variable is None else variable.key_statements():
             key = each.key.value if isinstance(each.key, ast.keyword) else each.key
@@ -159,7 +159,7 @@ def _replace_member(node: TreeNode, path: KeyPath, member: ObjectMember) -> Tree
 
 
 def _keys_before_unpacking(value: ast.expr, path: KeyPath) -> Iterator[KeyPath]:
-    """Yield the keys of a literal that stand before `**other` or a key that is not a literal."""
+    """Yield the keys of a literal that a later `**other` or computed key may overwrite."""
     before: list[KeyPath] = []
     for key in value.keys if isinstance(value, ast.Dict) else ():
         if isinstance(key, ast.Constant) and isinstance(key.value, str):

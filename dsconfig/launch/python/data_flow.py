@@ -475,7 +475,7 @@ class DataFlow:
             self.dumps.append((ref.module, call))
 
     def _follow_copy(self, ref: ValueReference, call: ast.Call, key: int | str) -> bool:
-        """Follow a value through a builtin or a copy; whether the call is one."""
+        """Follow a value through a builtin or a copy; return whether the call is one."""
         name, whole = last_dotted_name(call.func), ref._replace(node=call)
         is_builtin = isinstance(call.func, ast.Name) and not ref.module.names.bindings_of_name(call.func)
         if name in DICT_COPIES:
@@ -493,7 +493,7 @@ class DataFlow:
         return is_builtin and name in BUILTIN_READS
 
     def _follow_collection(self, ref: ValueReference, call: ast.Call, key: int | str) -> bool:
-        """Follow a value that a method puts into a container; whether the method does."""
+        """Follow a value that a method adds to a container; return whether the method does so."""
         if not isinstance(call.func, ast.Attribute):
             return False
         name, container = call.func.attr, call.func.value
@@ -587,7 +587,7 @@ class DataFlow:
 
 
 def _is_new_container(binding: NameBinding) -> bool:
-    """Whether a variable gets a container that no other code holds."""
+    """Whether a binding creates a container that no other code can access."""
     value = binding.value
     if binding.kind != "value" or binding.steps:
         return False

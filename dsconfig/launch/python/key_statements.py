@@ -48,7 +48,7 @@ class DictVariable(NamedTuple):
     block: list[ast.stmt]
 
     def position_in_block(self, node: ast.AST) -> Position | None:
-        """Return where the statement of the block around a node starts; None unless it is behind the dict."""
+        """Return the position of the statement around a node in the block; None unless it follows the dict."""
         names = self.names
         if names.enclosing_function(node) is not names.enclosing_function(self.value):
             return None
@@ -86,7 +86,7 @@ class DictVariable(NamedTuple):
                 return
 
     def _following_statements(self) -> Iterator[ast.stmt]:
-        """Yield the statements of the block behind the one that assigns the dict."""
+        """Yield the statements of the block after the one that assigns the dict."""
         start = _position_of_node(self.names.parents[self.value])
         yield from islice(self.block, bisect_right(self.block, start, key=_position_of_node), None)
 

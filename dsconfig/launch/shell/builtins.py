@@ -41,7 +41,7 @@ def run_test_command(shell: ShellState, words: Iterable[str], *, is_double: bool
 
 
 def run_arithmetic_command(shell: ShellState, text: str) -> None:
-    """Evaluate `((…))` or `let`; what it changes to an unknown value is forgotten."""
+    """Evaluate `((…))` or `let`, and forget variables that get an unknown value."""
     values = shell.values
     values.lexer.assigned.clear()
     result = values.lexer.evaluate_arithmetic(text, values.variables)

@@ -394,14 +394,14 @@ class ShellInterpreter:
         self.output.record_command_output(words, redirected, self.values, self.exported)
 
     def _without_env_options(self, raw: list[str]) -> list[str]:
-        """The words behind `env`, whose assignments stand before a command as in a shell."""
+        """Remove `env` and its options from the words of a command, and keep its assignments."""
         rest = raw[1:]
         while rest and rest[0].startswith("-"):
             rest = rest[2:] if rest[0] in ("-u", "--unset", "-C", "--chdir") else rest[1:]
         return rest
 
     def _run_assignments(self, raw: list[str], offset: int) -> Iterator[ShellCommand]:
-        """Apply a command that consists of assignments, perhaps behind `export` or `declare`."""
+        """Run a command that consists of assignments, possibly after `export` or `declare`."""
         keyword = raw[0] if raw[0] in _DECLARE else ""
         options = "".join(word[1:] for word in raw[1:] if keyword and word.startswith("-"))
         self.status = SUCCESS
@@ -432,7 +432,7 @@ class ShellInterpreter:
         dependencies: dict[str, frozenset[str]],
         redirected: CommandRedirections,
     ) -> Iterator[ShellCommand]:
-        """Yield a command with expanded words, unless it only changes what is known of the script."""
+        """Run a command with expanded words: a builtin changes the state, any other command is yielded."""
         if not words:
             return
         name = words[0]

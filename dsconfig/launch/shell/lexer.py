@@ -102,7 +102,7 @@ class ShellLexer:
         yield from line
 
     def _read_token(self, at: int, before: ShellToken | None) -> tuple[ShellToken, int]:
-        """The token that starts at `at`, and the offset behind it."""
+        """Read the token that starts at `at`; also return the offset after it."""
         text = self.text
         if (match := _HEREDOC.match(text, at)) and not text.startswith("<<<", at):
             is_quoted = bool(match[1] or match[2])
@@ -151,7 +151,7 @@ class ShellLexer:
         return ShellToken("test", "[[", start, words=tuple(words)), at
 
     def _read_here_documents(self, line: list[ShellToken], at: int) -> tuple[list[ShellToken], int]:
-        """The tokens of a line with the texts of their here-documents, and the offset behind these."""
+        """Read the tokens of a line with their here-documents; also return the offset after them."""
         tokens = []
         for token in line:
             if token.kind == "redirect" and token.body is not None:
@@ -193,7 +193,7 @@ class ShellLexer:
         return len(self.text) if end < 0 else end
 
     def _find_word_end(self, at: int, text: str | None = None) -> int:
-        """Offset behind the word that starts at `at`."""
+        """Return the offset after the word that starts at `at`."""
         text = self.text if text is None else text
         while at < len(text):
             char = text[at]
@@ -213,7 +213,7 @@ class ShellLexer:
         return at
 
     def _find_part_end(self, text: str, at: int) -> int:
-        """Offset behind the quoted text, substitution or single character that starts at `at`."""
+        """Return the offset after the quoted text, substitution or single character that starts at `at`."""
         char = text[at]
         end = at + 1
         if char == "\\":
@@ -240,7 +240,7 @@ class ShellLexer:
         return match.end() if match else at + 1
 
     def _find_closing_mark(self, text: str, mark: str, at: int) -> int:
-        """Offset behind the closing mark; without one, the opening mark counts as a plain character."""
+        """Return the offset after the closing mark; without one, the opening mark is a plain character."""
         if mark in self._unclosed.get(text, ()):
             return at
         end = text.find(mark, at)
@@ -257,7 +257,7 @@ class ShellLexer:
     def _find_closing_bracket(
         self, text: str, at: int, marks: re.Pattern[str] = _NESTED, opens: str = "(", closes: str = ")"
     ) -> int:
-        """Offset behind the bracket that closes the one at `at`."""
+        """Return the offset after the bracket that closes the one at `at`."""
         if opens in self._unclosed.get(text, ()):
             return at + len(opens)
         depth, last = 0, at

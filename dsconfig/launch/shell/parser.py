@@ -40,7 +40,7 @@ class Pipeline(NamedTuple):
 
 
 class ListItem(NamedTuple):
-    """A command of a list, and the operator behind the command before it: `&&`, `||`, or `;`."""
+    """A command of a list, with the operator before it: `&&`, `||`, or `;`."""
 
     node: Node
     operator: Literal["&&", "||", ";"]

@@ -103,7 +103,7 @@ class ShellVariables:
         return evaluate_test(expanded, is_double=is_double)
 
     def apply_arithmetic_assignments(self, unknown: Iterable[str] = ()) -> None:
-        """Take over the variables that an arithmetic expression has changed."""
+        """Apply the assignments of an arithmetic expression."""
         assigned, origins = dict(self.lexer.assigned), self.origins_of_last_expansion()
         self.lexer.assigned.clear()
         for name, value in assigned.items():
@@ -193,11 +193,11 @@ class ShellVariables:
         self.set_variable(name, tuple(padded), origins)
 
     def forget_variable(self, name: str) -> None:
-        """Give a variable an unknown value."""
+        """Set a variable to an unknown value."""
         self.set_variable(name, (f"${name}",), frozenset((name,)))
 
     def end_branch(self, scope: AssignmentScope, *, is_kept: bool = True) -> None:
-        """End a branch of a condition. `is_kept`: whether the script goes on behind it."""
+        """End a branch of a condition. `is_kept`: whether the script continues after it."""
         self.budget.spend(len(scope.before) + 1)
         if is_kept:
             scope.branches.append({name: self.get_variable(name) for name in scope.assigned})
@@ -238,7 +238,7 @@ class ShellVariables:
         return VariableValue(_flags_common_to_values(name, [value.words or () for value in values]), origins)
 
     def unset_variable(self, name: str) -> None:
-        """Make a variable unset."""
+        """Unset a variable."""
         self.note_assignment(name)
         self.restore_variable(name, VariableValue(None, frozenset()))
 
@@ -247,7 +247,7 @@ class ShellVariables:
         return VariableValue(self.variables.get(name), self.origins.get(name, frozenset()))
 
     def restore_variable(self, name: str, value: VariableValue) -> None:
-        """Give a variable an earlier value, which no scope notes."""
+        """Restore an earlier value of a variable without recording an assignment."""
         if value.words is None:
             self.variables.pop(name, None)
             self.origins.pop(name, None)
@@ -255,14 +255,14 @@ class ShellVariables:
             self.variables[name], self.origins[name] = value.words, value.origins
 
     def note_assignment(self, name: str) -> None:
-        """Note that the innermost scope assigns a variable."""
+        """Record in the innermost scope that a variable is assigned."""
         if self.scopes:
             scope = self.scopes[-1]
             scope.before.setdefault(name, self.get_variable(name))
             scope.assigned.add(name)
 
     def set_variable(self, name: str, values: tuple[str, ...], origins: frozenset[str]) -> None:
-        """Set a variable; a value that is too long is not taken over."""
+        """Set a variable, unless the value is too long."""
         self.budget.spend(len(values))
         self.note_assignment(name)
         if sum(map(len, values)) + len(values) <= MAX_LENGTH:
@@ -270,7 +270,7 @@ class ShellVariables:
             self.origins[name] = origins
 
     def forget_all_variables(self) -> None:
-        """Forget every variable, because a file or text that is not known here may have set it."""
+        """Forget every variable: an unknown file or text may have set it."""
         self.lexer.unset_is_unknown = True
         for name in list(self.variables):
             if name.isidentifier() and name != "BASH_SOURCE" and not name.startswith("SLURM_"):
@@ -319,7 +319,7 @@ _MAX_ITERATIONS = 100
 
 
 def expand_brace_range(word: str) -> list[str]:
-    """The values of a word of a loop: `{1..8}` stands for eight numbers."""
+    """Return the values of a loop's word: `{1..8}` expands to eight numbers."""
     match = _NUMBERS.fullmatch(word)
     if match is None:
         return [word]
