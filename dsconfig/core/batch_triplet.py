@@ -244,7 +244,7 @@ def data_parallel_size(
         from_file: whether DeepSpeed itself opens the file.
 
     Raises:
-        UnevenError: the degrees of the job do not divide the ranks.
+        UnevenRanksError: the degrees of the job do not divide the ranks.
         TypeError, ZeroDivisionError: DeepSpeed cannot divide by `sequence_parallel_size`.
     """
     divisor = parallelism.ranks_per_sample(ranks)

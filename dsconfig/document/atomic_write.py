@@ -62,7 +62,7 @@ def rewrite_if_unchanged(path: str, old: bytes, new: bytes) -> None:
     """Replace the content `old` of a file with `new`.
 
     Raises:
-        ChangedError: the file does not contain `old` any more.
+        FileChangedError: the file does not contain `old` any more.
         OSError: the file cannot be written.
     """
     path = os.path.realpath(path)

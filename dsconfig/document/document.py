@@ -290,7 +290,7 @@ def parse_plain_json(text: str) -> dict[str, object]:
     """Parse strict JSON that hjson reads alike.
 
     Raises:
-        NotPlainError: hjson may read it differently, or reject it.
+        NotPlainJsonError: hjson may read it differently, or reject it.
         ValueError: it is not JSON.
         RecursionError: it is nested too deep.
     """

@@ -196,7 +196,7 @@ def skip_space_and_comments(builder: TreeBuilder, pos: int) -> tuple[str, int]:
     """Skip white space and comments (`getNext`); return the next character (empty at the end) and its position.
 
     Raises:
-        ReadError: a comment is never closed, or there are too many of them.
+        HjsonSyntaxError: a comment is never closed, or there are too many of them.
     """
     text = builder.text
     while True:
@@ -455,7 +455,7 @@ class TreeBuilder:
         """Record a problem.
 
         Raises:
-            GiveUpError: the text has too many errors.
+            TooManyErrorsError: the text has too many errors.
         """
         if len(self.problems) < MAX_PROBLEMS:
             end = min(end, len(self.text))

@@ -53,7 +53,7 @@ def jobs_of_launch_file(
 
     Raises:
         OSError: a config cannot be read.
-        SpentError: a budget is given and this file exceeds it.
+        BudgetExceededError: a budget is given and this file exceeds it.
     """
     if not is_shell_script_name(launch.name):
         if budget is not None:

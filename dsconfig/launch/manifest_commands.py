@@ -145,7 +145,7 @@ def expand_azure_inputs(text: str, data: Mapping[str, Json], budget: ReadingBudg
     """Expand `${{inputs.name}}` in a command of Azure ML.
 
     Raises:
-        SpentError: the text exceeds the budget.
+        BudgetExceededError: the text exceeds the budget.
     """
 
     def input_value(match: re.Match[str]) -> str:

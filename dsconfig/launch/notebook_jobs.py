@@ -47,7 +47,7 @@ def jobs_of_notebook(
     """Yield the jobs of the shell commands in a notebook, such as `!deepspeed train.py --deepspeed ds.json`.
 
     Raises:
-        SpentError: the commands exceed their budget or that of the directory, if the latter is given.
+        BudgetExceededError: the commands exceed their budget or that of the directory, if the latter is given.
     """
     text = shell_of_notebook(data.decode("utf-8", "replace"))
     launch = Document(name, text, "json", LocatedTree(None, ()))

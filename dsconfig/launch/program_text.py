@@ -57,7 +57,7 @@ def decode_python_source(data: bytes) -> tuple[str, bool]:
     """Decode a source file as Python does; also return whether it can be written back as UTF-8.
 
     Raises:
-        UnreadableError: the encoding is unknown, or is not the one of the bytes.
+        UnreadableProgramError: the encoding is unknown, or is not the one of the bytes.
     """
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
@@ -71,7 +71,7 @@ def read_program_text(text: str, name: str) -> ProgramText:
     """Return the Python text of a source file or notebook.
 
     Raises:
-        UnreadableError: it is too large, or not a notebook.
+        UnreadableProgramError: it is too large, or not a notebook.
     """
     if not is_notebook_name(name):
         program = ProgramText(text)

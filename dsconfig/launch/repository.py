@@ -395,7 +395,7 @@ class ReadingBudget:
         """Charge the steps before they are taken.
 
         Raises:
-            SpentError: fewer steps are left.
+            BudgetExceededError: fewer steps are left.
         """
         self.left -= steps
         if self._parent is not None:

@@ -86,7 +86,7 @@ def jobs_of_commands(
     launch file, for commands that pass one to their program.
 
     Raises:
-        SpentError: the commands exceed their budget or that of the directory, if the latter is given.
+        BudgetExceededError: the commands exceed their budget or that of the directory, if the latter is given.
     """
     if budget is not None:
         budget.spend(len(launch.text))
@@ -526,7 +526,7 @@ def _config_written_by_script(name: str, shell: ShellInterpreter, launch: Docume
     """A config that the script writes: a here-document, or a template edited by `sed`.
 
     Raises:
-        SpentError: the text exceeds the size limit for configs.
+        BudgetExceededError: the text exceeds the size limit for configs.
     """
     is_literal = False
     if (written := shell.output.documents.get(name)) is not None:

@@ -248,7 +248,7 @@ def _section_view(name: str, releases: ReleaseInterval) -> SectionView:
     dialect: Dialect = "hand" if by == "hand" else "pydantic2" if low >= PYDANTIC_2 else "pydantic1"
     keys: dict[str, KeyView] = {}
     for info in keys_of_section_class(name).values():
-        for first, last in info.spans:  # inlines `info.read_in(low)`: a call per key would be slow
+        for first, last in info.spans:  # inlines `info.is_read_in(low)`: a call per key would be slow
             if first <= low <= last:
                 break
         else:

@@ -206,7 +206,7 @@ def test_a_draft_that_was_left_is_removed(file: Path, run: Runs, argv: tuple[str
 def test_a_draft_in_work_stays(file: Path, run: Runs, spawn: Spawns) -> None:
     program = (
         "import sys; from dsconfig.document import atomic_write\n"
-        "with atomic_write._draft(sys.argv[1], b'new', None):\n    print('ready', flush=True); sys.stdin.read()"
+        "with atomic_write._write_draft(sys.argv[1], b'new', None):\n    print('ready', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", program, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE

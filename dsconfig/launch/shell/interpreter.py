@@ -139,7 +139,7 @@ class ShellInterpreter:
         """Yield each simple command in the order in which the script runs them.
 
         Raises:
-            SpentError: reading them exceeds the budget.
+            BudgetExceededError: reading them exceeds the budget.
         """
         self._nesting = depth
         try:

@@ -159,7 +159,7 @@ def parse_shell(lexer: ShellLexer) -> CommandBlock:
     """Parse the text of a lexer.
 
     Raises:
-        SpentError: reading it exceeds the budget.
+        BudgetExceededError: reading it exceeds the budget.
     """
     parser = _ShellParser(list(lexer.tokens()))
     items: list[ListItem] = []

@@ -33,7 +33,7 @@ class EditedFile(NamedTuple):
         """Apply the edits to the template's text.
 
         Raises:
-            SpentError: the result has more than `max_length` characters; seven edits can turn one character into
+            BudgetExceededError: the result has more than `max_length` characters; seven edits can turn one character into
             1 GB.
         """
         for old, new in self.edits:
