@@ -33,8 +33,8 @@ class EditedFile(NamedTuple):
         """Apply the edits to the template's text.
 
         Raises:
-            BudgetExceededError: the result has more than `max_length` characters; seven edits can turn one character into
-            1 GB.
+            BudgetExceededError: the result has more than `max_length` characters; seven edits can turn one
+                character into 1 GB.
         """
         for old, new in self.edits:
             if len(template) + template.count(old) * (len(new) - len(old)) > max_length:
