@@ -95,6 +95,14 @@ def test_a_batch_that_updates_a_config_is_none_of_its_own(run: Runs, here: Path)
     assert run("check", "train.py").code == 2
 
 
+def test_a_batch_for_the_plugin_of_accelerate_is_no_config(run: Runs, here: Path) -> None:
+    (here / "train.py").write_text(
+        "kwargs = {'train_micro_batch_size_per_gpu': 4, 'train_batch_size': 4 * accelerator.num_processes}\n"
+        "AcceleratorState().deepspeed_plugin.deepspeed_config_process(must_match=True, **kwargs)\n"
+    )
+    assert run("check", "train.py").code == 2
+
+
 def test_a_value_of_the_run_is_not_guessed(run: Runs, here: Path) -> None:
     (here / "train.py").write_text(TRAIN)
     code, out, err = run("resolve", "--world-size", "8", "train.py")

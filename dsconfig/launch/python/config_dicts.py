@@ -370,8 +370,10 @@ class _PythonSource:
             return _ConfigCandidate(value, flow)
         literal_keys, keys = literal_keys_of_dict(value), self._keys_of_dict(value)
         count = len(_ROOT_KEYS.intersection(keys))
-        # Arguments of a program that are named like the batch keys stand among many of its own.
+        # Arguments of a program that are named like the batch keys stand among many of its own. Alone they are those
+        # of Accelerate's `deepspeed_plugin.deepspeed_config_process(**kwargs)`.
         has_keys = count > 1 and ("zero_optimization" in keys or count * 2 > len(keys))
+        has_keys = has_keys and not set(keys) <= set(_NUMBERS)
         has_keys = has_keys and not _UNIQUE_KEYS.isdisjoint(keys)
         is_named = not _ROOT_KEYS.isdisjoint(literal_keys) and self._is_named_like_config(value)
         if is_named or has_keys:
