@@ -16,6 +16,7 @@ from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.memory.models.record_model import weights_of
 from dsconfig.memory.verdict import EXCEEDS, FITS, UNKNOWN, NotModelledError
 from dsconfig.resolve.errors import ResolveError
+from dsconfig.resolve.fit_search import known_defects
 from dsconfig.resolve.memory import LENGTH, MemoryOptions, estimate_request
 from dsconfig.resolve.memory_limits import RequestedLimits
 from dsconfig.resolve.model_source import model_of
@@ -100,6 +101,8 @@ class TriedSetting(NamedTuple):
     """Bytes of a GPU; see `needed_gpu_bytes`."""
     verdict: Verdict
     host_verdict: Verdict | None
+    defects: frozenset[str] = frozenset()
+    """Known defects of the release that these settings meet."""
 
 
 class FittingPlan(NamedTuple):
@@ -135,6 +138,7 @@ def find_fitting_config(request: JobRequest) -> FittingPlan:
     model_of(request.model)  # an unknown model is not the fault of a level
     trials: list[TriedSetting] = []
     skipped: dict[str, str] = {}
+    defects: frozenset[str] | None = None  # those of the fastest level come with any level
     for level in LEVELS:
         if level.offload not in OFFLOADS[request.offload]:
             continue
@@ -143,6 +147,10 @@ def find_fitting_config(request: JobRequest) -> FittingPlan:
                 trial = _try_setting(request, level, checkpointing, 1)
             except (presets.PresetError, ResolveError, NotModelledError) as error:
                 skipped[level.title] = str(error)
+                continue
+            defects = trial.defects if defects is None else defects
+            if trial.defects - defects:
+                skipped[level.title] = "; ".join(sorted(trial.defects - defects))
                 continue
             trials.append(trial)
             if _does_fit(trial):
@@ -196,11 +204,13 @@ def _try_setting(
     # Without its name, so that launch files which are already in the folder do not count.
     text = config_text(request, level, micro_batch)
     document = read_text(text, "<config>", "yaml" if is_yaml_name(request.file) else "json")
-    estimate = estimate_request(document, options).answer()
+    estimated = estimate_request(document, options)
+    estimate = estimated.answer()
     rank, host = request.memory_limits.verdicts(estimate)
     assert rank is not None
+    needed = needed_gpu_bytes(request, estimate)
     return TriedSetting(
-        level, checkpointing, micro_batch, estimate, needed_gpu_bytes(request, estimate), rank, host
+        level, checkpointing, micro_batch, estimate, needed, rank, host, known_defects(estimated)
     )
 
 

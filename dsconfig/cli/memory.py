@@ -44,7 +44,6 @@ from dsconfig.render.fingerprint import as_json
 from dsconfig.render.terminal_style import printable
 
 if TYPE_CHECKING:
-    from dsconfig.core.gpu_memory import GpuMemory
     from dsconfig.document import Document
     from dsconfig.resolve.errors import ResolveError
     from dsconfig.resolve.memory import Estimate, MemoryOptions, Verdict
@@ -108,6 +107,9 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     add("--image-tokens", type=int, metavar="N", help=images)
     vision = "train encoders of images and audio (default: from the launch file, else yes)"
     add("--train-vision", action=argparse.BooleanOptionalAction, default=None, help=vision)
+    packs = "all sequences have this length; with --no-packing they are shorter by different amounts"
+    packs += " (default: from the launch file, else --packing)"
+    packing = add("--packing", action=argparse.BooleanOptionalAction, help=packs)
     add(
         "--micro-batch",
         type=parse_positive_count,
@@ -129,7 +131,7 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     add("--optimizer", metavar="NAME", help=optimizer)
     init = "build the model under `deepspeed.zero.Init` at stage 3 (default: as Trainer and Accelerate do)"
     zero_init = add("--zero-init", action=argparse.BooleanOptionalAction, help=init)
-    zero_init.default = checkpointing.default = None
+    zero_init.default = checkpointing.default = packing.default = None
     override = "override a key, value as JSON"
     add("--set", type=parse_assignment, action="append", metavar="KEY=VALUE", help=override)
     add("--target", metavar="RELEASE", help="DeepSpeed release (default: the installed one)")
@@ -141,8 +143,6 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_result_options(parser: argparse.ArgumentParser) -> None:
-    from dsconfig.core.gpu_memory import PART
-
     add = parser.add_argument_group("result").add_argument
     card = (
         "GPU memory such as 80GiB, or a GPU such as h100, a100-40, 4090, or 48GB for cards sold as that size;"
@@ -151,7 +151,6 @@ def _add_result_options(parser: argparse.ArgumentParser) -> None:
     host = "memory of a node; exit with 1 if it does not suffice (default: from the settings)"
     add("--host", type=parse_byte_size, metavar="SIZE", help=host)
     margin = "headroom on the GPU, instead of fragmentation, CUDA context and NCCL buffers as estimated"
-    margin += f" (default with --fit and --max: 2GiB plus 1/{PART} of its memory)"
     add("--margin", type=parse_byte_size, metavar="SIZE", help=margin)
     add(
         "--fit",
@@ -311,7 +310,7 @@ def _memory_options(args: argparse.Namespace) -> MemoryOptions:
 
     names = (
         *("sequence_length", "micro_batch", "attention", "checkpointing", "lora", "optimizer", "zero_init"),
-        *("gpus_per_node", "sp", "imbalance", "launch", "loss", "quantize", "trainer", "vllm"),
+        *("gpus_per_node", "sp", "imbalance", "launch", "loss", "quantize", "trainer", "vllm", "packing"),
         *("image_tokens", "train_vision"),
     )
     return MemoryOptions(
@@ -375,13 +374,6 @@ def _write_estimate(args: argparse.Namespace, estimate: Estimate) -> int:
 # `dsconfig memory --fit` and `--max`.
 
 
-def gpu_headroom(args: argparse.Namespace, gpu: GpuMemory | None) -> int:
-    """Headroom of a GPU in bytes."""
-    from dsconfig.core.gpu_memory import GpuMemory
-
-    return (gpu or GpuMemory(0, 0)).headroom_bytes(args.margin)
-
-
 def exit_code_of_verdicts(verdicts: Iterable[Verdict | None]) -> int:
     """Exit code of the worst verdict."""
     kinds = set(verdicts)
@@ -395,8 +387,8 @@ def find_changes_that_fit(args: argparse.Namespace, document: Document, options:
     from dsconfig.resolve.fit_search import find_fit, fitted_config
 
     _reject_conflicting_options(args, document)
-    headroom = gpu_headroom(args, args.fit)
-    result = find_fit(document, options, args.fit.usable_bytes(args.margin), args.host)
+    limits = render.RequestedLimits(args.fit, args.host, args.margin)
+    result = find_fit(document, options, limits)
     rewritten, failure = None, ""
     if args.output and result.fits:
         try:
@@ -411,7 +403,7 @@ def find_changes_that_fit(args: argparse.Namespace, document: Document, options:
         answer = result.to_dict() | {"removed": list(removed), "consumer": consumer_name}
         stream.write(as_json({"fit": answer}, indent=2) + "\n")
     else:
-        style, limits = style_of(stream, args.color), render.RequestedLimits(args.fit, args.host, headroom)
+        style = style_of(stream, args.color)
         print_wrapped_lines(render.fit_lines(result, limits, style, removed, consumer_name), style, stream)
     if rewritten and args.output == "-":
         write_text(rewritten.text)
@@ -455,7 +447,7 @@ def find_largest_value(args: argparse.Namespace, document: Document, options: Me
         fail_with_usage_error("--max requires --gpu")
     if args.output_format == "csv" or args.plot:
         fail_with_usage_error("--max supports the output formats text and json")
-    result = largest(document, options, args.max, args.gpu.usable_bytes(args.margin))
+    result = largest(document, options, args.max, render.RequestedLimits(args.gpu, None, args.margin))
     if args.output_format == "json":
         sys.stdout.write(as_json({"max": result.to_dict()}, indent=2) + "\n")
     else:

@@ -265,21 +265,17 @@ class ReservedMemory(NamedTuple):
 
 def reserve(
     at_rest: Sequence[AllocationEvent],
-    step: Sequence[AllocationEvent],
+    steps: Iterable[Sequence[AllocationEvent]],
     capacity: int | None = None,
     *,
     expandable: bool = False,
 ) -> ReservedMemory | None:
-    """Simulate two steps after what is allocated at rest; None if the capacity does not suffice."""
+    """Simulate steps after what is allocated at rest; None if the capacity does not suffice."""
     allocator = CachingAllocator(capacity, expandable=expandable)
     try:
         allocator.run(at_rest)
-        for _ in range(STEPS):
+        for step in steps:
             allocator.run(step)
     except OutOfMemoryError:
         return None
     return ReservedMemory(allocator.peak_reserved, allocator.peak_allocated, allocator.retries)
-
-
-STEPS = 2
-"""Steps until the cached segments hardly change."""

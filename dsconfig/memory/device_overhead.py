@@ -7,9 +7,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.memory.caching_allocator import AllocationEvent, reserve
+from dsconfig.memory.verdict import ACTIVATION_TERMS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from dsconfig.core.json_types import JsonObject
     from dsconfig.memory.caching_allocator import ReservedMemory
@@ -43,6 +44,21 @@ CONTEXT = (350 * MIB, 800 * MIB)
 """`nvidia-smi` minus the memory that torch reserves, in single-GPU runs."""
 CUBLAS = (9 * MIB, 64 * MIB)
 """Workspaces of cuBLAS and cuBLASLt: 8 MiB before Hopper, 32 MiB each since (ATen/cuda/CublasHandlePool.cpp)."""
+
+
+EQUAL_STEPS, VARIED_STEPS = 2, 8
+"""Simulated steps: two if they are equal, more if lengths differ, because each new length can add segments."""
+SHORTEST, GOLDEN = 0.25, 0.6180339887
+"""The shortest sequence, relative to the longest; and the step of a sequence that spreads evenly."""
+
+
+def relative_lengths(samples: int) -> tuple[float, ...]:
+    """Lengths of batches of `samples` sequences relative to the longest one, which comes last.
+
+    The lengths of the sequences spread evenly from the shortest on, and a batch is padded to its longest one.
+    """
+    spread = ((number * GOLDEN) % 1 for number in range(1, VARIED_STEPS))
+    return (*(SHORTEST + (1 - SHORTEST) * share ** (1 / samples) for share in spread), 1.0)
 
 
 class DeviceOverhead(NamedTuple):
@@ -102,25 +118,53 @@ class DeviceUsage:
     overheads: tuple[DeviceOverhead, ...]
     at_rest: Sequence[AllocationEvent]
     step: Sequence[AllocationEvent]
+    lengths: tuple[float, ...] = ()
+    """Lengths of the sequences of successive steps relative to the longest; empty if all are equally long."""
+
+    @cached_property
+    def equal_steps(self) -> ReservedMemory:
+        """Memory that torch reserves if nothing limits it and all sequences are equally long."""
+        result = reserve(self.at_rest, [self.step] * EQUAL_STEPS)
+        assert result is not None
+        return result
 
     @cached_property
     def unlimited(self) -> ReservedMemory:
         """Memory that torch reserves if nothing limits it."""
-        result = reserve(self.at_rest, self.step)
+        if not self.lengths:
+            return self.equal_steps
+        result = reserve(self.at_rest, self._steps())
         assert result is not None
-        return result
+        return result if result.reserved > self.equal_steps.reserved else self.equal_steps
 
     @cached_property
     def expandable(self) -> ReservedMemory:
         """The same with `expandable_segments`."""
-        result = reserve(self.at_rest, self.step, expandable=True)
+        result = reserve(self.at_rest, self._steps(), expandable=True)
         assert result is not None
         return result
+
+    def _steps(self) -> Iterator[Sequence[AllocationEvent]]:
+        """Allocations of successive steps; those of activations are proportional to the length."""
+        if not self.lengths:
+            yield from [self.step] * EQUAL_STEPS
+        for length in self.lengths:
+            yield [
+                AllocationEvent(name, int(count * length))
+                if name in ACTIVATION_TERMS
+                else AllocationEvent(name, count)
+                for name, count in self.step
+            ]
 
     @property
     def overhead(self) -> tuple[int, int]:
         """Lowest and highest sum of the overheads."""
         return sum(term.low for term in self.overheads), sum(term.high for term in self.overheads)
+
+    @property
+    def needed(self) -> int:
+        """Upper bound of the allocated bytes with the highest overheads, without any cached bytes."""
+        return self.bound + self.overhead[1]
 
     @property
     def low(self) -> int:
@@ -129,22 +173,21 @@ class DeviceUsage:
 
     def high(self, capacity: int | None = None) -> int:
         """Highest expected usage; torch releases cached segments before it exceeds the capacity."""
-        reserved = max(self.bound, self.unlimited.reserved)
-        if capacity is None:
-            return reserved + self.overhead[1]
-        return max(self.bound + self.overhead[1], min(reserved + self.overhead[1], capacity))
+        cached = max(self.bound, self.unlimited.reserved) + self.overhead[1]
+        return cached if capacity is None else max(self.needed, min(cached, capacity))
 
     def survives(self, capacity: int, *, expandable: bool = False) -> bool:
         """Whether torch finds memory for every block within this capacity, despite fragmentation."""
         spare = self.bound - self.allocated
         room = capacity - self.overhead[1] - spare
-        return room > 0 and reserve(self.at_rest, self.step, room, expandable=expandable) is not None
+        return room > 0 and reserve(self.at_rest, self._steps(), room, expandable=expandable) is not None
 
     def to_dict(self) -> JsonObject:
         """The usage as JSON."""
         return {
             "low": self.low,
             "high": self.high(),
+            "needed": self.needed,
             "allocated": self.allocated,
             "reserved": self.unlimited.reserved,
             "reserved_expandable": self.expandable.reserved,

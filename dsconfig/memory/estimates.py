@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.memory.advice import MemoryAdvice, advice_for
 from dsconfig.memory.caching_allocator import AllocationEvent
-from dsconfig.memory.device_overhead import DeviceUsage, overheads_of
+from dsconfig.memory.device_overhead import DeviceUsage, overheads_of, relative_lengths
 from dsconfig.memory.engines.base import CONSOLIDATED, PINNED, SAVE, WEIGHTS
 from dsconfig.memory.engines.select_engine import select_engine
 from dsconfig.memory.memory_ledger import (
@@ -214,7 +214,7 @@ class Estimate:
         """
         device, most = self.device, least if most is None else most
         assert device is not None
-        low, high = device.overhead
+        low = device.overhead[0]
         low -= max(0, self.rank.highest_peak - device.allocated)  # the doubt about a generic model
         lowering = [each for each in (*self.unmodelled, *self.assumed) if RANK in each.lowers]
         if self.rank.least_needed([]) + low > most:
@@ -224,18 +224,15 @@ class Estimate:
             if unmodeled and self.rank.least_needed(unmodeled) + low <= most:
                 return DeviceVerdict(UNKNOWN, "settings that are not estimated decide whether it fits")
             return DeviceVerdict(TIGHT, _reasons(lowering))
-        if device.bound + high > least:
-            if device.bound + high <= most:
+        if device.needed > least:
+            if device.needed <= most:
                 return DeviceVerdict(UNKNOWN, CARD)
             return DeviceVerdict(
                 TIGHT, "the expected range exceeds the GPU: the CUDA context, NCCL and kernels decide"
             )
-        if device.high() > least:
-            how = "torch has to release cached blocks, which takes time"
-            reason = how if device.survives(least) else "fragmentation decides"
-            if device.survives(least, expandable=True):
-                reason += "; `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` avoids it"
-            return DeviceVerdict(TIGHT, reason)
+        cached = _cached_blocks(device, least)
+        if cached is not None:
+            return cached
         verdict = self._unless_raised(RANK)
         if verdict == UNKNOWN:
             return DeviceVerdict(UNKNOWN, "settings that are not estimated decide whether it fits")
@@ -289,6 +286,19 @@ class DeviceVerdict(NamedTuple):
     reason: str = ""
     is_assumed: bool = False
     """Whether it fits with the values that are assumed for inputs that are not given."""
+
+
+def _cached_blocks(device: DeviceUsage, capacity: int) -> DeviceVerdict | None:
+    """The verdict if cached blocks do not fit next to the tensors; None if they do, or torch releases them in time."""
+    if device.high() <= capacity:
+        return None
+    survives, equal = device.survives(capacity), device.equal_steps.reserved + device.overhead[1]
+    if survives and equal <= capacity:
+        return None  # only sequences of different lengths fill the GPU with cached blocks
+    reason = "torch has to release cached blocks, which takes time" if survives else "fragmentation decides"
+    if device.survives(capacity, expandable=True):
+        reason += "; `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` avoids it"
+    return DeviceVerdict(TIGHT, reason)
 
 
 def _reasons(settings: Iterable[UnmodeledSetting]) -> str:
@@ -503,4 +513,5 @@ def _device_usage(
         overheads_of(engine.setup, arch, batch),
         events[: pool.step_start],
         events[pool.step_start :],
+        relative_lengths(batch.micro_batch_size) if batch.has_varied_lengths else (),
     )

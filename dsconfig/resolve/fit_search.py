@@ -19,10 +19,11 @@ from dsconfig.document.text_edit import EditError
 from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.job.consumers.consumer import consumer_from_spec
 from dsconfig.job.consumers.consumer_versions import split_consumer_spec
+from dsconfig.launch.config_source import read_config_source
 from dsconfig.launch.located_config import locate_config
-from dsconfig.memory.estimates import Estimate, MemoryLimit
+from dsconfig.memory.estimates import Estimate
 from dsconfig.memory.models.record_model import record
-from dsconfig.memory.verdict import EXCEEDS, FITS, HOST, RANK, UNKNOWN, NotModelledError
+from dsconfig.memory.verdict import EXCEEDS, FITS, NotModelledError
 from dsconfig.resolve.config_changes import (
     AppliedChange,
     ConfigChange,
@@ -37,6 +38,7 @@ from dsconfig.resolve.memory import EstimateRequest, MemoryOptions, estimate_req
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject, KeyPath
     from dsconfig.memory.verdict import UnmodeledSetting, Verdict
+    from dsconfig.resolve.memory_limits import RequestedLimits
     from dsconfig.resolve.resolved_run import Run
 
 
@@ -66,7 +68,9 @@ class FittingChanges:
     unmodelled: tuple[UnmodeledSetting, ...] = ()
 
     verdict: Verdict = EXCEEDS
-    """Whether the config fits after these changes, or an unsupported setting decides."""
+    """The verdict of `dsconfig memory` after these changes."""
+    estimate: Estimate | None = None
+    """The estimate after these changes."""
 
     def to_dict(self) -> JsonObject:
         """The result as JSON."""
@@ -85,25 +89,21 @@ RequestFor = Callable[[Sequence[ConfigChange], int], EstimateRequest]
 """Function from changes and world size to the estimate request."""
 
 
-def find_fit(
-    document: Document, options: MemoryOptions, gpu_bytes: int, host_bytes: int | None = None
-) -> FittingChanges:
-    """Find the smallest changes with which rank and host stay within these bytes.
-
-    The upper bound of the highest peak has to fit; `gpu_bytes` excludes the headroom.
-    """
-    search, first, changes = search_of(document, options, gpu_bytes, host_bytes)
+def find_fit(document: Document, options: MemoryOptions, limits: RequestedLimits) -> FittingChanges:
+    """Find the smallest changes with which rank and host fit, by the verdict of `dsconfig memory`."""
+    search, first, changes = search_of(document, options, limits)
     return replace(search.fit(first, changes), unmodelled=first.unmodelled)
 
 
 def search_of(
-    document: Document, options: MemoryOptions, gpu_bytes: int, host_bytes: int | None = None
+    document: Document, options: MemoryOptions, limits: RequestedLimits
 ) -> tuple[FitSearch, Estimate, list[ConfigChange]]:
     """Create the search, with the estimate before any change, and all candidate changes, cheapest first."""
     fitted_config = dict(options.set or {})
     if options.micro_batch is not None:  # takes precedence
         fitted_config.pop(MICRO, None)
-    options = options._replace(gpu_limit=gpu_bytes)
+    if limits.gpu is not None:
+        options = options._replace(gpu_limit=limits.gpu.usable_bytes(limits.margin))
     first = estimate_request(document, options)
 
     def request_for(changes: Sequence[ConfigChange], ranks: int) -> EstimateRequest:
@@ -120,13 +120,27 @@ def search_of(
         return estimate_request(document, _changed(options, changes, override(fitted_config, values), ranks))
 
     checkpointing, zero_init = first.micro_batch.gradient_checkpointing, first.setup.zero_init
-    shard_numel = 0 if host_bytes is None else _largest_shard(first)
+    shard_numel = 0 if limits.host is None else _largest_shard(first)
     zenflow, filler = bool(first.setup.zenflow), filler_of(document, options, first.run)
     offload_sections = _offload_sections(first.run.config)
     changes = list(
         ladder(first.values.values, checkpointing, zero_init, shard_numel, zenflow, filler, offload_sections)
     )
-    return FitSearch(request_for, MemoryLimit(gpu_bytes, host_bytes)), first.answer(), changes
+    return FitSearch(request_for, limits, known_defects(first)), first.answer(), changes
+
+
+_DEFECTS = ("DSC880", "DSC881")
+"""Rules about settings with which a release crashes, or trains wrongly."""
+
+
+def known_defects(request: EstimateRequest) -> frozenset[str]:
+    """Known defects of the release that the config meets: it crashes, or what it trains is wrong."""
+    run = request.run
+    target = ReleaseTarget((run.release,), run.release, "argument")
+    report = check_document(
+        read_config_source(run.config), target, world_size=run.world_size, consumer=run.consumer
+    )
+    return frozenset(diagnostic.message for diagnostic in report if diagnostic.code in _DEFECTS)
 
 
 def _changed(
@@ -254,8 +268,11 @@ def _key(chosen: Sequence[ConfigChange], ranks: int) -> tuple[str, ...]:
 class FitSearch:
     """Search for the changes that are enough."""
 
-    def __init__(self, asks: RequestFor, room: MemoryLimit) -> None:
-        self.request_for, self.limit = asks, room
+    def __init__(
+        self, asks: RequestFor, limits: RequestedLimits, defects: frozenset[str] = frozenset()
+    ) -> None:
+        self.request_for, self.limits, self.defects = asks, limits, defects
+        """`defects`: known defects of the release that the config meets without any change."""
         self.fitting: dict[tuple[str, ...], Estimate] = {}
         """Estimates that fit, by their changes."""
 
@@ -268,9 +285,12 @@ class FitSearch:
             return None
 
     def fits(self, chosen: Sequence[ConfigChange], ranks: int) -> bool | None:
-        """Whether rank (and host, if limited) fit after these changes; None if they are not supported."""
+        """Whether rank (and host, if limited) fit after these changes; None if they are not supported, or defective."""
         try:
-            estimate = self.request_for(chosen, ranks).fitting(self.limit)
+            request = self.request_for(chosen, ranks)
+            if known_defects(request) - self.defects:
+                return None
+            estimate = self.limits.fitting(request)
         except (ResolveError, NotModelledError):
             return None
         if estimate is not None:
@@ -279,9 +299,9 @@ class FitSearch:
 
     def fit(self, first: Estimate, changes: Sequence[ConfigChange]) -> FittingChanges:
         """Apply changes until one fits, then drop those that are not needed."""
-        ranks = first.world_size
-        if self.limit.fits(first):
-            return FittingChanges(fits=True, verdict=self._verdict(first))
+        ranks, limits = first.world_size, self.limits
+        if limits.fits(first):
+            return FittingChanges(fits=True, verdict=limits.verdict(first), estimate=first)
         chosen: list[ConfigChange] = []
         for change in changes:
             fits = self.fits([*chosen, change], ranks)
@@ -289,22 +309,27 @@ class FitSearch:
                 chosen.append(change)
             if fits:
                 chosen = self._minimal(chosen, ranks)
-                verdict = self._verdict(self.estimate(chosen, ranks) or first)
+                last = self.estimate(chosen, ranks) or first
                 return FittingChanges(
-                    True, self._applied(chosen, first), chosen=tuple(chosen), verdict=verdict
+                    True,
+                    self._applied(chosen, first),
+                    chosen=tuple(chosen),
+                    verdict=limits.verdict(last),
+                    estimate=last,
                 )
         last = self.estimate(chosen, ranks) or first
-        after, most, verdict = self._applied(chosen, first), self._reason(last), self._verdict(last)
+        failed = FittingChanges(
+            False,
+            self._applied(chosen, first),
+            None,
+            self._reason(last),
+            verdict=limits.verdict(last),
+            estimate=last,
+        )
         while (ranks := ranks * 2) <= MOST_RANKS:
             if self.fits(chosen, ranks):
-                return FittingChanges(False, after, ranks, most, verdict=verdict)
-        return FittingChanges(False, after, None, most, verdict=verdict)
-
-    def _verdict(self, estimate: Estimate) -> Verdict:
-        """The worse verdict of rank and host."""
-        sides = ((RANK, self.limit.rank), (HOST, self.limit.host))
-        verdicts = {estimate.verdict(name, size) for name, size in sides if size is not None}
-        return EXCEEDS if EXCEEDS in verdicts else UNKNOWN if UNKNOWN in verdicts else FITS
+                return replace(failed, ranks=ranks)
+        return failed
 
     def _minimal(self, chosen: list[ConfigChange], ranks: int) -> list[ConfigChange]:
         """Drop changes that are not needed, costly ones first.
@@ -327,14 +352,14 @@ class FitSearch:
 
         def usage_of(changes: Sequence[ConfigChange]) -> tuple[int, int] | None:
             estimate = self.estimate(changes, first.world_size) if changes else first
-            return None if estimate is None else (estimate.rank.upper_bound, estimate.host.upper_bound)
+            return None if estimate is None else (self.limits.needed(estimate), estimate.host.upper_bound)
 
-        return tuple(effective_steps(chosen, usage_of, self.limit.host is not None))
+        return tuple(effective_steps(chosen, usage_of, self.limits.host is not None))
 
     def _reason(self, estimate: Estimate) -> str:
         """The largest terms at the highest peak of the memory that does not fit."""
         memory_name, side = "a rank", estimate.rank
-        if self.limit.rank is not None and side.upper_bound <= self.limit.rank:
+        if self.limits.verdicts(estimate)[0] in (None, FITS):
             memory_name, side = "the host", estimate.host
         phase = max(side.bound, key=lambda name: side.bound[name])
         terms = sorted(side.terms, key=lambda term: -term.phases.get(phase, 0))[:3]

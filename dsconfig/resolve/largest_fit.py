@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dsconfig.memory.estimates import MemoryLimit
-from dsconfig.memory.verdict import EXCEEDS, FITS, RANK, UNKNOWN, NotModelledError
+from dsconfig.memory.verdict import ASSUMED_LENGTH, FITS, RANK, UNKNOWN, NotModelledError
 from dsconfig.resolve.errors import UnfilledError
 from dsconfig.resolve.memory import EstimateRequest, MemoryOptions, estimate_request
 from dsconfig.resolve.memory_run_defaults import LONGEST
@@ -16,6 +15,8 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject
     from dsconfig.document import Document
     from dsconfig.memory.verdict import UnmodeledSetting, Verdict
+    from dsconfig.resolve.memory import Estimate
+    from dsconfig.resolve.memory_limits import RequestedLimits
 
 KINDS = ("micro-batch", "sequence", "model")
 MOST_LAYERS = 2000
@@ -29,18 +30,15 @@ class LargestFit:
     value: int
     """Samples, tokens, or layers."""
     bound: int | None
-    """Upper bound of a rank with this value."""
+    """Bytes that a rank with this value may need."""
     next_bound: int | None
-    """Upper bound with the next larger value; None if there is none."""
+    """Bytes with the next larger value; None if there is none."""
     parameters: int
+    verdict: Verdict
+    """The verdict of `dsconfig memory` on this value, or on the smallest one if none fits."""
+    reason: str = ""
+    """Which assumption decides it."""
     unmodelled: tuple[UnmodeledSetting, ...] = ()
-
-    @property
-    def verdict(self) -> Verdict:
-        """Whether any value fits, or an unsupported setting decides."""
-        if any(RANK in each.raises | each.lowers for each in self.unmodelled):
-            return UNKNOWN
-        return FITS if self.value else EXCEEDS
 
     def to_dict(self) -> JsonObject:
         """The result as JSON."""
@@ -51,13 +49,16 @@ class LargestFit:
             "next_bound": self.next_bound,
             "parameters": self.parameters,
             "verdict": self.verdict,
+            "reason": self.reason or None,
             "not_modelled": [each.to_dict() for each in self.unmodelled],
         }
 
 
-def largest(document: Document, options: MemoryOptions, kind: str, gpu_bytes: int) -> LargestFit:
-    """Find the largest value with which a rank stays within `gpu_bytes`; for a model, the number of layers."""
-    request = _request(document, options._replace(gpu_limit=gpu_bytes), kind)
+def largest(document: Document, options: MemoryOptions, kind: str, limits: RequestedLimits) -> LargestFit:
+    """Find the largest value with which a rank fits, by the verdict of `dsconfig memory`; for a model, its layers."""
+    assert limits.gpu is not None
+    options = options._replace(gpu_limit=limits.gpu.usable_bytes(limits.margin))
+    request = _request(document, options, kind)
     if kind == "sequence" and request.arch.image_size:
         raise NotModelledError("image models have no sequence length")
     # Must be divisible by the sequence-parallel ranks.
@@ -68,28 +69,37 @@ def largest(document: Document, options: MemoryOptions, kind: str, gpu_bytes: in
         "model": MOST_LAYERS,
     }[kind]
 
-    def bound(value: int) -> int:
-        return _with_value(request, kind, value).answer().rank.upper_bound
+    def estimate_of(value: int) -> Estimate:
+        return _with_value(request, kind, value).answer()
 
     def fits(value: int) -> bool:
-        return _with_value(request, kind, step * value).fitting(MemoryLimit(gpu_bytes)) is not None
+        return limits.fitting(_with_value(request, kind, step * value)) is not None
 
     value = step * _most(fits, limit // step)
-    estimate = _with_value(request, kind, value).answer() if value else None
+    estimate = estimate_of(value or step)
+    verdict = limits.verdict(estimate)
+    if verdict == FITS and any(RANK in each.lowers for each in request.unmodelled):
+        verdict = UNKNOWN  # a larger value may fit as well
     return LargestFit(
         kind,
         value,
-        estimate.rank.upper_bound if estimate else None,
-        bound(value + step) if value + step <= limit else None,
-        estimate.parameters if estimate else 0,
+        limits.needed(estimate) if value else None,
+        limits.needed(estimate_of(value + step)) if value + step <= limit else None,
+        estimate.parameters if value else 0,
+        verdict,
+        limits.on_gpu(estimate).reason,
         request.unmodelled,
     )
 
 
 def _request(document: Document, options: MemoryOptions, kind: str) -> EstimateRequest:
-    """The request; if the micro batch is searched for, the config need not set it."""
+    """The request; what is searched for need not be given."""
     try:
-        return estimate_request(document, options)
+        request = estimate_request(document, options)
+        if kind == "sequence":
+            assumed = tuple(each for each in request.assumed_inputs if each != ASSUMED_LENGTH)
+            request = request._replace(assumed_inputs=assumed)
+        return request
     except UnfilledError:
         if kind != "micro-batch" or options.micro_batch is not None:
             raise

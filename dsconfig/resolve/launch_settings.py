@@ -25,7 +25,7 @@ from dsconfig.launch.training_arguments import parse_argument_text
 from dsconfig.memory.autograd_graph import FusedKernels, LoraAdapter, Quantization
 from dsconfig.memory.verdict import ACTIVATION_TERMS, HOST, RANK, NotModelledError, UnmodeledSetting
 from dsconfig.resolve.model_source import adapter_of
-from dsconfig.resolve.training_features import kernels_of, quantization_of
+from dsconfig.resolve.training_features import kernels_of, packs_sequences, quantization_of
 from dsconfig.resolve.training_method import METHODS, TrainingMethod, method_of
 
 if TYPE_CHECKING:
@@ -184,6 +184,8 @@ class LaunchSettings(NamedTuple):
     method: TrainingMethod = TrainingMethod()
     trains_towers: bool = True
     """Whether encoders of images and audio are trained."""
+    packing: bool | None = None
+    """Whether all sequences have the full length."""
 
 
 def launch_settings(document: Document, reader: ConsumerEvidence) -> LaunchSettings:
@@ -264,6 +266,7 @@ def _settings_of(job: LaunchedJob) -> LaunchSettings:
         method=method_of(data),
         quantization=quantization_of(data),
         trains_towers=_trains_towers(data, program),
+        packing=packs_sequences(data),
     )
 
 

@@ -26,17 +26,13 @@ from dsconfig.memory.config_values import ConfigValues
 from dsconfig.memory.engines.engine_setup import EngineSetup
 from dsconfig.memory.estimates import NO_LIMIT, MemoryLimit, estimate
 from dsconfig.memory.estimates import Estimate as Estimate  # noqa: PLC0414  # callers get it here
-from dsconfig.memory.memory_ledger import LimitExceededError
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
 from dsconfig.memory.models.record_model import weights_of
 from dsconfig.memory.optimizer_memory import zenflow_section as zenflow
 from dsconfig.memory.setup_from_config import OFFLOADED, SECTIONS, default_client, micro_batch_of, setup_of
 from dsconfig.memory.trainer_memory import TRAINERS
 from dsconfig.memory.training_job import TrainingJob
-from dsconfig.memory.verdict import (
-    SCRIPT_OPTIMIZER,
-    NotModelledError,
-)
+from dsconfig.memory.verdict import SCRIPT_OPTIMIZER, NotModelledError
 from dsconfig.memory.verdict import Verdict as Verdict  # noqa: PLC0414  # callers get it here
 from dsconfig.resolve.effective_values import effective
 from dsconfig.resolve.input_config import read_input_config
@@ -65,6 +61,7 @@ from dsconfig.resolve.training_features import (
     LOSSES,
     assumed_inputs,
     kernels_of,
+    packs_sequences,
     quantization_of,
     with_features,
 )
@@ -76,9 +73,6 @@ if TYPE_CHECKING:
     from dsconfig.core.releases import ReleaseTarget
     from dsconfig.launch.config_source import ConfigSource
     from dsconfig.memory.verdict import UnmodeledSetting
-
-
-# `memory`.
 
 
 def memory(  # noqa: PLR0913  every argument stands for an option of the command
@@ -109,6 +103,7 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
     trainer: str | None = None,
     frozen_models: Sequence[ModelSource] = (),
     vllm: float | None = None,
+    packing: bool | None = None,
     set: Mapping[str, Json] | None = None,
 ) -> Estimate:
     """Estimate the memory of a rank and its host in training, at rest and at the peaks of a step.
@@ -141,6 +136,7 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
         trainer: training method, `dpo`, `grpo` or another one of `TRAINERS`; None: from a launch file, else `sft`.
         frozen_models: reward and teacher models that stay loaded; a reference model is the trained one.
         vllm: fraction of the GPU that vLLM reserves next to training, 0 if it runs elsewhere; needs `gpu`.
+        packing: whether all sequences are packed or padded to the full length; None: from a launch file, else yes.
         sp: sequence-parallel ranks (Ulysses); None: `sequence_parallel_size` of the config.
         set: values to set first, by dotted path.
         training_args: arguments from which the consumer resolves "auto"; see `check`.
@@ -164,6 +160,7 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
         vllm=vllm,
         image_tokens=image_tokens,
         train_vision=train_vision,
+        packing=packing,
         gpu_bytes=None if gpu is None else gpu_of(gpu).least,
     )
     return estimate_request(
@@ -214,6 +211,7 @@ class MemoryOptions(NamedTuple):
     vllm: float | None = None
     image_tokens: int | None = None
     train_vision: bool | None = None
+    packing: bool | None = None
     gpu_bytes: int | None = None
     """Bytes of the GPU, of which vLLM reserves a fraction."""
 
@@ -277,19 +275,8 @@ class EstimateRequest(NamedTuple):
         """The request with another micro batch."""
         return self._replace(job=self.job._replace(micro_batch=micro_batch))
 
-    def answer(self) -> Estimate:
-        """Compute the estimate."""
-        return self._answer(NO_LIMIT)
-
-    def fitting(self, room: MemoryLimit) -> Estimate | None:
-        """Compute the estimate if it fits; stops early and returns None if it does not."""
-        try:
-            estimate = self._answer(room)
-        except LimitExceededError:
-            return None
-        return estimate if room.fits(estimate) else None
-
-    def _answer(self, room: MemoryLimit) -> Estimate:
+    def answer(self, room: MemoryLimit = NO_LIMIT) -> Estimate:
+        """Compute the estimate; raises `LimitExceededError` as soon as it exceeds a limit."""
         result = estimate(self.values, self.arch, self.job, room)
         assumed = (*result.assumed, SCRIPT_OPTIMIZER) if self.assumes_optimizer else result.assumed
         return replace(
@@ -338,8 +325,11 @@ def estimate_request(document: Document, options: MemoryOptions) -> EstimateRequ
     client, unmodelled = _client_optimizer(run, values, options.optimizer, launch, arguments)
     _reject_release(run.release)
     work = _micro_batch(run, options, launch, model.shape, checkpoints_by_arguments)
+    given = (options.packing, launch.packing, packs_sequences(arguments))
+    packing = next((each for each in given if each is not None), None)
     work = work._replace(
-        attn_implementation=attention_of(model.shape, options.attention or launch.attn_implementation)
+        attn_implementation=attention_of(model.shape, options.attention or launch.attn_implementation),
+        has_varied_lengths=packing is False and not model.shape.image_size,
     )
     kernels = launch.kernels if launch.name else kernels_of(arguments)
     quantization = launch.quantization if launch.name else quantization_of(arguments)
@@ -529,6 +519,8 @@ def _model_notes(question: EstimateRequest) -> list[str]:
     if question.approximates:
         how = "its activations are those of a generic transformer of its sizes, within 40 %"
         notes.append(f"{question.approximates}: {how}")
+    if micro_batch.has_varied_lengths:
+        notes.append("sequences have different lengths, up to this one, so that torch caches more blocks")
     notes += trainer_notes(question.trainer, micro_batch.adapter is not None, question.setup.stage)
     return [*notes, *feature_notes(question.arch, micro_batch)]
 

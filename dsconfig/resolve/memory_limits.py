@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.memory.estimates import DeviceVerdict
+from dsconfig.memory.estimates import DeviceVerdict, MemoryLimit
+from dsconfig.memory.memory_ledger import LimitExceededError
+from dsconfig.memory.verdict import FITS, WORST_FIRST
 
 if TYPE_CHECKING:
     from dsconfig.core.gpu_memory import GpuMemory
     from dsconfig.core.json_types import JsonObject
     from dsconfig.memory.estimates import Estimate
     from dsconfig.memory.verdict import Verdict
+    from dsconfig.resolve.memory import EstimateRequest
 
 
 class RequestedLimits(NamedTuple):
@@ -35,6 +39,39 @@ class RequestedLimits(NamedTuple):
         if self.margin is None and estimate.device is not None:
             return estimate.device_verdict(least, most)
         return DeviceVerdict(estimate.verdict("rank", least, most, self.margin or 0))
+
+    def verdict(self, estimate: Estimate) -> Verdict:
+        """The worse verdict of a rank and a host; `fits` without limits."""
+        verdicts = self.verdicts(estimate)
+        return next((word for word in WORST_FIRST if word in verdicts), FITS)
+
+    def fits(self, estimate: Estimate) -> bool:
+        """Whether rank and host fit, apart from settings that are not estimated and inputs that are not given."""
+        return self.verdict(replace(estimate, unmodelled=(), assumed=())) == FITS
+
+    @property
+    def bounds(self) -> MemoryLimit:
+        """Bytes that the tensors of a rank and of a host cannot exceed if they fit."""
+        return MemoryLimit(
+            None if self.gpu is None else max(0, self.gpu.least - (self.margin or 0)), self.host
+        )
+
+    def fitting(self, request: EstimateRequest) -> Estimate | None:
+        """Compute an estimate if it fits; stops early and returns None if its tensors alone do not."""
+        try:
+            estimate = request.answer(self.bounds)
+        except LimitExceededError:
+            return None
+        if not self.bounds.fits(estimate):
+            return None
+        estimate = request.answer() if self.margin is None else estimate
+        return estimate if self.fits(estimate) else None
+
+    def needed(self, estimate: Estimate) -> int:
+        """Bytes of a rank that have to fit: the upper bound of its tensors, and the headroom or all overheads."""
+        if self.margin is None and estimate.device is not None:
+            return estimate.device.needed
+        return estimate.rank.upper_bound + (self.margin or 0)
 
     def fits_as_assumed(self, estimate: Estimate) -> bool:
         """Whether rank and host fit, but on the GPU an input that is not given could change that."""

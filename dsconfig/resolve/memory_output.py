@@ -240,12 +240,11 @@ def fit_lines(
     removed_keys: Sequence[str] = (),
     consumer: str | None = None,
 ) -> Iterator[str]:
-    """The changes one by one, with the upper bounds after each.
+    """The changes one by one, with what a rank may need after each.
 
     `removed_keys`: keys that nothing reads any more. `consumer`: the consumer to set explicitly.
     """
     size = _gpu(limits.gpu)
-    headroom = f", with {_size(limits.margin)} headroom" if limits.margin else ""
     for change, bound, host in fit.changes:
         host_part = f", host up to {host / GIB:.2f} GiB" if limits.host is not None else ""
         yield f"{change.description}: up to {bound / GIB:.2f} GiB{host_part}\n"
@@ -254,17 +253,33 @@ def fit_lines(
     if consumer:
         yield f"{consumer} is no longer auto-detected as the consumer: pass --consumer {consumer}\n"
     yield from _unmodelled(fit.unmodelled, style)
+    expected, reason = f", with {_size(limits.margin)} headroom" if limits.margin else "", ""
+    if fit.estimate is not None and limits.gpu is not None:
+        reason = limits.on_gpu(fit.estimate).reason
+        if limits.margin is None and fit.estimate.device is not None:
+            expected = f"; {_range(fit.estimate, limits)} expected in nvidia-smi"
     if fit.verdict == "unknown":
         word = "fits" if fit.fits else "does not fit"
         unknown = style.paint("unknown", "warning")
-        yield f"{unknown}: without the settings that are not estimated, it {word} {size}{headroom}\n"
+        yield f"{unknown}: without the settings that are not estimated, it {word} {size}{expected}\n"
     elif fit.fits:
         how = "with these changes" if fit.changes else "without changes"
-        yield f"{style.paint('fits', 'good')} {size} {how}{headroom}\n"
+        how += "" if fit.verdict == "fits" else ", as assumed"
+        yield f"{style.paint('fits', TONES[fit.verdict])} {size} {how}{expected}\n"
+        if reason:
+            yield f"{reason}\n"
     if not fit.fits:
         how = " with all these changes" if fit.changes else ""
-        host_part = f"{fit.ranks} ranks would fit" if fit.ranks else "more ranks do not help"
-        yield f"{style.paint('does not fit', 'error')} {size}{how}{headroom}; {host_part}\n{fit.reason}\n"
+        ranks = f"{fit.ranks} ranks would fit" if fit.ranks else "more ranks do not help"
+        yield f"{_failure(fit.verdict, style)} {size}{how}{expected}; {ranks}\n"
+        yield from (f"{line}\n" for line in (reason, fit.reason) if line)
+
+
+def _failure(verdict: Verdict, style: TerminalStyle) -> str:
+    """The verdict on what does not fit for sure."""
+    if verdict == "tight":
+        return style.paint("tight", TONES["tight"]) + ": does not surely fit"
+    return style.paint("does not fit", "error")
 
 
 def _unmodelled(settings: Sequence[UnmodeledSetting], style: TerminalStyle) -> Iterator[str]:
@@ -286,13 +301,15 @@ def _size(count: int) -> str:
 
 
 def max_lines(largest: LargestFit, gpu: GpuMemory, style: TerminalStyle) -> Iterator[str]:
-    """The largest value that fits, and the usage of the next larger one."""
+    """The largest value that fits, and what the next larger one may need."""
     size, noun = _gpu(gpu), largest.kind.replace("-", " ")
     yield from _unmodelled(largest.unmodelled, style)
     if largest.verdict == "unknown":
         yield f"{style.paint('unknown', 'warning')}: settings that are not estimated decide, and are left out here\n"
     if not largest.value or largest.bound is None:
-        yield f"{style.paint('does not fit', 'error')} {size}, not even with a {noun} of 1\n"
+        yield f"{_failure(largest.verdict, style)} {size}, not even with a {noun} of 1\n"
+        if largest.reason:
+            yield f"{largest.reason}\n"
         return
     what = f"a {noun} of {largest.value:,}"
     if largest.kind == "model":
@@ -300,6 +317,8 @@ def max_lines(largest: LargestFit, gpu: GpuMemory, style: TerminalStyle) -> Iter
     yield f"{style.paint(what, 'bold')} fits {size}: up to {largest.bound / GIB:.2f} GiB\n"
     if largest.next_bound is not None:
         yield f"the next larger one needs up to {largest.next_bound / GIB:.2f} GiB\n"
+    if largest.verdict == "tight":
+        yield f"that is assumed: {largest.reason}\n"
 
 
 # Chart: one bar per phase, one color per term.

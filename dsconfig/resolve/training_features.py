@@ -195,6 +195,23 @@ def with_features(
     return batch._replace(kernels=kernels, quantization=quantization)
 
 
+# Lengths of sequences.
+
+_PACKING = ("packing", "neat_packing", "sample_packing", "pad_to_sequence_len", "pad_to_max_length")
+"""Arguments with which TRL, LLaMA-Factory, ms-swift and Axolotl give every batch the full length."""
+
+
+def packs_sequences(data: Mapping[str, Json]) -> bool | None:
+    """Whether training arguments or a launch file pack or pad all sequences to the full length; None: not given.
+
+    LLaMA-Factory packs in pre-training (hparams/data_args.py and parser.py).
+    """
+    values = [parse_argument_text(data.get(key)) for key in _PACKING]
+    if True in values or (data.get("stage") == "pt" and False not in values):
+        return True
+    return False if False in values else None
+
+
 def notes(arch: Architecture, batch: MicroBatch) -> Iterator[str]:
     """Assumptions about kernels, quantization and images."""
     kernels, quantization = batch.kernels, batch.quantization

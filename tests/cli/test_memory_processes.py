@@ -83,5 +83,5 @@ def test_an_optimizer_of_the_script_must_be_adam(run: Runs, here: Path) -> None:
 
 @pytest.mark.parametrize("options", [("--fit", "40GiB"), ("--max", "micro-batch", "--gpu", "80GiB")])
 def test_fit_and_max_work_with_it(run: Runs, options: tuple[str, ...]) -> None:
-    code, out, err = run(*RUN, "--set", f"{SUPER}=true", *options)
+    code, out, err = run(*RUN, "--sequence-length", "2048", "--set", f"{SUPER}=true", *options)
     assert (code, err) == (0, ""), out

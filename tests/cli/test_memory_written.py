@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ from tests.cli.test_memory import RUN
 from tests.cli.test_writing import COMMAND
 
 CONFIG: dict[str, Any] = config_of(2, allgather_bucket_size=200_000_000)
-FIT = (*RUN, "--fit", "24GiB")
+FIT = (*RUN, "--sequence-length", "2048", "--fit", "24GiB")
+FITS = re.compile(r"fits 24.00 GiB with these changes; [\d.]+ to [\d.]+ GiB expected in nvidia-smi")
 YAML = "train_micro_batch_size_per_gpu: 1\nbf16: {enabled: true}  # in half\n"
 pytestmark = pytest.mark.usefixtures("ds_json")
 
@@ -34,7 +36,7 @@ def test_what_is_written_fits_and_keeps_the_rest(here: Path, run: Runs, seed: in
 def test_stdout_has_the_config_to_itself(run: Runs, here: Path) -> None:
     code, out, err = run(*FIT, "-o", "-")
     assert (code, json.loads(out)["zero_optimization"]["stage"]) == (0, 3)
-    assert err.endswith("fits 24.00 GiB with these changes, with 2.75 GiB headroom\n")
+    assert FITS.fullmatch(err.splitlines()[-1])
     assert not (here / "-").exists()
     assert run(*FIT, "-o", "out.json").out == err
     assert (here / "out.json").read_text() == out
@@ -183,7 +185,7 @@ def test_through_a_link_and_never_over_the_config_itself(run: Runs, here: Path) 
 
 def test_a_config_that_does_not_fit_is_not_written(run: Runs, here: Path) -> None:
     (here / "out.json").write_text("old")
-    code, _, err = run(*RUN, "--fit", "3GiB", "-o", "out.json")
+    code, _, err = run(*RUN, "--fit", "1GiB", "-o", "out.json")
     assert (code, err) == (1, "dsconfig: note: did not write out.json\n")
     assert (here / "out.json").read_text() == "old"
 
@@ -202,6 +204,6 @@ def test_changes_are_told_where_there_is_no_place_for_them(run: Runs, here: Path
     text = YAML + "zero_optimization: &zero\n  stage: 2\n"
     (here / "ds.yaml").write_text(text)
     code, out, err = run("memory", "ds.yaml", *FIT[2:], "-o", "out.yaml")
-    assert (code, out.splitlines()[-1]) == (2, "fits 24.00 GiB with these changes, with 2.75 GiB headroom")
+    assert (code, bool(FITS.fullmatch(out.splitlines()[-1]))) == (2, True)
     assert err == "dsconfig: error: ds.yaml cannot be changed: the value has an anchor or a tag\n"
     assert not (here / "out.yaml").exists()

@@ -5,6 +5,8 @@ The expected numbers follow from the constants of c10/cuda/CUDACachingAllocator.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dsconfig.memory.caching_allocator import (
@@ -14,6 +16,7 @@ from dsconfig.memory.caching_allocator import (
     OutOfMemoryError,
     reserve,
 )
+from dsconfig.memory.device_overhead import DeviceUsage, relative_lengths
 
 
 def allocator_after(
@@ -82,8 +85,8 @@ def test_a_segment_in_use_cannot_be_released() -> None:
         AllocationEvent("y", 2 * MIB),
         AllocationEvent("z", 70 * MIB),
     ]
-    assert reserve([], events, 120 * MIB) is None
-    unlimited = reserve([], [*events, AllocationEvent("y", -2 * MIB), AllocationEvent("z", -70 * MIB)])
+    assert reserve([], [events], 120 * MIB) is None
+    unlimited = reserve([], [[*events, AllocationEvent("y", -2 * MIB), AllocationEvent("z", -70 * MIB)]] * 2)
     assert unlimited is not None
     assert unlimited.reserved == 134 * MIB
 
@@ -93,3 +96,21 @@ def test_a_part_of_a_term_frees_the_blocks_that_came_first() -> None:
     assert allocator.allocated == 64 * MIB
     allocator.free("x", 60 * MIB)
     assert allocator.allocated == 4 * MIB
+
+
+def test_sequences_of_different_lengths_leave_blocks_that_no_other_fits() -> None:
+    step = [AllocationEvent("activations", 64 * MIB), AllocationEvent("gradients", 32 * MIB)]
+    step += [AllocationEvent("activations", -64 * MIB), AllocationEvent("gradients", -32 * MIB)]
+    usage = DeviceUsage(96 * MIB, 96 * MIB, (), [], step)
+    varied = replace(usage, lengths=(0.5, 0.75, 1.0))
+    assert usage.unlimited.reserved == 96 * MIB
+    # A segment of 32, one for the gradients, then one of 48, then one of 64.
+    assert varied.unlimited.reserved == (32 + 32 + 48 + 64) * MIB
+    assert varied.equal_steps.reserved == 96 * MIB
+    assert varied.survives(96 * MIB)
+
+
+def test_the_longest_of_many_sequences_is_nearly_the_longest_of_all() -> None:
+    assert relative_lengths(1)[-1] == 1
+    assert 0.25 < min(relative_lengths(1)) < min(relative_lengths(64))
+    assert min(relative_lengths(64)) > 0.9

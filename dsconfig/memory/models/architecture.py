@@ -205,6 +205,8 @@ class MicroBatch(NamedTuple):
     """Tokens of a sequence that are those of images; None: one image."""
     trains_towers: bool = True
     """Whether encoders of images or audio, and their projectors, are trained."""
+    has_varied_lengths: bool = False
+    """Whether batches are shorter than `sequence_length` by different amounts, because nothing packs or pads them."""
     records_pass: bool = True
     """Whether to record a pass; False builds the parameters only."""
 

@@ -7,12 +7,13 @@ import random
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from dsconfig.core.gpu_memory import GpuMemory
 from dsconfig.document import Document, read_dict
-from dsconfig.memory.estimates import MemoryLimit
 from dsconfig.memory.verdict import NotModelledError
 from dsconfig.resolve.config_changes import ConfigChange
 from dsconfig.resolve.fit_search import FitSearch, FittingChanges, search_of
 from dsconfig.resolve.memory import MemoryOptions
+from dsconfig.resolve.memory_limits import RequestedLimits
 from tests.parity.generators.memory import model
 from tests.parity.judges.memory import shape
 
@@ -94,12 +95,17 @@ def asked(trial: Dict, release: str) -> tuple[Document, MemoryOptions]:
     return read_dict(trial["config"]), options
 
 
+def of_tensors(room: int) -> RequestedLimits:
+    """Room for tensors only, as on a CPU."""
+    return RequestedLimits(GpuMemory(room, room), None, 0)
+
+
 def _posed(source: random.Random, trial: Dict, release: str) -> Problem | None:
     """The same with a room between the bound of a rung of the ladder and what all before it hold.
 
     None where no rung has a bound below that: slack is most of what such a model holds.
     """
-    search, first, changes = search_of(*asked(trial, release), gpu_bytes=0)
+    search, first, changes = search_of(*asked(trial, release), of_tensors(0))
     if not FEWEST <= first.parameters <= MOST:
         return None
     low, rungs, chosen = first.rank.highest_peak, list[tuple[int, int]](), list[ConfigChange]()
@@ -115,7 +121,7 @@ def _posed(source: random.Random, trial: Dict, release: str) -> Problem | None:
         return None
     least, most = source.choice(rungs)
     room = source.randint(least, most - 1)
-    search = FitSearch(search.request_for, MemoryLimit(room))
+    search = FitSearch(search.request_for, of_tensors(room), search.defects)
     found = search.fit(first, changes)
     cheaper = tuple(chosen[: chosen.index(found.chosen[-1])])
     return Problem(trial, room, found, cheaper)
@@ -123,7 +129,7 @@ def _posed(source: random.Random, trial: Dict, release: str) -> Problem | None:
 
 def changed(trial: Dict, changes: Sequence[ConfigChange], release: str, name: str) -> Dict:
     """The trial after some changes, on the rank that then holds most."""
-    search, first, _ = search_of(*asked(trial, release), gpu_bytes=0)
+    search, first, _ = search_of(*asked(trial, release), of_tensors(0))
     found = search.estimate(changes, first.world_size)
     made: Dict = json.loads(json.dumps(trial))
     made |= {"id": name, "rank": found.number if found else 0}
