@@ -218,7 +218,7 @@ class _Uses(GenerationCalls):
     # ----------------------------------------------------------------------------------------------
 
     def _saves(self) -> Iterator[ConfigSensitiveCall]:
-        wrapped = self._wrapped()
+        wrapped = self._wrapped() | self._trained_in_place()
         engines = {name for name, call in self._results("initialize").items() if is_initialize(call)}
         trainers = frozenset(
             name for name, values in self.values.items() for value in values if _is_trainer_call(value)
@@ -245,6 +245,38 @@ class _Uses(GenerationCalls):
                 or (name == "state_dict" and self._is_saved(call))
             ):
                 yield self._use("save without gathering", call)
+
+    def _trained_in_place(self) -> dict[str, int]:
+        """Names of models that `Trainer.train` gives to DeepSpeed, with the line from which on.
+
+        At stage 3 this partitions the parameters of the module itself. A program that also gathers the weights on
+        its own knows about it.
+        """
+        trained: dict[str, int] = {}
+        if "get_state_dict" in self.referenced or "GatheredParameters" in self.referenced:
+            return trained
+        for name, values in self.values.items():
+            trainer = values[0]
+            if len(values) != 1 or not isinstance(trainer, ast.Call) or not _is_trainer_call(trainer):
+                continue
+            model = keyword_argument(trainer, "model")
+            model_name = model.id if isinstance(model, ast.Name) else ""
+            starts = [
+                line_of(call)
+                for call in self.calls
+                if isinstance(call.func, ast.Attribute)
+                and call.func.attr == "train"
+                and ast.unparse(call.func.value) == name
+                and self._scope(call) is self._scope(trainer)
+                and self._is_certain(call)
+            ]
+            if not starts:
+                continue
+            trained[f"{name}.model"] = min(starts)
+            assigned_at = [line_of(each) for each in self.values.get(model_name, []) if each is not None]
+            if model_name and max(assigned_at, default=0) < min(starts):
+                trained[model_name] = min(starts)
+        return trained
 
     def _is_partitioned(self, owner: str, wrapped: dict[str, int], call: ast.Call) -> bool:
         """Whether the owner of a method is a module whose parameters stage 3 has partitioned."""

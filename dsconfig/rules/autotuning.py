@@ -144,3 +144,42 @@ def mapped_flag_without_dashes(ctx: Context) -> Iterator[Finding]:
                 f"{quote_value(flag)} is not a flag, so the tuner never finds it among the arguments of the script",
                 help=f"write {quote_value('--' + flag.strip())}",
             )
+
+
+_MICRO_BATCH = "train_micro_batch_size_per_gpu"
+
+
+@rule("DSC929", effect="altered", since="0.5.7", source="autotuning/scheduler.py:ResourceManager.run_job")
+def tuned_batch_not_mapped(ctx: Context) -> Iterator[Finding]:
+    """The tuner changes the micro-batch size of a Trainer's config, but not the argument that has to equal it.
+
+    Each experiment runs the same command with a config that has a number in place of `"auto"`. The Trainer compares
+    it with `--per_device_train_batch_size` and raises "Please correct the following DeepSpeed config values that
+    mismatch TrainingArguments values". `autotuning.arg_mappings` tells the tuner which flag to change along.
+
+    Good, read by transformers:
+
+        {"train_micro_batch_size_per_gpu": "auto", "autotuning": {"enabled": true,
+        "arg_mappings": {"train_micro_batch_size_per_gpu": "--per_device_train_batch_size",
+        "gradient_accumulation_steps": "--gradient_accumulation_steps"}}}
+    """
+    if not ctx.is_on("autotuning.enabled") or ctx.consumer != "transformers":
+        return
+    from dsconfig.launch.find_jobs import is_config_autotuned  # few configs turn it on
+
+    mappings = ctx.value("autotuning.arg_mappings")
+    names = mappings if isinstance(mappings, dict) else {}
+    written = ctx.document.value(ctx.parser)  # the arguments have replaced "auto" elsewhere
+    if (
+        isinstance(written, dict)
+        and written.get(_MICRO_BATCH, "auto") == "auto"
+        and _MICRO_BATCH not in names
+        and is_config_autotuned(ctx.document.name)
+    ):
+        yield ctx.at(
+            "autotuning.enabled",
+            f"each experiment has another `{_MICRO_BATCH}`, but the Trainer rejects one that differs from "
+            "`--per_device_train_batch_size`",
+            help='add `"arg_mappings": {"train_micro_batch_size_per_gpu": "--per_device_train_batch_size", '
+            '"gradient_accumulation_steps": "--gradient_accumulation_steps"}`',
+        )

@@ -219,6 +219,27 @@ def test_autotuning_is_meant_to_end_a_run_that_the_autotuner_starts(
     ] == codes
 
 
+@pytest.mark.parametrize(
+    ("settings", "codes"),
+    [
+        ({}, ["DSC929"]),
+        ({"arg_mappings": {"train_micro_batch_size_per_gpu": "--per_device_train_batch_size"}}, []),
+        ({"enabled": False}, []),
+    ],
+)
+def test_the_autotuner_changes_the_batch_size_of_the_trainer_too(
+    config: str, settings: dict[str, object], codes: list[str]
+) -> None:
+    tuned = {"train_micro_batch_size_per_gpu": "auto", "autotuning": {"enabled": True, **settings}}
+    Path(config).write_text(json.dumps(tuned))
+    launched(
+        run_sh="deepspeed --autotuning tune --num_gpus 2 train.py --deepspeed ds/z.json --output_dir o "
+        "--per_device_train_batch_size 4 --learning_rate 1e-5\n"
+    )
+    found = [diagnostic.code for diagnostic in check(config, target="0.19.8")]
+    assert [code for code in found if code == "DSC929"] == codes
+
+
 def test_scripts_that_calculate_with_their_ranks_agree(config: str) -> None:
     fixed = SHELL.rstrip() + " --bf16 true --learning_rate 1e-5"
     reckoned = (

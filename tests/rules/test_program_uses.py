@@ -73,6 +73,12 @@ TRAINER_CASES: list[tuple[str, dict[str, Any], str]] = [
     ),
     (f"{LOAD % ''}if trainer.is_world_process_zero():\n    trainer.save_model()\n", STAGE_2, ""),
     (f"{LOAD % ''}trainer.save_model()\n", TRAINER, ""),
+    (f"{LOAD % ''}trainer.train()\nmodel.save_pretrained('o')\n", TRAINER, "DSC836"),
+    (f"{LOAD % ''}trainer.train()\ntrainer.model.save_pretrained('o')\n", TRAINER, "DSC836"),
+    (f"{LOAD % ''}trainer.train()\nmodel.save_pretrained('o')\n", STAGE_2, ""),
+    (f"{LOAD % ''}model.save_pretrained('o')\ntrainer.train()\n", TRAINER, ""),
+    (f"{LOAD % ''}trainer.train()\nmodel = model.merge()\nmodel.save_pretrained('o')\n", TRAINER, ""),
+    (f"{LOAD % ''}trainer.train()\nmodel.save_pretrained('o', state_dict=gathered())\n", TRAINER, ""),
     (
         f"{IMPORTS}model = AutoModelForCausalLM.from_pretrained('m')\n{ARGUMENTS}",
         TRAINER,

@@ -23,6 +23,7 @@ NO_BAD_EXAMPLE = {
     "DSC844",
     "DSC850",
     "DSC859",
+    "DSC929",
     "DSC883",
     "DSC884",
     "DSC927",

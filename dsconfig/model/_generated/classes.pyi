@@ -467,7 +467,7 @@ class Timers(Section):
     throughput: ThroughputTimer
 
 class ThroughputTimer(Section):
-    """Timer behind the samples per second that the engine prints."""
+    """Timer for the samples per second that the engine prints."""
     def __init__(self, **values: Unpack[dicts.ThroughputTimerDict]) -> None: ...
     enabled: bool
     synchronized: bool

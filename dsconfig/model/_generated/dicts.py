@@ -1137,7 +1137,7 @@ class TimersDict(TypedDict, total=False):
     """Settings of the throughput timer.\n\n- Accepts: an object\n- Releases: 0.14.3 and later"""
 
 class ThroughputTimerDict(TypedDict, total=False):
-    """Timer behind the samples per second that the engine prints."""
+    """Timer for the samples per second that the engine prints."""
     enabled: bool
     """Measure throughput.\n\n- Accepts: `true` or `false`\n- Default: `true`\n- Releases: 0.14.3 and later"""
     synchronized: bool

@@ -20,6 +20,7 @@ RULES: tuple[Entry, ...] = (
     ('DSC915', 'autotuning-left-on', 'wasteful', '0.5.7', None, False, 'config', 'dsconfig.rules.autotuning', ('autotuning',), None),
     ('DSC916', 'autotuning-ends-before-start', 'crashes', '0.5.7', None, False, 'config', 'dsconfig.rules.autotuning', ('autotuning',), None),
     ('DSC926', 'mapped-flag-without-dashes', 'altered', '0.5.7', None, False, 'config', 'dsconfig.rules.autotuning', ('autotuning.arg_mappings',), None),
+    ('DSC929', 'tuned-batch-not-mapped', 'altered', '0.5.7', None, False, 'config', 'dsconfig.rules.autotuning', ('autotuning.enabled',), None),
     ('DSC201', 'batch-size-not-given', 'rejected', None, None, False, 'config', 'dsconfig.rules.batch', None, None),
     ('DSC204', 'batch-size-not-positive', 'rejected', None, None, False, 'config', 'dsconfig.rules.batch', ('<elastic>', '<facts>', '<job>', '<version>', '<world size>', 'elasticity.enabled', 'gradient_accumulation_steps', 'train_batch_size', 'train_micro_batch_size_per_gpu'), None),
     ('DSC205', 'batch-size-divided-by-zero', 'rejected', None, None, False, 'config', 'dsconfig.rules.batch', ('<elastic>', '<facts>', '<job>', '<version>', '<world size>', 'elasticity.enabled', 'gradient_accumulation_steps', 'train_batch_size', 'train_micro_batch_size_per_gpu'), None),

@@ -144,7 +144,8 @@ def partitions_saved(ctx: Context) -> Iterator[Finding]:
     """The program saves the model at stage 3 without gathering its parameters.
 
     Each rank holds a partition, and the parameters of the module are empty between the steps: `state_dict()` and
-    `save_pretrained` without `state_dict` write tensors of size 0.
+    `save_pretrained` without `state_dict` write tensors of size 0, also after `Trainer.train`, which partitions the
+    model that it was given.
 
     Good:
 
@@ -152,11 +153,12 @@ def partitions_saved(ctx: Context) -> Iterator[Finding]:
     """
     if not is_named(ctx) or stage(ctx) != 3:
         return
-    remedy = (
-        "pass `state_dict=accelerator.get_state_dict(model)`, called on every rank"
-        if ctx.uses_plugin
-        else "use `save_16bit_model` of the engine, or `zero_to_fp32.py`"
-    )
+    if ctx.consumer == "transformers":
+        remedy = "use `save_model` of the Trainer, with `stage3_gather_16bit_weights_on_model_save`"
+    elif ctx.uses_plugin:
+        remedy = "pass `state_dict=accelerator.get_state_dict(model)`, called on every rank"
+    else:
+        remedy = "use `save_16bit_model` of the engine, or `zero_to_fp32.py`"
     for use in first_uses(ctx, "save without gathering"):
         yield at_stage(ctx, use, "at stage 3 the parameters of the module are empty", remedy)
 
