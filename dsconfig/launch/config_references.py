@@ -286,7 +286,12 @@ def deepspeed_program_texts(name: str) -> Iterator[bytes]:
 
 def _repository_of_config(name: str) -> tuple[str, str, bool]:
     """The absolute path of a config, the root of its repository (else its directory), and whether it has one."""
-    path = os.path.abspath(name)
+    return _repository_at(name, os.getcwd(), time_cache_key())
+
+
+@lru_cache(maxsize=8)  # four functions ask for the repository of each config
+def _repository_at(name: str, working_directory: str, _: int) -> tuple[str, str, bool]:
+    path = os.path.normpath(os.path.join(working_directory, name))
     folder = os.path.dirname(path)
     top = project_root(folder)
     return path, top or folder, top is not None

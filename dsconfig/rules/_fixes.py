@@ -20,7 +20,6 @@ from dsconfig.core.wording import join_alternatives, quote_value
 from dsconfig.evaluation.key_walk import KeyWalk
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding, SkipRule
 from dsconfig.model.key_table import ROOT, child_section, find_key, may_be_secret, section_view_of_release
-from dsconfig.rules._suggest_section import format_key
 
 # Removals.
 
@@ -194,6 +193,8 @@ def without_effect(
     related: Iterable[tuple[str, str]] = (),
 ) -> Finding:
     """Report all keys that have no effect for the same reason in one diagnostic."""
+    from dsconfig.rules._suggest_section import format_key  # most configs do not need it
+
     first, *others = paths
     places = [ctx.written_path(path) for path in (first, *others)]
     names = join_alternatives((f"`{place[-1]}`" for place in places), "and")
