@@ -167,6 +167,8 @@ def count_slots(slots: Mapping[str, int], launcher: LauncherCall) -> int | None:
             for host, numbers in chosen.items()
         ):
             return None
+        if include and None in chosen.values():
+            return None  # releases 0.15.2 to 0.19.6 leave out a host without slots (#8239), all others use all of it
         named = {host: active[host] if numbers is None else set(numbers) for host, numbers in chosen.items()}
         active = named if include else {host: all_ - named.get(host, set()) for host, all_ in active.items()}
     hosts = [numbers for numbers in active.values() if numbers]

@@ -271,13 +271,24 @@ def _hostfile_problems(launcher: LauncherCall, hostfile: _NamedHostfile | None) 
                     f"use one of {', '.join(list(slots)[:_MOST_SHOWN])}",
                 )
             elif beyond := [slot for slot in chosen or () if slot >= slots[host]]:
-                yield LauncherProblem(
+                problem = LauncherProblem(
                     "hostfile",
                     f"`--{flag}` names slot {beyond[0]} of `{host}`, but {hostfile.path} gives it {slots[host]} slots",
                     f"use slots 0 to {slots[host] - 1}, or raise `slots`",
-                    # The filter itself decides since #6530 which slots of an included host exist.
-                    until="0.15.1" if flag == "include" else "",
                 )
+                # From #6530 to #8239 the filter itself decides which slots of an included host exist.
+                yield problem._replace(until="0.15.1" if flag == "include" else "")
+                if flag == "include":
+                    yield problem._replace(since="0.19.7")
+        if flag == "include" and hosts and not any(hosts.values()):
+            listed = "@".join(f"{host}:{','.join(map(str, range(slots.get(host, 1))))}" for host in hosts)
+            yield LauncherProblem(
+                "hostfile",
+                f"`--include {words}` names no slots: `deepspeed` finds none on these hosts, and raises an IndexError",
+                f"write `--include {listed}`, or use DeepSpeed 0.19.7",
+                since="0.15.2",
+                until="0.19.6",
+            )
 
 
 _MOST_SHOWN = 8

@@ -109,6 +109,10 @@ def test_releases(empty_repository: Path) -> None:
     included = "deepspeed --hostfile hosts --include worker-1:9 {}"
     assert diagnostics(empty_repository, included, "0.15.2") == []
     assert diagnostics(empty_repository, included, "0.14.5")[0].startswith("DSC844")
+    assert diagnostics(empty_repository, included, "0.19.8")[0].startswith("DSC844")
+    whole = "deepspeed --hostfile hosts --include worker-1 {}"
+    assert "names no slots" in diagnostics(empty_repository, whole, "0.19.6")[0]
+    assert [diagnostics(empty_repository, whole, each) for each in ("0.15.1", "0.19.7")] == [[], []]
 
 
 @pytest.mark.parametrize(

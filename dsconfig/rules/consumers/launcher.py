@@ -82,7 +82,8 @@ def hostfile_rejected(ctx: Context) -> Iterator[Finding]:
     """`deepspeed` rejects the hostfile, or a filter names a host or slot that the hostfile does not list.
 
     Each line is `HOST slots=N`, with the number of GPUs. A bare host name, `HOST:8`, or a host that is listed twice
-    stops the launcher. dsconfig reads the hostfile if it is in the repository.
+    stops the launcher. From 0.15.2 to 0.19.6, `--include worker-1` without slots finds no slot on that host. dsconfig
+    reads the hostfile if it is in the repository.
 
     Good:
 
