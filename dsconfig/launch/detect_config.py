@@ -390,6 +390,8 @@ def describe_other_object(data: Mapping[str, object]) -> str | None:
         )
     if "model_type" in data and {"architectures", "hidden_size"} & data.keys() and training.isdisjoint(data):
         return "the `config.json` of a model: pass it with --model, and the config of the training run"
+    if "_wandb" in data:
+        return "a record of a Weights & Biases run: pass the config of the training run"
     return None
 
 

@@ -412,7 +412,8 @@ _KEYS = frozenset([_root_key_of_sign(signs[0]) for each in FORMATS for signs in 
 
 def detect_launch_format(data: object) -> LaunchFileFormat | None:
     """The format of a launch file; None for any other value."""
-    if not isinstance(data, Mapping) or _KEYS.isdisjoint(data):
+    # A record of a Weights & Biases run has the same keys, but with `{value: ..., desc: ...}` for each.
+    if not isinstance(data, Mapping) or _KEYS.isdisjoint(data) or "_wandb" in data:
         return None
     return next((each for each in FORMATS if matches_format(each, data)), None)
 

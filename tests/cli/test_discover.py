@@ -93,6 +93,7 @@ def test_a_name_that_does_not(here: Path, name: str) -> None:
         ("deepspeed/autotuning/config_templates/template_zero2.json", CONFIG, False),
         ("autotuning_results/z0_gas1/ds_config.json", CONFIG, False),
         ("my_autotuning/ds_config.json", CONFIG, True),
+        ("config.yaml", "_wandb: {value: {}}\noutput_dir: {value: o}\ndeepspeed: {value: ds.json}\n", False),
     ],
 )
 def test_content_decides_otherwise(here: Path, name: str, text: str, expected: bool) -> None:
