@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import NamedTuple
 
 from dsconfig.memory.autograd_graph import ActivationTensor, ForwardTape, LoraModules, ModelParameter, Module
@@ -123,10 +124,10 @@ def gated_activation(tape: ForwardTape, module: Module, both: ActivationTensor) 
     return tape.op([gate], tape.tensor(count, both.itemsize), [gate, both], backward_temporary=gate.bytes)
 
 
-def gelu_new(tape: ForwardTape, module: Module, x: ActivationTensor) -> ActivationTensor:
+def gelu_new(tape: ForwardTape, module: Module | None, x: ActivationTensor) -> ActivationTensor:
     """`NewGELUActivation`: seven operations, of which the power, tanh and products save tensors."""
     count = x.numel
-    with tape.scope(module, x):
+    with nullcontext() if module is None else tape.scope(module, x):
         # 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))), one tensor per operation.
         half = tape.op([x], tape.tensor(count, x.itemsize))
         x_fp32 = to_fp32_under_autocast(tape, x)

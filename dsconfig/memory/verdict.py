@@ -75,6 +75,12 @@ ASSUMED_IMAGES = UnmodeledSetting(
     lowers=frozenset((RANK,)),
     terms=ACTIVATION_TERMS,
 )
+ASSUMED_MIXERS = UnmodeledSetting(
+    "the kernels of linear attention",
+    "`mamba-ssm` and `causal-conv1d`, or `flash-linear-attention`, are assumed to be installed; without them layers "
+    "keep more activations",
+    raises=frozenset((RANK,)),
+)
 ASSUMED_CHECKPOINTING = UnmodeledSetting(
     "activation checkpointing",
     "it is not given, and taken as off; pass `--checkpointing` or `--no-checkpointing`",

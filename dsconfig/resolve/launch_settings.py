@@ -273,7 +273,7 @@ def _settings_of(job: LaunchedJob) -> LaunchSettings:
 def _trains_towers(data: Mapping[str, Json], program: str) -> bool:
     """Whether encoders of images are trained: LLaMA-Factory and ms-swift freeze them by default."""
     keys = {"LLaMA-Factory": "freeze_vision_tower", "ms-swift": "freeze_vit"}
-    value = (data.get(keys[program])) if program in keys else False
+    value = parse_argument_text(data.get(keys[program])) if program in keys else False
     return value is False
 
 

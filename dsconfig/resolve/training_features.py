@@ -6,15 +6,24 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, cast
 
+from dsconfig.job.consumers.consumer_versions import split_consumer_spec, version_tuple
 from dsconfig.launch.training_arguments import parse_argument_text
 from dsconfig.memory.autograd_graph import FusedKernels, Quantization
-from dsconfig.memory.verdict import ASSUMED_CHECKPOINTING, ASSUMED_IMAGES, ASSUMED_LENGTH, NotModelledError
+from dsconfig.memory.verdict import (
+    ACTIVATION_TERMS,
+    ASSUMED_CHECKPOINTING,
+    ASSUMED_IMAGES,
+    ASSUMED_LENGTH,
+    ASSUMED_MIXERS,
+    RANK,
+    NotModelledError,
+    UnmodeledSetting,
+)
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
     from dsconfig.memory.autograd_graph import Loss
     from dsconfig.memory.models.architecture import Architecture, MicroBatch
-    from dsconfig.memory.verdict import UnmodeledSetting
 
 # Losses and kernels.
 
@@ -231,6 +240,22 @@ def notes(arch: Architecture, batch: MicroBatch) -> Iterator[str]:
         yield f"frozen linear layers are stored as {quantization.name}, all other weights in the model's dtype"
 
 
+def unmodeled_experts(arch: Architecture, batch: MicroBatch, consumer: str) -> Iterator[UnmodeledSetting]:
+    """Yield differences of other versions of Transformers and PEFT in models with experts.
+
+    `consumer`: the library that loads the config, with its version if that is known.
+    """
+    both, (name, version) = frozenset((RANK,)), split_consumer_spec(consumer)
+    if not arch.num_experts:
+        return
+    if name == "transformers" and version is not None and version_tuple(version) < (5,):
+        text = "before Transformers 5 experts are separate layers that run one after another"
+        yield UnmodeledSetting(f"Transformers {version}", text, both, both, ACTIVATION_TERMS)
+    if batch.adapter is not None and not batch.adapter.targets:
+        text = "recent releases of PEFT add adapters to experts, too, if all linear layers are targets"
+        yield UnmodeledSetting("adapters of experts", text, both)
+
+
 def assumed_inputs(
     arch: Architecture, batch: MicroBatch, *, gives_length: bool, gives_checkpointing: bool
 ) -> Iterator[UnmodeledSetting]:
@@ -241,6 +266,8 @@ def assumed_inputs(
     is_longest = bool(arch.image_size) or batch.sequence_length == longest
     if not is_longest and not gives_length:
         yield ASSUMED_LENGTH
+    if any(name == "in_proj" for block in arch.weight_blocks for name, _, _ in block.weights):
+        yield ASSUMED_MIXERS
     if arch.towers and batch.image_tokens is None:
         yield ASSUMED_IMAGES
     if not gives_checkpointing:

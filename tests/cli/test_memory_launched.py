@@ -167,3 +167,21 @@ def test_a_script_that_trains_by_preference_names_its_method(
     (here / "run.sh").write_text(f"{command} --output_dir out\n")
     lines = estimate(run, "memory", "run.sh", *MODEL)["assumptions"]
     assert any(line.startswith(f"{names}: ") for line in lines) is (names is not None)
+
+
+@pytest.mark.parametrize(("line", "how"), [("", "frozen"), ("freeze_vision_tower: false\n", "trained")])
+def test_llama_factory_freezes_encoders_of_images_unless_it_says_otherwise(
+    run: Runs, here: Path, line: str, how: str
+) -> None:
+    vision = {"depth": 2, "hidden_size": 64, "intermediate_size": 64, "num_heads": 2, "out_hidden_size": 64}
+    sizes = {"hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 64, "num_attention_heads": 2}
+    model = {"model_type": "qwen2_5_vl", "vocab_size": 100, **sizes, "vision_config": vision}
+    (here / "model").mkdir()
+    (here / "model" / "config.json").write_text(json.dumps(model))
+    (here / "ds.json").write_text(json.dumps(AUTO))
+    keys = (
+        "model_name_or_path: model\nstage: sft\ndo_train: true\nfinetuning_type: full\ndeepspeed: ds.json\n"
+    )
+    (here / "sft.yaml").write_text(f"{keys}bf16: true\nper_device_train_batch_size: 1\n{line}")
+    assumptions = estimate(run, "memory", "sft.yaml", "--world-size", "2")["assumptions"]
+    assert any(f"whose encoder is {how}" in text for text in assumptions)

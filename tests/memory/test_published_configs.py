@@ -101,3 +101,70 @@ def test_an_encoder_without_a_language_head_has_no_logits() -> None:
 def test_negative_image_tokens_are_rejected() -> None:
     with pytest.raises(ValueError, match="image_tokens"):
         estimated("qwen2.5-vl-3b", image_tokens=-1)
+
+
+def test_linear_attention_needs_its_kernels() -> None:
+    keys = [setting.key for setting in estimated("mamba-2.8b").assumed]
+    assert "the kernels of linear attention" in keys
+
+
+def test_adapters_of_all_layers_may_include_experts() -> None:
+    settings = estimated("olmoe-1b-7b", lora="r=8,target=all").unmodelled
+    assert [setting.key for setting in settings] == ["adapters of experts"]
+    assert not estimated("olmoe-1b-7b", lora="r=8,target=q_proj").unmodelled
+
+
+def test_experts_before_transformers_5_are_not_estimated() -> None:
+    config = {"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2}}
+    for version, count in (("4.51.0", 1), ("5.2.0", 0)):
+        result = dsconfig.memory(
+            config, model=MODELS["olmoe-1b-7b"][0], world_size=1, consumer=f"transformers=={version}"
+        )
+        assert len(result.unmodelled) == count
+
+
+SAVED = {
+    "bloom": ({"hidden_size": 128, "n_layer": 4, "n_head": 4, "vocab_size": 500}, 22_417_412),
+    "gpt_neo": (
+        {
+            "hidden_size": 128,
+            "num_layers": 4,
+            "num_heads": 4,
+            "vocab_size": 500,
+            "max_position_embeddings": 256,
+        },
+        29_626_372,
+    ),
+    "llama4_text": (
+        {
+            "hidden_size": 128,
+            "num_hidden_layers": 4,
+            "intermediate_size": 384,
+            "vocab_size": 500,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "head_dim": 32,
+            "rms_norm_eps": 1e-5,
+            "num_local_experts": 4,
+            "num_experts_per_tok": 1,
+            "intermediate_size_mlp": 384,
+            "interleave_moe_layer_step": 2,
+            "tie_word_embeddings": False,
+        },
+        29_629_444,
+    ),
+}
+"""Bytes that torch saves for the backward pass of two sequences of 256 tokens in bf16."""
+
+
+@pytest.mark.parametrize("kind", SAVED)
+def test_generic_transformers_save_what_torch_saves(kind: str) -> None:
+    config, saved_bytes = SAVED[kind]
+    tape = record(model_of({"model_type": kind, **config}).shape, MicroBatch(2, 256, 2))
+    saved = {
+        id(tensor): tensor.bytes
+        for operation in tape.operations
+        if operation.output.requires_grad
+        for tensor in operation.saved
+    }
+    assert sum(saved.values()) == pytest.approx(saved_bytes, rel=0.1)

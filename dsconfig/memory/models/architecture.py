@@ -156,6 +156,12 @@ class Architecture(NamedTuple):
     """Parameters of a model whose layers are not known."""
     has_rms_norms: bool = True
     """Whether a generic transformer has RMS norms; else layer norms."""
+    attends_eagerly: bool = False
+    """Whether a generic transformer runs attention as single operations, whatever is asked for."""
+    has_position_bias: bool = False
+    """Whether a generic transformer adds learned biases of positions to the scores (T5)."""
+    has_tanh_gelu: bool = False
+    """Whether a generic transformer has `NewGELUActivation`."""
     embedding_size: int = 0
     """Elements of a token's embedding in a generic transformer; 0: the hidden size."""
     default_length: int = 0

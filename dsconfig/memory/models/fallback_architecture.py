@@ -62,12 +62,14 @@ TIED_TYPES = (
         "mamba",
     ),
     *("gemma3n_text", "gpt_bigcode", "ernie4_5_moe", "t5", "bart", "whisper", "mbart", "pegasus", "m2m_100"),
-    *("mamba2", "falcon_mamba", "granitemoe", "granitemoehybrid", "recurrent_gemma", "bitnet", "gpt_neo"),
-    *("lfm2", "lfm2_moe", "mt5", "hunyuan_v1_moe", "zamba2"),
+    *("falcon_mamba", "recurrent_gemma", "gpt_neo"),
+    *("lfm2", "lfm2_moe", "mt5", "zamba2"),
 )
 """Model types whose class ties the head by default, which their files omit."""
 FACTORIZED = ("albert", "electra")
 """Model types with embeddings of fewer elements than the hidden size."""
+EAGER_TYPES = ("deberta-v2", "deberta", "bloom", "gpt_neo", "mpnet", "mpt")
+"""Model types without `sdpa` attention."""
 ALWAYS_TIED = ("t5", "mt5", "umt5")
 """Model types whose class ignores `tie_word_embeddings` (Transformers 5)."""
 GATED_TYPES = ("qwen", "modernbert", "dbrx", "jamba", "chatglm", "ministral", "nomic_bert")
@@ -114,7 +116,10 @@ def generic_architecture(config: Mapping[str, Json]) -> Architecture | None:
         vocabulary,
         tie_word_embeddings=not _has_untied_head({**text, **_head_keys(config)}),
         num_experts=experts if experts > 1 else 0,
-        num_experts_per_tok=min(experts, _number(text, CHOSEN, MOST_EXPERTS) or 2),
+        num_experts_per_tok=_chosen_experts(text, experts),
+        attends_eagerly=text.get("model_type") in EAGER_TYPES,
+        has_position_bias=text.get("model_type") in ALWAYS_TIED,
+        has_tanh_gelu=_has_tanh_gelu(text),
         moe_intermediate_size=_number(text, EXPERT_SIZE) or _intermediate(text, hidden),
         rotary_dim=head_dim if any(key.startswith("rope") or key == "rotary_emb_base" for key in text) else 0,
         weight_blocks=blocks,
@@ -127,6 +132,18 @@ def generic_architecture(config: Mapping[str, Json]) -> Architecture | None:
         embedding_size=_number(text, ("embedding_size",)) if text.get("model_type") in FACTORIZED else 0,
     )
     return _with_other_weights(config, text, arch)
+
+
+def _chosen_experts(text: Mapping[str, Json], experts: int) -> int:
+    if text.get("model_type") == "llama4_text":  # every expert gets all tokens (`Llama4TextMoe`)
+        return experts
+    return min(experts, _number(text, CHOSEN, MOST_EXPERTS) or 2)
+
+
+def _has_tanh_gelu(text: Mapping[str, Json]) -> bool:
+    """Whether the activation is `NewGELUActivation`, which runs as single operations."""
+    named = text.get("hidden_act", text.get("activation_function"))
+    return named == "gelu_new" or (named is None and text.get("model_type") in ("gptj", "gpt_neo", "albert"))
 
 
 def _towers(config: Mapping[str, Json]) -> tuple[Tower, ...]:

@@ -13,6 +13,7 @@ from dsconfig.memory.layers import (
     add,
     attention,
     embed,
+    gelu_new,
     language_loss,
     linear,
     multiply,
@@ -233,7 +234,14 @@ def _attention(
     value = outputs.get("v_proj", outputs.get("kv_b_proj", y))
     if arch.rotary_dim:
         query, key = rotate(tape, heads, query, key)
-    output = attention(tape, batch.attn_implementation, heads, query, key, value)
+    kind = "eager" if arch.attends_eagerly else batch.attn_implementation
+    if arch.name == "mpnet":
+        heads = heads._replace(fp32_softmax=False)
+    output = attention(tape, kind, heads, query, key, value)
+    if arch.has_position_bias:
+        count = heads.num_heads * heads.batch_size * heads.sequence_length**2
+        bias = tape.op([], tape.tensor(count // max(1, arch.num_layers), requires_grad=False))
+        output = tape.op([output, bias], tape.tensor(output.numel, output.itemsize), [bias])
     module = block.take("o_proj")
     return linear(tape, module, output, rows, arch.hidden_size) if module is not None else output
 
@@ -274,7 +282,7 @@ def _mlp(
         gate, down = block.take("gate_proj"), block.take("down_proj")
         width = block.shapes["up_proj"][0]
         gated = linear(tape, gate, y, rows, width) if gate is not None else None
-        product = _product(tape, gated, linear(tape, up, y, rows, width))
+        product = _product(tape, arch, gated, linear(tape, up, y, rows, width))
         assert down is not None
         result = linear(tape, down, product, rows, arch.hidden_size)
     router = block.take("router")
@@ -293,8 +301,12 @@ def _mlp(
     return y if result is None else result
 
 
-def _product(tape: ForwardTape, gate: ActivationTensor | None, up: ActivationTensor) -> ActivationTensor:
+def _product(
+    tape: ForwardTape, arch: Architecture, gate: ActivationTensor | None, up: ActivationTensor
+) -> ActivationTensor:
     """The activation, and the product with the gate if there is one."""
+    if arch.has_tanh_gelu and gate is None:
+        return gelu_new(tape, None, up)
     if gate is None:
         return activation(tape, None, up)
     if tape.kernels.fused_mlp:
@@ -322,7 +334,7 @@ def _experts(
         return tape.op([source], tape.tensor(numel), [source] if trains else [], part.weights)
 
     gate = grouped(parts["gate"], copies, routed * width) if parts["gate"] else None
-    product = _product(tape, gate, grouped(parts["up"], copies, routed * width))
+    product = _product(tape, arch, gate, grouped(parts["up"], copies, routed * width))
     output = grouped(parts["down"], product, routed * hidden)
     weighted = tape.op([output, probs], tape.tensor(routed * hidden), [output])
     return tape.op([weighted], tape.tensor(rows * hidden), temporary=routed * hidden * tape.itemsize)
