@@ -343,12 +343,12 @@ def estimate_request(document: Document, options: MemoryOptions) -> EstimateRequ
     vllm_bytes, unknown = vllm_memory(method, options.vllm, options.gpu_bytes)
     if trainer.needs_frozen and not frozen:
         unknown = (*unknown, missing_model(trainer.needs_frozen))
-    unknown = (*unknown, *unmodeled_experts(model.shape, work, run.consumer))
     gives_length = bool(options.sequence_length or launch.sequence_length)
     work = within_positions(work, model.shape.max_position_embeddings, gives_length)
     unmodelled = (
         *model.unmodelled,
         *unknown,
+        *unmodeled_experts(model.shape, work, run.consumer),
         *launch.unmodelled,
         *unmodeled_arguments(arguments),
         *unmodelled,

@@ -178,10 +178,12 @@ def test_llama_factory_freezes_encoders_of_images_unless_it_says_otherwise(
     model = {"model_type": "qwen2_5_vl", "vocab_size": 100, **sizes, "vision_config": vision}
     (here / "model").mkdir()
     (here / "model" / "config.json").write_text(json.dumps(model))
-    (here / "ds.json").write_text(json.dumps(AUTO))
+    (here / "ds.json").write_text(json.dumps(FILLED))
     keys = (
         "model_name_or_path: model\nstage: sft\ndo_train: true\nfinetuning_type: full\ndeepspeed: ds.json\n"
     )
-    (here / "sft.yaml").write_text(f"{keys}bf16: true\nper_device_train_batch_size: 1\n{line}")
+    (here / "sft.yaml").write_text(
+        f"{keys}bf16: true\nlearning_rate: 1.0e-4\nper_device_train_batch_size: 1\n{line}"
+    )
     assumptions = estimate(run, "memory", "sft.yaml", "--world-size", "2")["assumptions"]
     assert any(f"whose encoder is {how}" in text for text in assumptions)

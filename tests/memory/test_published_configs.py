@@ -68,6 +68,16 @@ def test_engines_of_models_with_encoders(case: dict[str, Any]) -> None:
         assert prediction.peak[phase] == pytest.approx(count, rel=0.015), phase
 
 
+@pytest.mark.parametrize(
+    "name", ["qwen2.5-vl-3b", "t5-base", "mamba2-2.7b", "gpt-oss-20b", "bloom-7b1", "falcon-7b"]
+)
+@pytest.mark.parametrize("options", [{}, {"checkpointing": True}, {"train_vision": False}])
+def test_all_activations_are_freed(name: str, options: dict[str, Any]) -> None:
+    result = estimated(name, sequence_length=256, **options)
+    terms = {term.name: term.phases for term in result.rank.terms}
+    assert "at_rest" not in terms["activations"]
+
+
 def estimated(name: str, **options: Any) -> dsconfig.Estimate:
     config = {"train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": True}}
     options = {"world_size": 1, "checkpointing": False, **options}

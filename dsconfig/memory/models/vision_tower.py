@@ -164,7 +164,8 @@ class VisionTower:
         rows = batch.micro_batch_size * tokens
         for index, (module, (out, _, _)) in enumerate(zip(self.projector, tower.projector, strict=True)):
             y = linear(tape, module, activation(tape, None, y) if index else y, rows, out)
-        return tape.op([x, y], tape.tensor(x.numel, x.itemsize), [self._mask(tape, x)], shares_grad=False)
+        mask = self._mask(tape, batch)
+        return tape.op([x, y, mask], tape.tensor(x.numel, x.itemsize), [mask])
 
     @staticmethod
     def _add_other(tape: ForwardTape, module: Module | None, y: ActivationTensor) -> ActivationTensor:
@@ -175,6 +176,8 @@ class VisionTower:
             return tape.op([y], tape.tensor(y.numel, y.itemsize), weights=module.weights)
 
     @staticmethod
-    def _mask(tape: ForwardTape, x: ActivationTensor) -> ActivationTensor:
-        """The mask of `masked_scatter`, expanded to all elements of the embeddings."""
-        return tape.op([], tape.tensor(x.numel, 1, requires_grad=False))
+    def _mask(tape: ForwardTape, batch: MicroBatch) -> ActivationTensor:
+        """The mask of `masked_scatter`, a view with an element for each token."""
+        return tape.op(
+            [], tape.tensor(batch.micro_batch_size * batch.sequence_length, 1, requires_grad=False)
+        )
