@@ -1,6 +1,7 @@
 """The `config.json` of the most used models: their parameters to the last one, and activations.
 
-The numbers of parameters are those of the classes of Transformers 5.24, built from the same file on the `meta` device.
+The numbers of parameters are those of the classes of Transformers 5.24, built from the same file on the `meta` device;
+that of Gemma 3n, whose encoder needs another library, is the published one.
 """
 
 from __future__ import annotations
