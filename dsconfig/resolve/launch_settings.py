@@ -61,6 +61,7 @@ _WHOLE_MATRICES = MemoryEffect("it needs whole matrices, but ZeRO flattens and p
 _SMALL = MemoryEffect("the optimizer has different states", _BOTH, _BOTH, _UPDATE)
 _SHARED = MemoryEffect("sequence parallelism", lowers=_RANK, terms=_ACTIVATIONS, above=1)
 _WHOLE = MemoryEffect("these layers are fully trained next to the adapters", _BOTH)
+_PACKED = MemoryEffect("experts are stored quantized as well", lowers=_RANK, terms=frozenset(("parameters",)))
 _PARTS = MemoryEffect("only a part of the weights is trained", _NONE, _BOTH)
 _MODELS = MemoryEffect("another model, or generation, needs memory too", _BOTH)
 EFFECTS: Mapping[str, MemoryEffect] = {
@@ -74,6 +75,7 @@ EFFECTS: Mapping[str, MemoryEffect] = {
     "use_dora": MemoryEffect("DoRA saves more tensors than LoRA", _BOTH),
     "peft_use_dora": MemoryEffect("DoRA saves more tensors than LoRA", _BOTH),
     "use_unsloth": MemoryEffect("Unsloth's kernels save fewer activations", lowers=_RANK, terms=_ACTIVATIONS),
+    "quantize_moe_experts": _PACKED,
     "unfrozen_parameters": _PARTS,
     "lisa_n_layers": _PARTS,
     "use_asft_loss": _MODELS,

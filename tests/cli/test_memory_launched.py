@@ -95,6 +95,7 @@ RECIPE = ("memory", "train.yaml", "--world-size", "8", "--target", "0.19.8")
         ("additional_target: embed_tokens,lm_head", True, False),
         ("pure_bf16: true", True, True),
         ("use_unsloth: true", False, True),
+        ("quantize_moe_experts: true", False, True),
         ("optim: paged_adamw_8bit", False, True),
         ("optim: adamw_anyprecision", True, True),
     ],
@@ -114,6 +115,21 @@ def test_what_is_not_modelled_is_named_and_leaves_a_verdict_open_that_it_could_t
     assert (fit["fits"], fit["verdict"]) == (True, "unknown" if more else "fits")
     largest = run(*RECIPE, "--gpu", "h200", "--max", "micro-batch")
     assert (largest.code, largest.out.startswith("not estimated: ")) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("line", "varied"), [("packing: false", True), ("packing: true", False), ("", False)]
+)
+def test_sequences_that_are_not_packed_leave_more_blocks_in_the_cache(
+    run: Runs, here: Path, line: str, varied: bool
+) -> None:
+    note = "sequences have different lengths, up to this one, so that torch caches more blocks"
+    write_recipe(here, *([line] if line else ()))
+    result = estimate(run, *RECIPE)
+    assert (note in result["assumptions"]) is varied
+    packed = estimate(run, *RECIPE, "--packing")["expected"]
+    assert (result["expected"]["high"] > packed["high"]) is varied
+    assert result["expected"]["low"] == packed["low"]
 
 
 def test_what_could_be_less_and_is_too_much_even_so_does_not_fit(run: Runs, here: Path) -> None:
