@@ -123,7 +123,7 @@ def read_training_arguments(source: MappingSource) -> Mapping[str, Json] | None:
 def explicit_model_and_hosts(
     model: ModelSource | None = None, host_memory: int | None = None, gpus_per_node: int | None = None
 ) -> RunFacts:
-    """Return the explicit model and host sizes.
+    """Read the explicit model and host sizes.
 
     Raises:
         ValueError: a host size is invalid, or the model cannot be found.
@@ -193,12 +193,12 @@ def _merge_arguments(
 
 
 def job_of_document(document: Document, arguments: Job = EMPTY_JOB) -> Job:
-    """Return the job of the config that a document is, embeds or refers to; see `build_job`."""
+    """Build the job of the config that a document is, embeds or refers to; see `build_job`."""
     return build_job(locate_config(document), arguments)
 
 
 def job_without_repository(located: LocatedConfig, arguments: Job) -> Job:
-    """Return the job without repository evidence: explicit facts, and those of the launch file."""
+    """Build the job without evidence from the repository: explicit facts, and those of the launch file."""
     final = located.follow_accelerate_link(arguments) if located.relation == "launch" else located
     return merge_jobs(arguments, _launch_file_facts(located, final), Job(target=_installed_release()))
 
@@ -268,7 +268,7 @@ def _launch_file_facts(located: LocatedConfig, final: LocatedConfig) -> Job:
 
 
 def facts_of_launched_job(job: LaunchJob) -> Job:
-    """Return the facts that a launch file or script states about the job that it starts."""
+    """Return a job's facts that its launch file or script states."""
     name = job.launch.name
     return job_from_facts(job.job_facts, "launch file", name)._replace(
         world_size=None if job.world_size is None else JobFact(job.world_size, "launch file", name),

@@ -489,7 +489,7 @@ def _add_merged_finding(
 
 
 def _merge_differing_fixes(finding: Finding, other: Fix | None) -> Finding:
-    """Return the finding for releases that disagree on its fix.
+    """Merge two findings whose fixes differ between releases.
 
     A rename is dropped when another release has no fix at all: the new name may not exist there.
     """

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class EffectiveOptions(NamedTuple):
-    """The effective options of one file. Those of the whole run are those of the working directory."""
+    """Effective options of one file; the working directory's options apply to the run as a whole."""
 
     overrides: CommandLineOverrides
     finder: SettingsFinder

@@ -106,7 +106,7 @@ class Report:
 
     @property
     def shown_notes(self) -> tuple[str, ...]:
-        """The notes without those for which the summary of the job stands."""
+        """The notes that the summary of the job does not already state."""
         replaced = self.summary.notes if self.summary else ()
         return tuple(each for each in self.notes if each not in replaced)
 

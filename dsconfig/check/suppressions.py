@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class SuppressionResult(NamedTuple):
-    """The diagnostics that are shown, the suppressed ones, and those about the suppressions themselves."""
+    """Shown diagnostics, suppressed ones, and diagnostics about the suppressions themselves."""
 
     kept: tuple[Diagnostic, ...]
     suppressed: tuple[Diagnostic, ...]
@@ -38,7 +38,7 @@ class SuppressionResult(NamedTuple):
 def apply_suppressions(
     document: Document, diagnostics: Sequence[Diagnostic], *, is_truncated: bool = False
 ) -> SuppressionResult:
-    """Divide the diagnostics into those that are shown and those that the document suppresses.
+    """Split the diagnostics into shown and suppressed ones.
 
     `is_truncated`: the list is incomplete, so that a suppression without a match may still be needed.
     """
@@ -148,7 +148,7 @@ class Suppression(NamedTuple):
 
 
 def scopes_covering_diagnostic(diagnostic: Diagnostic, lengths: Container[int]) -> Iterator[Scope]:
-    """Yield the scopes that cover a diagnostic: the file, its line, and its parent keys of these lengths."""
+    """Yield the scopes of a diagnostic: the file, its line, and its parent keys with these lengths."""
     yield ""
     if diagnostic.location is not None:
         yield diagnostic.location.line
@@ -223,7 +223,7 @@ def _invalid_job_facts(document: Document, block: Mapping[object, object]) -> It
 
 
 def _instead_of(key: str) -> str:
-    """Return what to do about an unknown key: `world_size` means `world-size`, as in Python."""
+    """Return the help for an unknown key: `world_size` means `world-size`, as in Python."""
     hyphenated = key.replace("_", "-")
     if hyphenated in EXPECTED_VALUES:
         return f"write it as `{hyphenated}`"

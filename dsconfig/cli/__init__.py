@@ -165,7 +165,7 @@ def _parse_arguments(argv: list[str]) -> Namespace | int:
 
 
 def build_parser(commands: Iterable[str], *, alone: bool = False) -> CommandParser:
-    """Build the parser with the options of these commands; modules of other commands are not imported.
+    """Build the parser of some commands, without importing the modules of the others.
 
     `alone` leaves the other commands out.
     """

@@ -123,7 +123,7 @@ def add_settings_options(parser: Container) -> None:
 
 
 def add_check_options(parser: Container) -> None:
-    """Add the options that say what is checked, and for which target and job."""
+    """Add the options that select the files, rules, target and job of a check."""
     _add_path_options(parser)
     add = parser.add_argument_group("target and job").add_argument
     add("--target", metavar="RELEASE", help="release, range such as '>=0.14,<0.19.8', or `installed`")
@@ -198,7 +198,7 @@ def add_exit_options(parser: Container) -> None:
 
 
 def add_fix_options(parser: Container, *, option: bool = False) -> None:
-    """Add the options of fixing; `option` adds `--fix` itself, and what goes with it."""
+    """Add the options for applying fixes; `option` adds `--fix` itself and the options that require it."""
     add = parser.add_argument_group("fixes").add_argument
     if option:
         add("--fix", action="store_true", help="apply safe fixes, and report the remaining problems")
@@ -305,7 +305,7 @@ _WORLD_SIZE = "number of ranks (default: from the launch file, else unknown)"
 
 
 class WideHelpFormatter(argparse.HelpFormatter):
-    """Help as wide as the terminal. argparse finds the width through shutil, which imports compression modules."""
+    """Help formatter that uses the width of the terminal."""
 
     def __init__(self, prog: str, **options: Any) -> None:
         from dsconfig.render.terminal_style import columns
@@ -361,7 +361,7 @@ class CommandParser(argparse.ArgumentParser):
         return parsed, extras
 
     def _first_unknown_option(self, args: Sequence[str]) -> str | None:
-        """First unknown option; what follows a command or a script is parsed elsewhere."""
+        """Return the first unknown option; arguments after a command or script are parsed elsewhere."""
         actions = self._option_string_actions
         ends = not {each.nargs for each in self._actions}.isdisjoint((argparse.PARSER, argparse.REMAINDER))
         words = iter(args)

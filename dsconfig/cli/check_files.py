@@ -107,7 +107,7 @@ class FileChecker:
         return self.options.is_path_excluded(path)
 
     def _select_named_file(self, name: str) -> list[str]:
-        """The named file, unless `--force-exclude` is given and the file is excluded or not a config."""
+        """Return the named file, unless `--force-exclude` is given and the file is excluded or not a config."""
         from dsconfig.check.discover import is_config_file, is_skipped_by_discovery
 
         if not self.options.overrides.force_exclude or name == "-" or not os.path.lexists(name):
@@ -225,7 +225,7 @@ class FileChecker:
         return self.unread[unread_before:]
 
     def _report_of_sibling(self, document: Document) -> Report:
-        """The report on one of several configs of a Python source, whose fixes are verified together."""
+        """Return the report on one of several configs of a Python source, whose fixes are verified together."""
         if not self._sibling_reports:
             from dsconfig.check.check import check_with_options
             from dsconfig.fix.verify_sibling_fixes import verify_siblings
@@ -342,7 +342,7 @@ class DiagnosticTotals:
         return against(target, options.settings.shown_path if options.settings.path else None)
 
     def closing_lines(self, style: TerminalStyle) -> str:
-        """The notes and the summary line."""
+        """Return the notes and the summary line."""
         from dsconfig.render.summary import note, summary, working_sizes
 
         counts = {**self.by_severity, "suppressed": self.suppressed}
@@ -351,7 +351,7 @@ class DiagnosticTotals:
         return "".join(note(text, style) for text in notes) + last
 
     def overview_by_rule(self, style: TerminalStyle, *, fixing: bool, listed: bool = False) -> str:
-        """The number of diagnostics by rule and where to start, for a long report; empty for a short one."""
+        """Return the number of diagnostics by rule and where to start, for a long report; empty for a short one."""
         from dsconfig.render.summary import overview
 
         errors = self.by_severity["error"]
@@ -401,7 +401,7 @@ class ProgressLine:
             self._line = ""
 
     def track_names(self, names: Sequence[str]) -> Iterator[str]:
-        """Yield the names, and show how many of them are checked."""
+        """Yield the names, and show the number of checked files on the progress line."""
         from dsconfig.render.summary import count
 
         total = count(len(names), "file")

@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _config_patterns(args: argparse.Namespace) -> SchemaFilePatterns:
-    """Patterns of configs and launch files, and the paths of those in this folder that only their content tells."""
+    """Return patterns of configs and launch files, and the paths of those that only their content identifies."""
     from dsconfig.check.discover import find_configs, read_small_file, resembles_accelerate_file
     from dsconfig.cli.command_inputs import options_from_arguments
     from dsconfig.document import read_bytes

@@ -145,7 +145,7 @@ def _explain_key(word: str, style: TerminalStyle) -> str | None:
 
 
 def _list_section_keys(keys: Mapping[str, str], style: TerminalStyle) -> str:
-    """A line for each key of a section."""
+    """Return a line for each key of a section."""
     if not keys:
         return ""
     width = min(max(map(len, keys)), 40)

@@ -106,7 +106,7 @@ class TriedSetting(NamedTuple):
 
 
 class FittingPlan(NamedTuple):
-    """Result of the search."""
+    """Result of the search for a fitting config."""
 
     request: JobRequest
     trials: tuple[TriedSetting, ...]
@@ -121,7 +121,7 @@ class FittingPlan(NamedTuple):
 
     @property
     def verdict(self) -> Verdict:
-        """Whether a config fits; unknown if a setting might."""
+        """Whether a config fits; unknown if one of the settings may fit."""
         if self.chosen is not None:
             return FITS
         may_fit = any(EXCEEDS not in (each.verdict, each.host_verdict) for each in self.trials)
@@ -167,7 +167,7 @@ def find_fitting_config(request: JobRequest) -> FittingPlan:
 
 
 def _maximize_micro_batch(plan: FittingPlan) -> FittingPlan:
-    """The plan with the largest micro batch that fits, a power of two."""
+    """Return the plan with the largest micro batch that fits, a power of two."""
     chosen = plan.chosen
     while chosen is not None and chosen.micro_batch < MOST_MICRO:
         larger = _try_setting(plan.request, chosen.level, chosen.checkpointing, chosen.micro_batch * 2)
@@ -239,7 +239,7 @@ def planned_training_arguments(request: JobRequest, checkpointing: bool, micro_b
 
 
 def _auto_values(request: JobRequest) -> JsonObject:
-    """Values of "auto" keys that neither the config nor the command has, but the script."""
+    """Values of "auto" keys that the training script sets, rather than the config or the command."""
     return {STEPS: ACCUMULATION} if request.consumer == "accelerate" else {}
 
 
@@ -295,7 +295,7 @@ def _quote_for_shell(word: str) -> str:
 
 
 def _launch_command_words(plan: FittingPlan) -> Iterator[Sequence[str]]:
-    """Words of the command, one group a line."""
+    """Yield the words of the launch command in groups, one group a line."""
     request, chosen = plan.request, plan.chosen
     assert chosen is not None
     per_node = min(request.gpus_per_node, request.world_size)
@@ -367,12 +367,12 @@ def duties_of_training_script(plan: FittingPlan) -> list[str]:
 
 
 def format_gib(number: int) -> str:
-    """Bytes as GiB with one decimal."""
+    """Format bytes as GiB with one decimal."""
     return f"{number / (1 << 30):.1f}"
 
 
 def job_headline(request: JobRequest) -> str:
-    """The job in one line."""
+    """Describe the job in one line."""
     gpu = request.gpu.name or f"{format_gib(request.gpu.least)} GiB"
     gpus = "GPU" if request.world_size == 1 else "GPUs"
     lora = f", LoRA {request.lora}" if request.lora else ""
@@ -461,7 +461,7 @@ def _advice_lines(plan: FittingPlan) -> Iterator[str]:
 
 
 def memory_command(plan: FittingPlan) -> str:
-    """The `dsconfig memory` command that repeats the estimate of the chosen config."""
+    """Return the `dsconfig memory` command that repeats the estimate of the chosen config."""
     request, chosen = plan.request, plan.chosen
     assert chosen is not None
     words = [

@@ -177,7 +177,7 @@ def _asks_questions(args: argparse.Namespace) -> bool:
 
 
 def _request_from_arguments(args: argparse.Namespace, settings: SettingsFile) -> JobRequest | None:
-    """The job to plan for; None if the user has no model in mind."""
+    """Return the job to plan for; None if no model is given."""
     from dsconfig.cli.command_inputs import schema_release_and_consumer
     from dsconfig.cli.find_fitting_config import JobRequest, default_sequence_length, detect_local_gpus
 
@@ -244,7 +244,7 @@ def _request_from_arguments(args: argparse.Namespace, settings: SettingsFile) ->
 def _known_or_asked(
     known: _T | None, asks: bool, question: str, default: str, parse: Callable[[str], _T]
 ) -> _T | None:
-    """The known value, the answer to the question, or the default; None if there is none."""
+    """Return the known value, the answer to the question, or the default; None if there is none."""
     if known is not None:
         return known
     if asks:

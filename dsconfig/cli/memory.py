@@ -276,7 +276,7 @@ def _batch_error_advice(args: argparse.Namespace, error: ResolveError) -> tuple[
 
 
 def _config_and_memory_options(args: argparse.Namespace) -> tuple[Document, MemoryOptions]:
-    """The config, and the arguments of `memory`."""
+    """Return the config, and the arguments of `memory`."""
     from dsconfig.cli.command_inputs import job_from_arguments
     from dsconfig.job.job import JobFact
 
@@ -305,7 +305,7 @@ def _config_and_memory_options(args: argparse.Namespace) -> tuple[Document, Memo
 
 
 def _memory_options(args: argparse.Namespace) -> MemoryOptions:
-    """The arguments of `memory` besides the config and its job."""
+    """Return the arguments of `memory` besides the config and its job."""
     from dsconfig.resolve.memory import MemoryOptions
 
     names = (

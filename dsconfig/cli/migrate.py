@@ -298,7 +298,7 @@ def migration_report(
     elasticity_file: str | None,
     style: TerminalStyle,
 ) -> str:
-    """Changes, and the decisions that are left, in the order in which to make them."""
+    """Render the changes and the remaining decisions, in the order in which to make them."""
     from dsconfig.render.terminal_style import flowed
 
     return flowed(

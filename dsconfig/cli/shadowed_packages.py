@@ -19,7 +19,7 @@ PACKAGES = ("dsconfig", "elastic")
 
 
 def shadowing_problems(folders: Sequence[str] | None = None) -> Iterator[str]:
-    """Yield a sentence for each package that is not, or may not be, the one of this distribution.
+    """Yield a sentence for each package that is, or may be, replaced by another distribution.
 
     Args:
         folders: folders with installed distributions; None: those of this process.
@@ -56,7 +56,7 @@ def _other_owners(package: str, folders: Sequence[str] | None) -> Iterator[str]:
 
 
 def _import_origin(package: str) -> str | None:
-    """The file that `import` would use; None if there is none."""
+    """Return the file that `import` would use; None if there is none."""
     try:
         spec = util.find_spec(package)
     except (ImportError, ValueError):

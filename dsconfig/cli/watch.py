@@ -47,7 +47,7 @@ def watch_files(args: argparse.Namespace, run: Callable[[argparse.Namespace], tu
 
 
 def _wait_for_change(args: argparse.Namespace, dependencies: Iterable[str], before: _Stamps) -> None:
-    """Return when a file has changed."""
+    """Wait until a file has changed."""
     pause = PAUSE
     while True:
         time.sleep(pause)

@@ -75,7 +75,7 @@ def similar_words(word: str, words: WordIndex) -> list[SimilarWord]:
 
 
 def words_with_same_letters(word: str, words: WordIndex) -> tuple[SimilarWord, ...]:
-    """Return the known words with the same letters."""
+    """Return the known words that have the same letters as a word."""
     entry = _index_word(word[:MAX_LETTERS])
     return tuple(
         [SimilarWord(each, 0) for each in words.by_letters.get(entry.plain, ())] if entry.letters else ()

@@ -75,7 +75,7 @@ Origin: TypeAlias = "Literal['argument', 'environment', 'file', 'settings', 'pin
 
 
 class UnknownReleaseError(ValueError):
-    """A target matches no release; the message is one line and says what is accepted."""
+    """A target matches no release; the one-line message lists the accepted forms."""
 
 
 class ReleaseTarget(NamedTuple):

@@ -83,10 +83,10 @@ def _strip_trailing_zeros(numbers: list[int]) -> Version:
 
 
 def _first_version_of_next_series(numbers: list[int]) -> Version:
-    """The first version of the next series: `2.4` → `2.5`."""
+    """Return the first version of the next series: `2.4` → `2.5`."""
     return _strip_trailing_zeros([*numbers[:-1], numbers[-1] + 1])
 
 
 def _least_version_above(version: Version) -> Version:
-    """The least version above: `2.4` → `2.4.0.0.0.1`, which no release has."""
+    """Return the least version above: `2.4` → `2.4.0.0.0.1`, which no release has."""
     return (*version, *[0] * (5 - len(version)), 1)

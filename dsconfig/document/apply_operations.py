@@ -128,7 +128,7 @@ def _edits_for_operation(document: Document, operation: Operation) -> list[TextE
 
 
 def apply_operations(document: Document, operations: Iterable[Operation]) -> Document:
-    """Return the document after the operations.
+    """Apply operations to a document.
 
     Raises:
         EditError: the text has no place for them.
@@ -156,7 +156,7 @@ def reparse_document(document: Document, text: str) -> Document:
 
 
 def apply_operations_to_value(value: Json, operations: Iterable[Operation]) -> Json:
-    """Return the config's value after the operations. Both paths of a move refer to the config before it.
+    """Apply operations to a config's value; both paths of a move refer to the config before it.
 
     Raises:
         KeyError, IndexError, TypeError: an operation is impossible.
@@ -224,13 +224,13 @@ if TYPE_CHECKING:
             """Remove the entry with its comma, and with its lines if nothing else is on them."""
 
         def remove_entries(self, parent: TreeNode, indexes: Sequence[int]) -> list[TextEdit]:
-            """Remove some of the entries, but not all of the last ones."""
+            """Remove entries, keeping at least one of the last ones."""
 
         def rename_key(self, path: KeyPath, name: str) -> list[TextEdit]:
             """Rename the key, and keep its style of quotes."""
 
         def copy_value(self, path: KeyPath, to: KeyPath) -> list[TextEdit]:
-            """Add the text of the value at `path` at `to`: the first half of a move."""
+            """Copy the text of the value at `path` to `to`."""
 
 
 @lru_cache(maxsize=1)  # the layout around each entry is computed once for all edits of a text

@@ -66,10 +66,10 @@ def rewrite_if_unchanged(path: str, old: bytes, new: bytes) -> None:
         OSError: the file cannot be written.
     """
     path = os.path.realpath(path)
-    before = _stat_unchanged(path, old)
+    before = _stat_if_unchanged(path, old)
     _check_replaceable(path, before)
     with _write_draft(path, new, before) as draft:
-        _stat_unchanged(path, old)
+        _stat_if_unchanged(path, old)
         os.replace(draft, path)
 
 
@@ -225,7 +225,7 @@ def _copy_attributes(path: str, descriptor: int) -> None:
                 os.setxattr(descriptor, name, os.getxattr(path, name))
 
 
-def _stat_unchanged(path: str, old: bytes) -> os.stat_result:
+def _stat_if_unchanged(path: str, old: bytes) -> os.stat_result:
     with open_regular_file(path) as descriptor:
         if read_descriptor(descriptor, len(old) + 1) != old:
             raise FileChangedError(path)

@@ -169,7 +169,7 @@ class Document:
         return any(problem.kind == YAML_TEXT for problem in self.problems)
 
     def with_value(self, value: object) -> Document:
-        """Return the document with the value that another parser reads from the same text."""
+        """Return a copy of the document with the value that another parser reads from the same text."""
         return Document(
             self.name,
             self.text,

@@ -322,7 +322,7 @@ def single_quotes_problem(start: int) -> ProblemArguments:
 
 
 def parse_escape(text: str, at: int) -> tuple[str, int]:
-    """Parse the escape at `at` (its backslash): its character and its end. Raises `HjsonSyntaxError`."""
+    """Parse the escape whose backslash is at `at`; return its character and end. Raises `HjsonSyntaxError`."""
     letter = text[at + 1 : at + 2]
     if letter != "u":
         if letter in _ESCAPES:

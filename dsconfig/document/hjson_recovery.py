@@ -209,7 +209,7 @@ class _RecoveryAttempt:
         self.builder.close_container(frame.end_of_last_entry())
 
     def is_ended_by_indentation(self, frame: OpenContainer, pos: int) -> bool:
-        """Whether the next entry starts a line no further right than the line that opened this section."""
+        """Whether the next entry is indented no more than the line that opened the section."""
         if not self.by_indent or len(self.builder.stack) < 2:
             return False
         text = self.builder.text
@@ -319,7 +319,7 @@ def recover_entry(builder: TreeBuilder, frame: OpenContainer, pos: int) -> int:
 
 
 def _recover_key_and_colon(builder: TreeBuilder, frame: OpenContainer, start: int) -> int:
-    """Parse a key and its colon. The frame gets no key if there is none here."""
+    """Parse a key and its colon; the container gets no key if none is found."""
     parsed = _recover_key(builder, start)
     if parsed is None:
         return start

@@ -46,7 +46,7 @@ class JsonEditor:
         return self.remove_entries(parent, [index])
 
     def remove_entries(self, parent: TreeNode, indexes: Sequence[int]) -> list[TextEdit]:
-        """Remove some of the entries, but not all of the last ones."""
+        """Remove entries, keeping at least one of the last ones."""
         ranges = self.spans.get(id(parent)) or self.spans.setdefault(id(parent), entry_spans(parent))
         edits = (edit for index in indexes for edit in remove_entry(self.around, parent, ranges, index))
         return remove_overlaps(edits)
@@ -56,7 +56,7 @@ class JsonEditor:
         return rename_key(self.document, *find_entry(self.document, path), name)
 
     def copy_value(self, path: KeyPath, to: KeyPath) -> list[TextEdit]:
-        """Add the text of the value at `path` at `to`."""
+        """Copy the text of the value at `path` to `to`."""
         return self._add_entry(to, value_as_written(self.around, movable_node(self.document, path, to)))
 
     def _add_entry(self, path: KeyPath, value: Json) -> list[TextEdit]:
@@ -132,7 +132,7 @@ def value_as_written(around: TextSurroundings, node: TreeNode) -> RawValue | Jso
 
 
 def replace_value(around: TextSurroundings, parent: TreeNode, node: TreeNode, value: Json) -> list[TextEdit]:
-    """Replace a value; if both values have the same entries, replace only the different ones."""
+    """Replace a value; if both have the same entries, replace only the ones that differ."""
     if isinstance(value, dict) and value and list(value) == [member.key for member in node.members]:
         pairs = [(node, member.node, value[member.key]) for member in node.members]
     elif isinstance(value, list) and value and len(value) == len(node.items):
@@ -179,7 +179,7 @@ def quote_sample_at(around: TextSurroundings, end: int, sample: str) -> str:
 def remove_entry(
     around: TextSurroundings, parent: TreeNode, spans: list[TextSpan], index: int
 ) -> list[TextEdit]:
-    """Remove an entry of the parent, whose entries have these spans."""
+    """Remove an entry from a parent, given the spans of all its entries."""
     start, end = spans[index]
     if (
         index == len(spans) - 1
@@ -285,7 +285,7 @@ def _format_pair(
 
 
 def _is_unquoted_string(around: TextSurroundings, node: TreeNode) -> bool:
-    """Whether this is an unquoted Hjson string, which extends to the end of its line, commas included."""
+    """Whether a node is an unquoted Hjson string, which extends to the end of its line, commas included."""
     if around.layout.yaml:
         return False
     return node.kind == "string" and around.text[node.span.start : node.span.start + 1] not in ("'", '"')

@@ -34,7 +34,7 @@ _YAML_WORDS: Final = frozenset(["y", "n", "yes", "no", "on", "off", "true", "fal
 
 
 class TextLayout(NamedTuple):
-    """Line ends and indentation of a text."""
+    """Line endings and indentation of a text."""
 
     newline: str
     unit: str
@@ -274,7 +274,7 @@ _MAX_NODES: Final = 200
 
 
 def entry_style_of(around: TextSurroundings, parent: TreeNode) -> EntryStyle:
-    """Return the style of an object's entries; what they do not show comes from the rest of the text."""
+    """Return the style of an object's entries, completed from the rest of the text."""
     nodes = list(islice(_nearby_nodes(around, parent), _MAX_NODES))
     defaults = EntryStyle()
 
@@ -299,7 +299,7 @@ def entry_style_of(around: TextSurroundings, parent: TreeNode) -> EntryStyle:
 
 
 def _nearby_nodes(around: TextSurroundings, parent: TreeNode) -> Iterator[TreeNode]:
-    """Yield the object, the objects and lists inside (last one first), then all others."""
+    """Yield an object, then the containers inside it (last one first), then all others."""
     todo = [parent, *([around.document.root] if around.document.root else [])]
     visited: set[int] = set()
     while todo:

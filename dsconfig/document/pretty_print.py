@@ -24,7 +24,7 @@ def format_generated_file(value: JsonObject) -> str:
 
 
 def format_config(config: JsonObject) -> str:
-    """Format a config for editing: what fits on a line stays on it."""
+    """Format a config for editing; values that fit on a line stay on it."""
     return "".join(_json_lines(config, 0, 80)) + "\n"
 
 

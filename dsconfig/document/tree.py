@@ -129,7 +129,7 @@ class TextProblem(NamedTuple):
 
 
 class TreeNode(NamedTuple):
-    """A value and its span. `value` is what the format's own loader returns (for JSON text: hjson)."""
+    """A value and its span; `value` is what the format's own loader returns (for JSON text: hjson)."""
 
     kind: NodeKind
     span: TextSpan

@@ -68,7 +68,7 @@ class YamlEditor:
         return self.remove_entries(parent, [index])
 
     def remove_entries(self, parent: TreeNode, indexes: Sequence[int]) -> list[TextEdit]:
-        """Remove some of the entries, but not all of the last ones."""
+        """Remove entries, keeping at least one of the last ones."""
         spans = self._entry_spans(parent)
         removal = json_editor.remove_entry if self.around.has_brackets(parent) else remove_block_entry
         return remove_overlaps(
@@ -82,7 +82,7 @@ class YamlEditor:
         return rename_key(self.document, parent, index, name)
 
     def copy_value(self, path: KeyPath, to: KeyPath) -> list[TextEdit]:
-        """Add the text of the value at `path` at `to`."""
+        """Copy the text of the value at `path` to `to`."""
         self._check_editable(path)
         return self._add_entry(to, block_value_as_written(self.around, movable_node(self.document, path, to)))
 
@@ -170,7 +170,7 @@ def block_value_as_written(around: TextSurroundings, node: TreeNode) -> RawValue
 def remove_block_entry(
     around: TextSurroundings, parent: TreeNode, spans: list[TextSpan], index: int
 ) -> list[TextEdit]:
-    """Remove an entry of the parent, whose entries have these spans."""
+    """Remove an entry from a parent, given the spans of all its entries."""
     if len(spans) == 1:
         return [_replace_by_brackets(around, parent, spans[0].end)]
     start, end = spans[index]

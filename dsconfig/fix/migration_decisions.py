@@ -65,7 +65,7 @@ class MigrationDecisions:
         displayed: Document,
         applied: Sequence[Diagnostic],
     ) -> None:
-        """Take the text that the later release must accept, and the one whose lines are displayed."""
+        """Compare the text for the later release with the original text, whose lines are displayed."""
         self.transition, self.document, self.applied = transition, displayed, applied
         self.trial = MigrationTrial(transition, accepted)
         self.after = ConfigMeaning(transition.context_in_release(accepted, transition.to))

@@ -58,7 +58,7 @@ def verify_fixes_of_reports(report: Report) -> Report:
 
 
 def lacks_exactly(report: Report, new_report: Report, fixes: Sequence[PlacedFix]) -> bool:
-    """Whether the new report has all diagnostics of the old one but those of the fixes."""
+    """Whether the new report lacks exactly the diagnostics that the fixes resolve."""
     diagnostics = [each.diagnostic for each in fixes]
     after = _all_diagnostics(new_report)
     remaining = {(each.code, each.path) for each in after}
@@ -141,7 +141,7 @@ class _FixVerifier:
         return verified
 
     def _are_independent(self, fixes: Sequence[PlacedFix]) -> bool:
-        """Whether one trial shows that each fix resolves its own diagnostic, and that nothing else changes.
+        """Whether one trial shows that each fix resolves its own diagnostic and changes no other.
 
         A fix that changes more may be harmless only because of another one, and is tried alone.
         """
@@ -196,7 +196,7 @@ def fixes_text_itself(diagnostic: Diagnostic) -> bool:
 
 
 def apply_fixes(document: Document, fixes: list[PlacedFix]) -> Document | None:
-    """Return the document with the fixes, if its new value is the one that they intend."""
+    """Apply fixes to a document; None if the new value is not the intended one."""
     try:
         steps = [step for each in fixes for step in each.fix.operations]
         value: Json = apply_operations_to_value(document.value(), steps)
@@ -240,7 +240,7 @@ def _max_rounds(document: Document) -> int:
 
 
 def combine_fixes(document: Document, diagnostics: Iterable[Diagnostic]) -> list[PlacedFix]:
-    """Return the fixes that the text has a place for, without those that overlap an earlier one."""
+    """Return the fixes that can be written into the text without overlapping an earlier one."""
     accepted: list[PlacedFix] = []
     paths_taken = _ClaimedPaths()
     rounds = [ClaimedRanges() for _ in range(_max_rounds(document))]
@@ -270,7 +270,7 @@ class _ClaimedPaths:
         """The changed paths and all their parents."""
 
     def are_paths_free(self, paths: Iterable[KeyPath]) -> bool:
-        """Whether no changed path equals, contains or lies below one of these."""
+        """Whether the paths are disjoint from all claimed paths, including parents and children."""
         for path in paths:
             if path in self.ancestors or not self.paths.isdisjoint([path[:end] for end in range(len(path))]):
                 return False
@@ -494,7 +494,7 @@ _LOOSEST = 4
 
 
 def trial_budget(document: Document, releases: int = 1) -> int:
-    """Return how many times a text may be checked for so many releases; 0 if once is too expensive.
+    """Return how many times a text may be checked in so many releases; 0 if one check is too expensive.
 
     It depends on the size of the data, so that the format of the text makes no difference.
     """

@@ -68,7 +68,7 @@ def _combined(report: Report, fixes: list[list[PlacedFix]]) -> list[PlacedFix]:
 
 
 def _candidates(report: Report) -> list[list[PlacedFix]]:
-    """Return the fixes of a config that can be tried together with those of its siblings, each on its own."""
+    """Return groups of fixes of a config, each of which can be tried together with those of its siblings."""
     document, fixable = report.document, [each for each in report if is_fixable(each)]
     if document is None or document.cell is not None or document.reread is None or report.is_truncated:
         return []
@@ -102,7 +102,7 @@ def _apply_to_siblings(
 
 
 def _is_resolved(report: Report, new: Document, fixes: Sequence[PlacedFix]) -> bool:
-    """Whether a text lacks the diagnostics of the fixes, and differs in nothing else; see `_are_independent`."""
+    """Whether the fixes resolved their diagnostics and nothing else changed; see `_are_independent`."""
     new_report = _report_unless_harmful(report, new, fixes)
     return new_report is not None and (len(fixes) == 1 or lacks_exactly(report, new_report, fixes))
 

@@ -131,7 +131,7 @@ def _codes_by_line(diagnostics: Iterable[Diagnostic]) -> dict[int, tuple[str, ..
 def _insert_comments(
     document: Document, remarks: Sequence[_SuppressionComment]
 ) -> tuple[str, list[_SuppressionComment]]:
-    """Return the text with the comments, and those that the parser does not read as comments."""
+    """Insert comments into the text; also return the comments that the parser does not read as such."""
     mark, lines = _comment_marker(document), _lines_with_ends(document.text)
     head, columns = "\ufeff" * lines[0].startswith("\ufeff"), [0] * len(remarks)
     lines[0] = lines[0][len(head) :]
@@ -186,7 +186,7 @@ def _unsuppressed_diagnostics(
 
 
 def _shift_diagnostic(diagnostic: Diagnostic, above: Iterable[int]) -> Diagnostic:
-    """Return the diagnostic below the comments that were added above these lines."""
+    """Shift a diagnostic down by the comments that were inserted above its line."""
     location = diagnostic.location
     if location is None:
         return diagnostic

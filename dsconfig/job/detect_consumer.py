@@ -126,11 +126,11 @@ class PossibleConsumers(NamedTuple):
     """Whether the config's values are better evidence than the order of the names."""
 
     def most_likely(self, content: str) -> str:
-        """The consumer to assume. `content`: the consumer that the config's values suggest."""
+        """Return the consumer to assume. `content`: the consumer that the values of the config suggest."""
         return content if self.is_content_decisive and content in self.names else self.names[0]
 
     def less_likely(self, content: str) -> tuple[str, ...]:
-        """The other possible consumers."""
+        """Return the less likely consumers."""
         first = self.most_likely(content)
         return tuple(name for name in self.names if name != first)
 
@@ -177,7 +177,7 @@ class ConsumerEvidence(NamedTuple):
         return self.consumer_spec if self.origin in ("argument", "file", "settings") else None
 
     def __str__(self) -> str:
-        """The consumer in words: `read by transformers: 16 values are "auto"`."""
+        """Return the consumer in words: `read by transformers: 16 values are "auto"`."""
         model = f"; trains {self.facts.model}" if self.facts.model else ""
         return f"{'probably ' * self.likely}read by {self.name}: {self.why}{model}"
 
@@ -185,7 +185,7 @@ class ConsumerEvidence(NamedTuple):
 def consumer_named_by_user(
     name: str, why: str = "--consumer", origin: Origin = "argument"
 ) -> ConsumerEvidence:
-    """The consumer that the user named."""
+    """Return the consumer that the user named."""
     consumer, version = split_consumer_spec(name)
     return ConsumerEvidence(
         consumer, why if version is None else f"{why}, version {version}", origin, version=version
@@ -193,7 +193,7 @@ def consumer_named_by_user(
 
 
 def consumer_declared_in_config(data: object) -> ConsumerEvidence | None:
-    """The consumer that the file names in its block `"$dsconfig"`."""
+    """Return the consumer that a config names in its block `"$dsconfig"`."""
     name = read_dsconfig_block(data).consumer
     return None if name is None else consumer_named_by_user(name, 'set in its own `"$dsconfig"`', "file")
 
@@ -207,7 +207,7 @@ _GATHERING = f"{_ZERO}.stage3_gather_16bit_weights_on_model_save"
 
 
 def consumer_suggested_by_content(data: object) -> ConsumerEvidence:
-    """The consumer that the values of a config fit best.
+    """Return the consumer that the values of a config suggest.
 
     The Trainer and Accelerate both fill "auto". Only the Trainer fills `betas` and `eps`, and it rejects a
     number that differs from its own argument (transformers
@@ -240,7 +240,7 @@ def consumer_suggested_by_content(data: object) -> ConsumerEvidence:
 
 
 def _choose_trainer_or_accelerate(data: Mapping[str, Json], autos: list[str]) -> ConsumerEvidence:
-    """The more likely consumer of a config that both the Trainer and Accelerate could read."""
+    """Choose the more likely consumer of a config that both the Trainer and Accelerate could load."""
     if all(path.startswith(f"{_ZERO}.") for path in autos) and _written_batch_keys(data):
         why = f'"auto" is only in `{_ZERO}`, where DeepSpeed ignores it, and the batch has numbers'
         return ConsumerEvidence("deepspeed", why, "content", likely=True)
@@ -290,7 +290,7 @@ def _sets_gather_on_save(data: Mapping[str, Json]) -> bool:
 
 
 def _written_batch_keys(data: Mapping[str, Json]) -> list[str]:
-    """The batch keys with a value other than "auto"."""
+    """Return the batch keys with a value other than "auto"."""
     return [key for key in _BATCH if data.get(key, "auto") != "auto"]
 
 

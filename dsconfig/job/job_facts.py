@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class NamedModel(NamedTuple):
-    """A model as named by the user or a file: a path, a name, or the content of its `config.json`."""
+    """A model named by the user or a file: a path, a name, or the content of its `config.json`."""
 
     named: str | Mapping[str, Json]
     why: str
@@ -39,7 +39,7 @@ class NamedModel(NamedTuple):
         return self.named if isinstance(self.named, str) else "a model"
 
     def __str__(self) -> str:
-        """The model with its source: `models/llama/config.json, which recipe.yaml names`."""
+        """Return the model with its source: `models/llama/config.json, which recipe.yaml names`."""
         return f"{self.shown}, {self.why}"
 
     def __hash__(self) -> int:  # the content of a `config.json` is not hashable
@@ -86,7 +86,7 @@ NO_FACTS = RunFacts()
 
 
 def facts_of_dsconfig_block(data: Json, name: str) -> RunFacts:
-    """Facts in the block of a config; a path is relative to the config's directory."""
+    """Read the facts in the block of a config; paths are relative to the config's directory."""
     model = read_dsconfig_block(data).model
     if model is None:
         return NO_FACTS
@@ -97,7 +97,7 @@ def facts_of_dsconfig_block(data: Json, name: str) -> RunFacts:
 def find_named_model(
     launch: str, name: str, folder: str, why: str, origin: Literal["file", "settings"]
 ) -> NamedModel:
-    """The model that a file names, by a path relative to a directory or by a name."""
+    """Find the model that a file names, by a path relative to a directory or by a name."""
     from dsconfig.job.model_config_json import (  # imported here: few files name a model
         is_model_outside_repository,
         resolve_model_in_folder,

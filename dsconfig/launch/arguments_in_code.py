@@ -88,7 +88,7 @@ _UNREAD_CLASS = _TrainingArgumentsClass("", dict.fromkeys(FILLING_ARGUMENTS))
 def program_training_arguments(
     program: str, launch: str, flags: Mapping[str, Json], version: str | None, *, has_all_flags: bool = True
 ) -> ArgumentsInCode | None:
-    """The training arguments of a program; None if it shows none.
+    """Return the training arguments of a program; None if none are found.
 
     Args:
         program: path of the program.
@@ -130,7 +130,7 @@ def training_arguments_of_command(
     *,
     has_all_flags: bool = True,
 ) -> ArgumentsInCode | None:
-    """The training arguments of a program with a command's flags and its file of arguments.
+    """Return the training arguments of a program with a command's flags and its file of arguments.
 
     Args:
         program: path of the program.
@@ -225,7 +225,7 @@ class _ProgramModules:
     # ----------------------------------------------------------------------------------------------
 
     def arguments_from_parser(self, flags: Mapping[str, Json]) -> ArgumentsInCode | None:
-        """The arguments that a parser such as `HfArgumentParser` fills from flags; None without one."""
+        """Return the arguments that a parser such as `HfArgumentParser` fills from flags; None without one."""
         classes: list[tuple[str, _TrainingArgumentsClass]] = []
         for module, call in calls_in_modules(self.modules):
             if called_function_name(call) in _PARSERS:
@@ -238,7 +238,8 @@ class _ProgramModules:
         defaults = _values_in_common([each.defaults for _, each in classes])
         changed = frozenset().union(*(each.changed for _, each in classes)) | self.assigned
         class_label = (
-            first.name and f"`{first.name}`{' of TRL' if training_args.is_trl_config(first.name) else ''}"
+            first.name
+            and f"`{first.name}`{' of TRL' if training_args.is_trl_config_class(first.name) else ''}"
         )
         why = f"{location} parses its arguments into {class_label or 'a class that dsconfig cannot read'}"
         with_precision = _add_trl_bf16_default(defaults, flags)
@@ -259,7 +260,7 @@ class _ProgramModules:
     # ----------------------------------------------------------------------------------------------
 
     def arguments_from_constructor(self, flags: Mapping[str, Json] | None) -> ArgumentsInCode | None:
-        """The arguments that the program builds in code; None if it builds none. `flags`: None if unknown."""
+        """Return the arguments that the program builds in code; None if it builds none. `flags`: None if unknown."""
         built: list[tuple[ParsedModule, _TrainingArgumentsClass, ast.Call]] = []
         for module, call in calls_in_modules(self.modules):
             built_class = self._resolve_class(call.func, module)
@@ -354,7 +355,7 @@ class _ProgramModules:
             return self._resolve_class_in_module(class_module, defined, depth)
         if name in _TRANSFORMERS_CLASSES:
             return _TrainingArgumentsClass(name, {}, is_stock=True)
-        if training_args.is_trl_config(name):
+        if training_args.is_trl_config_class(name):
             return _TrainingArgumentsClass(name, training_args.trl_defaults(name, self.version))
         is_library = package.partition(".")[0] in ("transformers", "trl")
         return None if is_library or "TrainingArg" not in name else "open"
@@ -522,7 +523,7 @@ def read_arguments_with_program_defaults(
 
 @lru_cache(maxsize=64)
 def _arguments_of_nearby_programs(launch: str, _: int) -> ArgumentsInCode | None:
-    """The training arguments of the programs that may read the launch file; None if there are none."""
+    """Return the training arguments of the programs that may read the launch file; None if there are none."""
     texts = list(_nearby_scripts_and_programs(launch))
     base = re.escape(os.path.basename(launch).encode())
     # Bounded repeats, so that a text full of names takes no more than linear time.

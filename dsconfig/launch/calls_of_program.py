@@ -89,14 +89,14 @@ class ProgramCalls:
         )
         self.values: dict[str, list[ast.expr | None]] = {}
         for node in module.nodes:
-            for name, value in _assignments(node):
+            for name, value in _assigned_names_with_values(node):
                 self.values.setdefault(name, []).append(value)
         references = [
             last_dotted_name(node) for node in module.nodes if isinstance(node, ast.Name | ast.Attribute)
         ]
         self.referenced = frozenset(references)
 
-    def _use(self, kind: Kind, node: ast.AST, value: Json = None) -> ConfigSensitiveCall:
+    def _describe_call(self, kind: Kind, node: ast.AST, value: Json = None) -> ConfigSensitiveCall:
         text = " ".join(ast.unparse(node).split())
         text = text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 1]}…"
         return ConfigSensitiveCall(kind, self.module.shown_location(node), text, value)
@@ -104,32 +104,32 @@ class ProgramCalls:
     # Position of a node
     # ----------------------------------------------------------------------------------------------
 
-    def _ancestors(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
+    def _ancestors_of_node(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
         """Yield each ancestor with its child on the path to the node."""
         child, parent = node, self.parents.get(id(node))
         while parent is not None:
             yield parent, child
             child, parent = parent, self.parents.get(id(parent))
 
-    def _scope(self, node: ast.AST) -> ast.AST:
-        """The innermost function that contains a node; the module for top-level code."""
-        for parent, _ in self._ancestors(node):
+    def _enclosing_function(self, node: ast.AST) -> ast.AST:
+        """Return the innermost function that contains a node; the module for top-level code."""
+        for parent, _ in self._ancestors_of_node(node):
             if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
                 return parent
         return self.module.nodes[0]
 
-    def _runs(self, node: ast.AST) -> bool:
+    def _may_run(self, node: ast.AST) -> bool:
         """Whether a node may run, as far as the file shows."""
-        for parent, _ in self._ancestors(node):
+        for parent, _ in self._ancestors_of_node(node):
             if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
-                in_class = any(isinstance(each, ast.ClassDef) for each, _ in self._ancestors(parent))
+                in_class = any(isinstance(each, ast.ClassDef) for each, _ in self._ancestors_of_node(parent))
                 if parent.name not in self.referenced and not in_class and not parent.decorator_list:
                     return False
         return True
 
-    def _tests(self, node: ast.AST) -> Iterator[str]:
+    def _enclosing_conditions(self, node: ast.AST) -> Iterator[str]:
         """Yield the conditions under which a node runs, as text; an early `return` above it counts too."""
-        for parent, child in self._ancestors(node):
+        for parent, child in self._ancestors_of_node(node):
             if isinstance(parent, ast.If | ast.IfExp | ast.While) and child is not parent.test:
                 yield ast.unparse(parent.test)
             elif isinstance(parent, ast.ExceptHandler):
@@ -142,30 +142,34 @@ class ProgramCalls:
                     if isinstance(earlier, ast.If) and isinstance(earlier.body[-1], ast.Return | ast.Raise):
                         yield ast.unparse(earlier.test)
 
-    def _is_certain(self, node: ast.AST, exception: re.Pattern[str] = ABOUT_PARALLELISM) -> bool:
+    def _runs_unless_excluded(self, node: ast.AST, exception: re.Pattern[str] = ABOUT_PARALLELISM) -> bool:
         """Whether a node runs and no enclosing condition matches a pattern."""
-        return self._runs(node) and not any(map(exception.search, self._tests(node)))
+        return self._may_run(node) and not any(map(exception.search, self._enclosing_conditions(node)))
 
     def _is_unconditional(self, node: ast.AST) -> bool:
-        return self._runs(node) and not [test for test in self._tests(node) if "__main__" not in test]
+        return self._may_run(node) and not [
+            test for test in self._enclosing_conditions(node) if "__main__" not in test
+        ]
 
-    def _is_after(self, node: ast.AST, other: ast.AST) -> bool:
+    def _is_after_node(self, node: ast.AST, other: ast.AST) -> bool:
         """Whether a node follows another one in the same function."""
-        return self._scope(node) is self._scope(other) and line_of(node) > line_of(other)
+        return self._enclosing_function(node) is self._enclosing_function(other) and line_number_of(
+            node
+        ) > line_number_of(other)
 
-    def _always(self, name: str, node: ast.AST) -> list[ast.expr]:
-        """The values of a variable, if the source shows all of them; else an empty list."""
+    def _all_values_of_variable(self, name: str, node: ast.AST) -> list[ast.expr]:
+        """Return all values of a variable; an empty list if the source does not show all of them."""
         values = self.values.get(name, [])
-        is_parameter = isinstance(scope := self._scope(node), ast.FunctionDef) and name in _parameter_names(
-            scope
-        )
+        is_parameter = isinstance(
+            scope := self._enclosing_function(node), ast.FunctionDef
+        ) and name in _parameter_names(scope)
         return [] if is_parameter or None in values else [value for value in values if value is not None]
 
     # Engines
     # ----------------------------------------------------------------------------------------------
 
-    def _results(self, *functions: str) -> dict[str, ast.Call]:
-        """Names that hold the first results of calls of these functions."""
+    def _names_of_call_results(self, *functions: str) -> dict[str, ast.Call]:
+        """Names assigned from the first result of a call, by the names of the called functions."""
         results: dict[str, ast.Call] = {}
         for node in self.module.nodes:
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
@@ -186,31 +190,33 @@ class ProgramCalls:
                     results[ast.unparse(first)] = call
         return results
 
-    def _wrapped(self) -> dict[str, int]:
+    def _names_of_wrapped_models(self) -> dict[str, int]:
         """Names of engines and of prepared models, each with the line from which the name is wrapped."""
         wrapped = {
-            name: line_of(call) for name, call in self._results("initialize").items() if is_initialize(call)
+            name: line_number_of(call)
+            for name, call in self._names_of_call_results("initialize").items()
+            if is_deepspeed_initialize(call)
         }
-        for name, call in self._results("prepare").items():
+        for name, call in self._names_of_call_results("prepare").items():
             if call.args and not isinstance(call.args[0], ast.Starred) and MODEL.search(name):
-                wrapped[name] = line_of(call)
-        for name, call in self._results("unwrap_model").items():
+                wrapped[name] = line_number_of(call)
+        for name, call in self._names_of_call_results("unwrap_model").items():
             if call.args and ast.unparse(call.args[0]) in wrapped:
-                wrapped[name] = line_of(call)
+                wrapped[name] = line_number_of(call)
         return wrapped
 
-    def _is_called(self, node: ast.Name) -> bool:
+    def _is_function_called(self, node: ast.Name) -> bool:
         parent = self.parents.get(id(node))
         return isinstance(parent, ast.Call) and parent.func is node
 
-    def _is_assigned_to(self, call: ast.Call, name: str) -> bool:
+    def _is_result_assigned_to(self, call: ast.Call, name: str) -> bool:
         parent = self.parents.get(id(call))
         return isinstance(parent, ast.Assign) and any(
             last_dotted_name(target) == name for target in parent.targets
         )
 
 
-def line_of(node: ast.AST) -> int:
+def line_number_of(node: ast.AST) -> int:
     """Return the line of a node; 0 for a node without one."""
     return getattr(node, "lineno", 0)
 
@@ -220,11 +226,11 @@ def _parameter_names(function: ast.FunctionDef) -> frozenset[str]:
     return frozenset(each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
 
 
-def _assignments(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
+def _assigned_names_with_values(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
     """Yield the names that a statement assigns, with the value; None if it is not a value of its own."""
     if isinstance(node, ast.Assign):
         for target in node.targets:
-            yield from _assigned(target, node.value)
+            yield from _names_assigned_by_target(target, node.value)
     elif isinstance(node, ast.AnnAssign | ast.AugAssign | ast.NamedExpr):
         yield ast.unparse(node.target), node.value
     elif isinstance(node, ast.For | ast.comprehension):
@@ -233,7 +239,7 @@ def _assignments(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
         yield from ((name, None) for name in _names_in_expression(node.optional_vars))
 
 
-def _assigned(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr | None]]:
+def _names_assigned_by_target(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr | None]]:
     if isinstance(target, ast.Name | ast.Attribute):
         yield ast.unparse(target), value
     # `prepare` and `initialize` return their arguments, wrapped: the names keep their meaning.
@@ -251,7 +257,7 @@ def _names_in_expression(node: ast.AST) -> frozenset[str]:
     return frozenset(each.id for each in ast.walk(node) if isinstance(each, ast.Name))
 
 
-def is_initialize(call: ast.Call) -> bool:
+def is_deepspeed_initialize(call: ast.Call) -> bool:
     """Whether a call is one of `deepspeed.initialize`."""
     base = call.func.value if isinstance(call.func, ast.Attribute) else None
     return called_function_name(call) == "initialize" and last_dotted_name(base) in ("deepspeed", "ds")

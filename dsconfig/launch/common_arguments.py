@@ -163,7 +163,7 @@ _MAX_PATHS = 2
 
 
 def list_first_paths(scripts: list[str]) -> str:
-    """The first few paths, relative to the current directory, and the number of the others."""
+    """Format the first few paths, relative to the current directory, and the number of the rest."""
     paths = sorted(os.path.relpath(script) for script in scripts)
     more = len(paths) - _MAX_PATHS
     return f"{', '.join(paths[:_MAX_PATHS])} and {more} more" if more > 0 else " and ".join(paths)

@@ -163,7 +163,7 @@ def _is_deepspeed_argument(target: ast.expr) -> bool:
 
 
 def shown_argument_keyword(call: ast.Call, value: ast.expr) -> str:
-    """The keyword of a call's argument as shown in messages: `deepspeed=`."""
+    """Return the keyword of a call's argument as shown in messages: `deepspeed=`."""
     return next((f"{each.arg}=" for each in call.keywords if each.value is value and each.arg), "")
 
 
@@ -258,7 +258,7 @@ def is_config_call(call: ast.Call) -> bool:
 
 
 def config_arguments_of_call(call: ast.Call) -> list[ast.expr]:
-    """The arguments of a call that are a config or its path."""
+    """Return the arguments of a call that are a config or its path."""
     name = called_function_name(call)
     if name in _CONFIG_PARAMETERS and (name != "initialize" or _is_deepspeed_initialize(call)):
         argument = keyword_argument(call, *_CONFIG_PARAMETERS[name])
@@ -483,7 +483,7 @@ class _FunctionScope:
         return _CONFIG_NAMES.fullmatch(last) is not None and (not sure or variable in self.loaded)
 
     def _split_variable_and_keys(self, node: ast.expr) -> tuple[str, _Path] | None:
-        """The variable of an expression and the keys that follow it; None if it is not a plain lookup."""
+        """Return the variable of an expression and the keys that follow it; None if it is not a plain lookup."""
         if isinstance(node, ast.Name):
             return self.aliases.get(node.id, (node.id, ()))
         if isinstance(node, ast.Attribute):

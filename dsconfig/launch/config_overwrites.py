@@ -80,7 +80,7 @@ def _cached_config_overwrites(path: str, _: tuple[int, ...]) -> tuple[ConfigOver
 
 @lru_cache(maxsize=4)
 def _programs_passing_config(files: tuple[tuple[str, bytes], ...]) -> tuple[str, ...]:
-    """The programs among the texts of a repository that pass a config to DeepSpeed."""
+    """Return the programs among the texts of a repository that pass a config to DeepSpeed."""
     candidates = [each for each in files if each[0].endswith(".py") and re.search(_CONFIG_CALLS, each[1])][
         :_MAX_PROGRAMS
     ]

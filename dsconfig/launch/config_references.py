@@ -135,7 +135,7 @@ class ConfigReference(NamedTuple):
 
 
 def find_consumer_in_repository(name: str, content: ConsumerEvidence) -> ConsumerEvidence | None:
-    """The consumer of the config at a path, according to its repository; None if nothing there shows it.
+    """Return the consumer of a config according to its repository; None without evidence.
 
     If no file names the config and its `content` fits several consumers, the programs of a small repository
     decide, provided that all of them use the same consumer. Also None if `references_exceed_budget`.
@@ -171,7 +171,7 @@ def _strongest_reference(path: str, top: str, deep: bool, at: tuple[int, ...]) -
 
 
 def _pick_strongest_reference(mentions: tuple[ConfigReference, ...], path: str) -> ConfigReference | None:
-    """The strongest reference; None without any.
+    """Return the strongest reference; None without any.
 
     An Accelerate launch file says nothing about a job that another script starts. It is used only if no
     command names the config itself.
@@ -418,7 +418,7 @@ def _find_config_paths(text: str, base: str) -> Iterator[tuple[int, int]]:
 
 
 def _find_path_start(text: str, at: int) -> tuple[int, str]:
-    """Start of a path in quotes, which may contain spaces, and the text of its line before `at`."""
+    """Return the start of a quoted path, which may contain spaces, and the text of its line before `at`."""
     first = max(0, at - _CONTEXT)
     line = text[max(first, text.rfind("\n", first, at) + 1) : at]
     if (match := re.search(_QUOTED_PATH, line)) is not None:
@@ -438,7 +438,7 @@ _COMMAND = r"\.py\b|(?<!-)\b(?:deepspeed|torchrun|accelerate|python3?)\s"
 
 
 def may_name_config(reference: str, path: str) -> bool:
-    """Whether a path in a script can be that of the config: its known parts match."""
+    """Whether a path in a script may refer to the config, because its known parts match."""
     parts = [part for part in reference.lstrip("-").split("/") if part not in ("", ".", "..")]
     path_parts = path.split(os.sep)
     if parts[-1] != path_parts[-1]:
@@ -513,7 +513,7 @@ def _as_only_consumer(reader: str) -> PossibleConsumers:
 def _consumer_of_command_flag(
     text: str, at: int, script: str, top: str, why: str
 ) -> PossibleConsumers | None:
-    """The consumer of a flag's file, according to the program that the command starts."""
+    """Return the consumer of a flag's file, according to the program that the command starts."""
     program = (
         _program_started_by_command(text[max(0, at - _COMMAND_LENGTH) : at]) if why in _COMMAND_FLAGS else ""
     )
@@ -537,7 +537,7 @@ def _consumer_of_command_flag(
 
 
 def _program_started_by_command(command: str) -> str:
-    """The program that a command starts, as a path or module; empty if there is none."""
+    """Return the program that a command starts, as a path or module; empty if there is none."""
     words = re.findall(_PATH, command)
     for last, word in zip(reversed(["", *words[:-1]]), reversed(words), strict=True):
         if last == "-m" and not word.startswith(_LAUNCHERS):
@@ -549,7 +549,7 @@ def _program_started_by_command(command: str) -> str:
 
 @lru_cache(maxsize=16)
 def loop_consumer(path: str, _: int) -> str | None:
-    """The consumer in a program's training loop; empty if unclear, None if the program cannot be read."""
+    """Return the consumer in a program's training loop; empty if unclear, None if the program cannot be read."""
     try:
         program = read_contents(path).decode("latin-1")
     except OSError:

@@ -8,7 +8,12 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from dsconfig.launch.calls_of_program import MODEL, ConfigSensitiveCall, is_initialize, line_of
+from dsconfig.launch.calls_of_program import (
+    MODEL,
+    ConfigSensitiveCall,
+    is_deepspeed_initialize,
+    line_number_of,
+)
 from dsconfig.launch.generation_calls import GenerationCalls
 from dsconfig.launch.python.syntax_trees import (
     called_function_name,
@@ -21,7 +26,7 @@ from dsconfig.launch.repository import time_cache_key
 
 
 def find_config_sensitive_calls(program: str, launch: str = "") -> tuple[ConfigSensitiveCall, ...]:
-    """The calls of a program that depend on settings of its config; empty if it cannot be read.
+    """Return the calls of a program that depend on settings of its config; empty if it cannot be read.
 
     Args:
         program: path of the program.
@@ -31,7 +36,7 @@ def find_config_sensitive_calls(program: str, launch: str = "") -> tuple[ConfigS
 
 
 def trained_models(programs: tuple[str, ...], launch: str) -> list[ConfigSensitiveCall]:
-    """The calls by which programs load a model that they train, from a name in the source."""
+    """Return the calls that load a trained model whose name is in the source."""
     return [
         use
         for program in programs
@@ -44,7 +49,7 @@ def trained_models(programs: tuple[str, ...], launch: str) -> list[ConfigSensiti
 def _cached_config_sensitive_calls(program: str, launch: str, _: int) -> tuple[ConfigSensitiveCall, ...]:
     try:
         modules = program_modules(program, launch)
-        return tuple(_Uses(modules[0]).uses()) if modules else ()
+        return tuple(_ConfigSensitiveCalls(modules[0]).uses()) if modules else ()
     except RecursionError:  # nesting deeper than the interpreter's stack
         return ()
 
@@ -84,58 +89,60 @@ _ZERO_INIT_HANDLED = re.compile(
 _LOADER = re.compile(r"load|data|(?:^|_)dl|iter|batch|sampl", re.IGNORECASE)
 
 
-class _Uses(GenerationCalls):
+class _ConfigSensitiveCalls(GenerationCalls):
     """The uses in a program file."""
 
     def uses(self) -> Iterator[ConfigSensitiveCall]:
-        yield from self._loads()
-        yield from self._saves()
-        yield from self._moves()
-        yield from self._prepares()
-        yield from self._initializes()
-        yield from self._late_arguments()
-        yield from self._unprepared()
+        yield from self._calls_that_load_models()
+        yield from self._calls_that_save_weights()
+        yield from self._calls_that_move_model_to_gpu()
+        yield from self._calls_of_accelerator_prepare()
+        yield from self._calls_of_deepspeed_initialize()
+        yield from self._models_loaded_before_arguments()
+        yield from self._models_never_prepared()
         yield from self._trained_models()
-        yield from self._constructions()
-        yield from self.generations()
-        yield from self.recomputations()
-        yield from self._accumulations()
+        yield from self._nested_zero_init_contexts()
+        yield from self.risky_generation_calls()
+        yield from self.risky_checkpointing_calls()
+        yield from self._accelerator_accumulation_steps()
 
     # Loading
     # ----------------------------------------------------------------------------------------------
 
-    def _model_loads(self) -> Iterator[ast.Call]:
+    def _model_load_calls(self) -> Iterator[ast.Call]:
         for call in self.calls:
             if called_function_name(call) == "from_pretrained" and isinstance(call.func, ast.Attribute):
                 owner = last_dotted_name(call.func.value)
                 if owner and not _NO_MODEL.search(owner) and owner not in ("self", "cls"):
                     yield call
 
-    def _loads(self) -> Iterator[ConfigSensitiveCall]:
-        for call in self._model_loads():
-            if not self._is_certain(call):
+    def _calls_that_load_models(self) -> Iterator[ConfigSensitiveCall]:
+        for call in self._model_load_calls():
+            if not self._runs_unless_excluded(call):
                 continue
-            spread = self._device_map(keyword_argument(call, "device_map"), call)
+            spread = self._spreads_model_over_gpus(keyword_argument(call, "device_map"), call)
             if spread is not None:
-                is_trained = spread and self._is_trained(call)
-                yield self._use("spread device map" if is_trained else "device map", call)
+                is_trained = spread and self._is_model_trained(call)
+                yield self._describe_call("spread device map" if is_trained else "device map", call)
             if literal_value(keyword_argument(call, "low_cpu_mem_usage")) is True:
-                yield self._use("low memory load", call)
+                yield self._describe_call("low memory load", call)
         quantizing = [call for call in self.calls if called_function_name(call) == "BitsAndBytesConfig"]
-        for call in (*self._model_loads(), *quantizing):
-            if not self._is_certain(call) or any(map(_ABOUT_QUANTIZATION.search, self._tests(call))):
+        for call in (*self._model_load_calls(), *quantizing):
+            if not self._runs_unless_excluded(call) or any(
+                map(_ABOUT_QUANTIZATION.search, self._enclosing_conditions(call))
+            ):
                 continue
             if literal_value(keyword_argument(call, "load_in_8bit")) is True:
-                yield self._use("8-bit weights", call)
+                yield self._describe_call("8-bit weights", call)
             elif (
                 call in quantizing
                 and literal_value(keyword_argument(call, "load_in_4bit")) is True
                 and keyword_argument(call, "bnb_4bit_quant_storage") is None
                 and all(each.arg is not None for each in call.keywords)
             ):
-                yield self._use("4-bit weights", call)
+                yield self._describe_call("4-bit weights", call)
 
-    def _is_trained(self, call: ast.Call) -> bool:
+    def _is_model_trained(self, call: ast.Call) -> bool:
         """Whether a loaded model is passed to a Trainer, to PEFT or to an engine."""
         parent = self.parents.get(id(call))
         names = (
@@ -150,104 +157,116 @@ class _Uses(GenerationCalls):
             for argument in (*other.args, *(each.value for each in other.keywords))
         )
 
-    def _device_map(self, value: ast.expr | None, call: ast.Call) -> bool | None:
+    def _spreads_model_over_gpus(self, value: ast.expr | None, call: ast.Call) -> bool | None:
         """Whether a device map spreads the model over several GPUs; None if there may be no map."""
         if isinstance(value, ast.Name):
-            values = self._always(value.id, call)
-            kinds = {self._device_map(each, call) for each in values if not isinstance(each, ast.Name)}
+            values = self._all_values_of_variable(value.id, call)
+            kinds = {
+                self._spreads_model_over_gpus(each, call) for each in values if not isinstance(each, ast.Name)
+            }
             return kinds.pop() if len(kinds) == 1 and len(values) >= 1 else None
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
             return value.value in _SPREAD
         return False if isinstance(value, ast.Dict) and value.keys else None
 
     def _trained_models(self) -> Iterator[ConfigSensitiveCall]:
-        """Yield models with a literal name that are trained, and those that no rank partitions while loading."""
-        for call in self._model_loads():
+        """Yield trained models with a literal name, and models that no rank partitions while loading."""
+        for call in self._model_load_calls():
             name = literal_value(
                 call.args[0] if call.args else keyword_argument(call, "pretrained_model_name_or_path")
             )
-            if isinstance(name, str) and self._is_trained(call):
-                yield self._use("trained model", call, name)
+            if isinstance(name, str) and self._is_model_trained(call):
+                yield self._describe_call("trained model", call, name)
         for start in self.calls:
             if called_function_name(start) != "HfDeepSpeedConfig" or self.referenced & _RENDEZVOUS:
                 continue
-            for call in self._model_loads():
-                if self._is_after(call, start) and self._is_unconditional(call):
-                    yield self._use("load before rendezvous", call)
+            for call in self._model_load_calls():
+                if self._is_after_node(call, start) and self._is_unconditional(call):
+                    yield self._describe_call("load before rendezvous", call)
         if _ZERO_INIT_HANDLED.search(self.text) or "OnDevice" in self.referenced:
             return
         for start in self.calls:
             model = keyword_argument(start, "model")
-            if not is_initialize(start) or not isinstance(model, ast.Name):
+            if not is_deepspeed_initialize(start) or not isinstance(model, ast.Name):
                 continue
-            for call in self._model_loads():
-                is_model = self._is_assigned_to(call, model.id) and len(self.values.get(model.id, [])) == 1
-                if is_model and self._is_after(start, call) and self._is_unconditional(call):
-                    yield self._use("whole model", call)
+            for call in self._model_load_calls():
+                is_model = (
+                    self._is_result_assigned_to(call, model.id) and len(self.values.get(model.id, [])) == 1
+                )
+                if is_model and self._is_after_node(start, call) and self._is_unconditional(call):
+                    yield self._describe_call("whole model", call)
 
-    def _constructions(self) -> Iterator[ConfigSensitiveCall]:
-        """Yield `zero.Init` contexts that may be on at any stage, and what runs inside another one."""
+    def _nested_zero_init_contexts(self) -> Iterator[ConfigSensitiveCall]:
+        """Yield `zero.Init` contexts that are active at any stage, and contexts nested in another one."""
         for call in self.calls:
             is_inner = any(
                 isinstance(parent, ast.With | ast.AsyncWith)
                 and child in parent.body
                 and any(_is_zero_init(item.context_expr) for item in parent.items)
-                for parent, child in self._ancestors(call)
+                for parent, child in self._ancestors_of_node(call)
                 if not isinstance(child, ast.FunctionDef | ast.ClassDef)
             )
-            if _is_zero_init(call) and keyword_argument(call, "enabled") is None and self._is_certain(call):
-                yield self._use("partitioned construction", call)
-            if is_inner and (_is_zero_init(call) or is_initialize(call)) and self._runs(call):
-                yield self._use("nested construction", call)
+            if (
+                _is_zero_init(call)
+                and keyword_argument(call, "enabled") is None
+                and self._runs_unless_excluded(call)
+            ):
+                yield self._describe_call("partitioned construction", call)
+            if is_inner and (_is_zero_init(call) or is_deepspeed_initialize(call)) and self._may_run(call):
+                yield self._describe_call("nested construction", call)
 
-    def _accumulations(self) -> Iterator[ConfigSensitiveCall]:
-        """Yield the only `Accelerator(...)` of a program with the accumulation steps that it passes."""
+    def _accelerator_accumulation_steps(self) -> Iterator[ConfigSensitiveCall]:
+        """Yield the only `Accelerator(...)` call of a program, with its accumulation steps."""
         starts = [call for call in self.calls if called_function_name(call) == "Accelerator"]
-        if len(starts) != 1 or not self._runs(starts[0]) or "gradient_accumulation_steps" in self.assigned:
+        if len(starts) != 1 or not self._may_run(starts[0]) or "gradient_accumulation_steps" in self.assigned:
             return
         steps = keyword_argument(starts[0], "gradient_accumulation_steps")
         is_open = any(each.arg in (None, "gradient_accumulation_plugin") for each in starts[0].keywords)
         value = 1 if steps is None else literal_value(steps)
         if isinstance(steps, ast.Name):
-            values = self._always(steps.id, starts[0])
+            values = self._all_values_of_variable(steps.id, starts[0])
             value = literal_value(values[0]) if len(values) == 1 else None
         if not is_open and isinstance(value, int) and not isinstance(value, bool):
-            yield self._use("accumulation", starts[0], value)
+            yield self._describe_call("accumulation", starts[0], value)
 
     # Saving
     # ----------------------------------------------------------------------------------------------
 
-    def _saves(self) -> Iterator[ConfigSensitiveCall]:
-        wrapped = self._wrapped() | self._trained_in_place()
-        engines = {name for name, call in self._results("initialize").items() if is_initialize(call)}
+    def _calls_that_save_weights(self) -> Iterator[ConfigSensitiveCall]:
+        wrapped = self._names_of_wrapped_models() | self._models_trained_in_place()
+        engines = {
+            name
+            for name, call in self._names_of_call_results("initialize").items()
+            if is_deepspeed_initialize(call)
+        }
         trainers = frozenset(
             name for name, values in self.values.items() for value in values if _is_trainer_call(value)
         )
         for call in self.calls:
             name = called_function_name(call)
-            if not isinstance(call.func, ast.Attribute) or not self._is_certain(call, _ABOUT_STAGE):
+            if not isinstance(call.func, ast.Attribute) or not self._runs_unless_excluded(call, _ABOUT_STAGE):
                 continue
             owner = ast.unparse(call.func.value)
-            on_one_rank = self._on_one_rank(call)
+            on_one_rank = self._runs_on_one_rank(call)
             if on_one_rank and (
                 (name in ("save_checkpoint", "save_16bit_model", "save_fp16_model") and owner in engines)
                 or (name == "save_state" and owner.endswith("accelerator"))
             ):
-                yield self._use("collective save on one rank", call)
+                yield self._describe_call("collective save on one rank", call)
             elif on_one_rank and (
                 (name == "save_model" and owner in trainers)
                 or (name == "get_state_dict" and owner.endswith("accelerator"))
                 or name in ("_zero3_consolidated_16bit_state_dict", "_consolidated_16bit_state_dict")
             ):
-                yield self._use("collective save of stage 3 on one rank", call)
-            elif self._is_partitioned(owner, wrapped, call) and (
+                yield self._describe_call("collective save of stage 3 on one rank", call)
+            elif self._is_partitioned_module(owner, wrapped, call) and (
                 (name == "save_pretrained" and keyword_argument(call, "state_dict") is None)
-                or (name == "state_dict" and self._is_saved(call))
+                or (name == "state_dict" and self._is_state_dict_saved(call))
             ):
-                yield self._use("save without gathering", call)
+                yield self._describe_call("save without gathering", call)
 
-    def _trained_in_place(self) -> dict[str, int]:
-        """Names of models that `Trainer.train` gives to DeepSpeed, with the line from which on.
+    def _models_trained_in_place(self) -> dict[str, int]:
+        """Return the models that `Trainer.train` passes to DeepSpeed, each with the line from which it is wrapped.
 
         At stage 3 this partitions the parameters of the module itself. A program that also gathers the weights on
         its own knows about it.
@@ -262,34 +281,36 @@ class _Uses(GenerationCalls):
             model = keyword_argument(trainer, "model")
             model_name = model.id if isinstance(model, ast.Name) else ""
             starts = [
-                line_of(call)
+                line_number_of(call)
                 for call in self.calls
                 if isinstance(call.func, ast.Attribute)
                 and call.func.attr == "train"
                 and ast.unparse(call.func.value) == name
-                and self._scope(call) is self._scope(trainer)
-                and self._is_certain(call)
+                and self._enclosing_function(call) is self._enclosing_function(trainer)
+                and self._runs_unless_excluded(call)
             ]
             if not starts:
                 continue
             trained[f"{name}.model"] = min(starts)
-            assigned_at = [line_of(each) for each in self.values.get(model_name, []) if each is not None]
+            assigned_at = [
+                line_number_of(each) for each in self.values.get(model_name, []) if each is not None
+            ]
             if model_name and max(assigned_at, default=0) < min(starts):
                 trained[model_name] = min(starts)
         return trained
 
-    def _is_partitioned(self, owner: str, wrapped: dict[str, int], call: ast.Call) -> bool:
+    def _is_partitioned_module(self, owner: str, wrapped: dict[str, int], call: ast.Call) -> bool:
         """Whether the owner of a method is a module whose parameters stage 3 has partitioned."""
         base = owner.removesuffix(".module")
         unwrapped = re.fullmatch(r"(?:\w+\.)*unwrap_model\((.+)\)", base)
         base = unwrapped[1] if unwrapped else base
         gathers = any(
             isinstance(parent, ast.With) and "GatheredParameters" in ast.unparse(parent.items[0])
-            for parent, _ in self._ancestors(call)
+            for parent, _ in self._ancestors_of_node(call)
         )
-        return not gathers and base in wrapped and line_of(call) > wrapped[base]
+        return not gathers and base in wrapped and line_number_of(call) > wrapped[base]
 
-    def _is_saved(self, call: ast.Call) -> bool:
+    def _is_state_dict_saved(self, call: ast.Call) -> bool:
         """Whether a state dict is written to a file right away: `torch.save(model.state_dict(), path)`."""
         parent = self.parents.get(id(call))
         return (
@@ -298,8 +319,8 @@ class _Uses(GenerationCalls):
             and call in parent.args
         )
 
-    def _on_one_rank(self, node: ast.AST) -> bool:
-        for parent, child in self._ancestors(node):
+    def _runs_on_one_rank(self, node: ast.AST) -> bool:
+        for parent, child in self._ancestors_of_node(node):
             if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
                 return False
             is_body = isinstance(parent, ast.If) and child in parent.body
@@ -311,11 +332,11 @@ class _Uses(GenerationCalls):
     # Devices and engines
     # ----------------------------------------------------------------------------------------------
 
-    def _moves(self) -> Iterator[ConfigSensitiveCall]:
+    def _calls_that_move_model_to_gpu(self) -> Iterator[ConfigSensitiveCall]:
         """Yield calls that copy a model to the GPU right before `deepspeed.initialize` partitions it."""
         for start in self.calls:
             model = keyword_argument(start, "model")
-            if not is_initialize(start) or not isinstance(model, ast.Name):
+            if not is_deepspeed_initialize(start) or not isinstance(model, ast.Name):
                 continue
             for call in self.calls:
                 is_move = called_function_name(call) == "cuda" or (
@@ -323,13 +344,13 @@ class _Uses(GenerationCalls):
                 )
                 if not is_move or not isinstance(call.func, ast.Attribute):
                     continue
-                is_model = last_dotted_name(call.func.value) == model.id or self._is_assigned_to(
+                is_model = last_dotted_name(call.func.value) == model.id or self._is_result_assigned_to(
                     call, model.id
                 )
-                if is_model and self._is_after(start, call) and self._is_unconditional(call):
-                    yield self._use("move to device", call)
+                if is_model and self._is_after_node(start, call) and self._is_unconditional(call):
+                    yield self._describe_call("move to device", call)
 
-    def _prepares(self) -> Iterator[ConfigSensitiveCall]:
+    def _calls_of_accelerator_prepare(self) -> Iterator[ConfigSensitiveCall]:
         prepares = [
             call
             for call in self.calls
@@ -340,29 +361,29 @@ class _Uses(GenerationCalls):
         sets_batch = "train_micro_batch_size_per_gpu" in self.strings
         for call in prepares:
             names = [last_dotted_name(argument) for argument in call.args]
-            if not names or not all(names) or not self._is_certain(call):
+            if not names or not all(names) or not self._runs_unless_excluded(call):
                 continue
             if not sets_batch and any(map(MODEL.search, names)) and not any(map(_LOADER.search, names)):
-                yield self._use("prepare without loader", call)
+                yield self._describe_call("prepare without loader", call)
             for name in names:
-                values = self._always(name, call)
+                values = self._all_values_of_variable(name, call)
                 if values and "DummyOptim" not in self.referenced and all(map(_is_optimizer, values)):
-                    yield self._use("own optimizer", call)
+                    yield self._describe_call("own optimizer", call)
                 if values and "DummyScheduler" not in self.referenced and all(map(_is_scheduler, values)):
-                    yield self._use("own scheduler", call)
+                    yield self._describe_call("own scheduler", call)
         for call in self.calls:
             if not prepares or not self._is_unconditional(call):
                 continue
             if called_function_name(call) == "DummyOptim":
-                yield self._use("dummy optimizer", call)
+                yield self._describe_call("dummy optimizer", call)
             elif (
                 called_function_name(call) == "DummyScheduler"
                 and keyword_argument(call, "lr_scheduler_callable") is None
             ):
-                yield self._use("dummy scheduler", call)
+                yield self._describe_call("dummy scheduler", call)
 
-    def _initializes(self) -> Iterator[ConfigSensitiveCall]:
-        starts = [call for call in self.calls if is_initialize(call)]
+    def _calls_of_deepspeed_initialize(self) -> Iterator[ConfigSensitiveCall]:
+        starts = [call for call in self.calls if is_deepspeed_initialize(call)]
         configs = {
             ast.unparse(config)
             if (config := keyword_argument(call, "config", "config_params")) is not None
@@ -370,7 +391,8 @@ class _Uses(GenerationCalls):
             for call in starts
         }
         if len(configs) != 1 or not all(
-            self._is_unchanged(keyword_argument(call, "config", "config_params"), call) for call in starts
+            self._is_unchanged_config(keyword_argument(call, "config", "config_params"), call)
+            for call in starts
         ):
             return
         for call in starts:
@@ -382,21 +404,21 @@ class _Uses(GenerationCalls):
                 is_none = optimizer is None or (
                     isinstance(optimizer, ast.Constant) and optimizer.value is None
                 )
-                if is_none and self._is_certain(call, _ABOUT_STAGE):
-                    yield self._use("initialize without optimizer", call)
+                if is_none and self._runs_unless_excluded(call, _ABOUT_STAGE):
+                    yield self._describe_call("initialize without optimizer", call)
 
-    def _is_unchanged(self, config: ast.expr | None, call: ast.Call) -> bool:
+    def _is_unchanged_config(self, config: ast.expr | None, call: ast.Call) -> bool:
         """Whether a config is an unmodified file: a path, a program argument, or the result of `json.load`."""
         if config is None or isinstance(config, ast.Attribute) or isinstance(literal_value(config), str):
             return True
         if isinstance(config, ast.Call):
             return called_function_name(config) in ("load", "loads") and "json" in ast.unparse(config.func)
-        values = self._always(config.id, call) if isinstance(config, ast.Name) else []
+        values = self._all_values_of_variable(config.id, call) if isinstance(config, ast.Name) else []
         return bool(values) and all(
-            self._is_unchanged(value, call) for value in values if not isinstance(value, ast.Name)
+            self._is_unchanged_config(value, call) for value in values if not isinstance(value, ast.Name)
         )
 
-    def _late_arguments(self) -> Iterator[ConfigSensitiveCall]:
+    def _models_loaded_before_arguments(self) -> Iterator[ConfigSensitiveCall]:
         """Yield models that are loaded too early for partitioned loading: before the training arguments exist."""
         if _ZERO_INIT_HANDLED.search(self.text):
             return
@@ -406,11 +428,15 @@ class _Uses(GenerationCalls):
                 or keyword_argument(start, "deepspeed") is None
             ):
                 continue
-            for call in self._model_loads():
-                if self._is_after(start, call) and self._is_certain(call) and self._is_certain(start):
-                    yield self._use("model before arguments", call)
+            for call in self._model_load_calls():
+                if (
+                    self._is_after_node(start, call)
+                    and self._runs_unless_excluded(call)
+                    and self._runs_unless_excluded(start)
+                ):
+                    yield self._describe_call("model before arguments", call)
 
-    def _unprepared(self) -> Iterator[ConfigSensitiveCall]:
+    def _models_never_prepared(self) -> Iterator[ConfigSensitiveCall]:
         """Yield models that `zero3_init_flag` partitions, but that no engine gathers again."""
         starts = [call for call in self.calls if called_function_name(call) == "Accelerator"]
         if len(starts) != 1 or _ZERO_INIT_HANDLED.search(self.text):
@@ -422,7 +448,7 @@ class _Uses(GenerationCalls):
             if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "transformers"
             for alias in node.names
         }
-        for call in self._model_loads():
+        for call in self._model_load_calls():
             owner = call.func.value if isinstance(call.func, ast.Attribute) else None
             parent = self.parents.get(id(call))
             if not isinstance(parent, ast.Assign) or len(parent.targets) != 1:
@@ -430,11 +456,11 @@ class _Uses(GenerationCalls):
             if last_dotted_name(owner) not in partitioned:
                 continue
             name = parent.targets[0].id if isinstance(parent.targets[0], ast.Name) else ""
-            if not name or not self._is_after(call, starts[0]) or not self._is_unconditional(call):
+            if not name or not self._is_after_node(call, starts[0]) or not self._is_unconditional(call):
                 continue
             # The function of a call inside an argument, `unet(encoder(batch))`, is not passed on itself.
             is_argument = any(
-                isinstance(each, ast.Name) and each.id == name and not self._is_called(each)
+                isinstance(each, ast.Name) and each.id == name and not self._is_function_called(each)
                 for other in self.calls
                 for argument in (*other.args, *(word.value for word in other.keywords))
                 for each in ast.walk(argument)
@@ -449,7 +475,7 @@ class _Uses(GenerationCalls):
                 for other in self.calls
             )
             if is_run and not is_argument and len(self.values.get(name, [])) == 1:
-                yield self._use("unprepared model", call)
+                yield self._describe_call("unprepared model", call)
 
 
 _ABOUT_STAGE = re.compile(

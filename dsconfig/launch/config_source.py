@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         """A config object with `to_dict`, such as `dsconfig.Config`."""
 
         def to_dict(self) -> JsonObject:
-            """The keys and values that were set."""
+            """Return the keys and values that were set."""
 
 
 ConfigSource: TypeAlias = "str | bytes | os.PathLike[str] | Mapping[str, Json] | ConfigObject"

@@ -43,7 +43,7 @@ script.
 
 
 def document_kind(document: Document) -> Kind:
-    """The kind of a document, by its name and content."""
+    """Return the kind of a document, by its name and content."""
     if is_shell_script_name(document.name):
         return "script"
     if _is_hostfile(document):
@@ -243,7 +243,7 @@ def may_be_config(document: Document) -> bool:
 
 
 def without_comment_keys(keys: Collection[str]) -> list[str]:
-    """The keys that are not comments."""
+    """Return the keys that are not comments."""
     return [key for key in keys if not key.lower().startswith(_COMMENT_PREFIXES)]
 
 
@@ -320,7 +320,7 @@ _SHELLS = r"#!.*\b(?:ba|z|k|da|c|tc|fi)?sh\b"
 
 
 def describe_other_file(document: Document) -> str | None:
-    """A description of a file that is not a config, and what to pass instead; None if it may be a config.
+    """Return a description of a file that is not a config, and what to pass instead; None if it may be a config.
 
     A text that parses as an object with DeepSpeed keys is a config under any name: DeepSpeed opens it.
     """
@@ -344,7 +344,7 @@ def _why_program_not_searched(document: Document) -> str:
 
 
 def _describe_other_text(document: Document) -> str | None:
-    """The description of a text whose suffix does not identify it."""
+    """Return the description of a text whose suffix does not identify it."""
     text = document.text.lstrip("\ufeff")
     first = text.partition("\n")[0]
     if first.startswith("#!"):
@@ -381,7 +381,7 @@ _LEAST_INFERENCE = 2
 
 
 def describe_other_object(data: Mapping[str, object]) -> str | None:
-    """A description of an object that another program reads, by its keys, and what to pass instead."""
+    """Return a description of an object that another program reads, by its keys, and what to pass instead."""
     training = keys_of_section_class(ROOT).keys()
     if _is_inference_config(data):
         return (
@@ -423,7 +423,7 @@ def is_unparsable(document: Document) -> bool:
 
 
 def scan_keys(text: str) -> list[str]:
-    """The distinct keys of a text at any level, in order."""
+    """Return the distinct keys of a text at any level, in order."""
     distinct: dict[str, None] = {}
     for match in re.finditer(_KEY, text):
         distinct[match[1]] = None

@@ -15,7 +15,7 @@ _INSTRUCTION = re.compile(r"\s*(ENV|ARG|CMD|ENTRYPOINT)\s+(.*)", re.IGNORECASE |
 
 
 def extract_shell_commands(name: str, text: str) -> str:
-    """The shell commands of a script, a makefile or a Dockerfile."""
+    """Return the shell commands of a script, a makefile or a Dockerfile."""
     base = name.rpartition("/")[2]
     if base.lower().endswith("makefile") or base.endswith(".mk"):
         return _makefile_recipes(text)
@@ -25,7 +25,7 @@ def extract_shell_commands(name: str, text: str) -> str:
 
 
 def _makefile_recipes(text: str) -> str:
-    """The recipes of a makefile; each line runs in a shell of its own."""
+    """Return the recipes of a makefile; each line runs in a shell of its own."""
     lines: list[str] = []
     continues = in_recipe = False
     for line in text.split("\n"):
@@ -49,7 +49,7 @@ def _makefile_recipes(text: str) -> str:
 
 
 def _dockerfile_commands(text: str) -> str:
-    """The variables and the command of a Dockerfile; its build steps are left out."""
+    """Return the variables and the command of a Dockerfile; its build steps are left out."""
     lines: list[str] = []
     entry = ""
     pending, count = "", 0
@@ -84,7 +84,7 @@ def _dockerfile_commands(text: str) -> str:
 
 
 def _join_exec_form(value: str) -> str:
-    """A command in exec form, `["a", "b"]`, or in shell form."""
+    """Convert an instruction in exec form, `["a", "b"]`, or shell form to a shell command."""
     if value.startswith("["):
         try:
             words = json.loads(value)

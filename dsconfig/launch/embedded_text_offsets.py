@@ -39,11 +39,15 @@ def _offsets_in_script(script: str, text: str) -> list[int]:
     The text is a here-document of the script with its variables expanded; the characters of a value have the span
     of its variable. Empty if no here-document gives the text, or several do.
     """
-    aligned = [each for each in (_align(script, body, text) for body in _bodies(script)) if each]
+    aligned = [
+        each
+        for each in (_align_expanded_text(script, body, text) for body in _here_document_spans(script))
+        if each
+    ]
     return aligned[0] if len(aligned) == 1 else []
 
 
-def _bodies(script: str) -> Iterator[TextSpan]:
+def _here_document_spans(script: str) -> Iterator[TextSpan]:
     """Yield the spans of the here-documents of a script."""
     for match in islice(_START.finditer(script), _MAX_DOCUMENTS):
         end = re.compile(rf"^\t*{match[2]}$", re.MULTILINE).search(script, match.end())
@@ -51,7 +55,7 @@ def _bodies(script: str) -> Iterator[TextSpan]:
             yield TextSpan(match.end(), end.start())
 
 
-def _align(script: str, body: TextSpan, text: str) -> list[int]:
+def _align_expanded_text(script: str, body: TextSpan, text: str) -> list[int]:
     """Return the offset in the script of each character of a text; empty if the body does not expand to it."""
     offsets: list[int] = []
     position = body.start

@@ -88,7 +88,7 @@ def launch_file_exceeds_budget(launch: Document) -> bool:
 
 
 def job_of_launch_file(launch: Document) -> LaunchedJob | None:
-    """The job of a launch file; None for any other document, and if it does not use DeepSpeed.
+    """Return the job of a launch file; None for any other document, and if it does not use DeepSpeed.
 
     Raises:
         OSError: the config cannot be read.
@@ -123,7 +123,7 @@ def _job_in_omegaconf_file(launch: Document) -> LaunchedJob | None:
 def _job_with_config_key(
     launch_format: LaunchFileFormat, launch: Document, data: JsonObject
 ) -> LaunchedJob | None:
-    """The job of a launch file that names or contains its config under a key."""
+    """Return the job of a launch file that names or contains its config under a key."""
     # Imported here because most documents are not launch files and should not load these modules.
     from dsconfig.job.consumers.accelerate_launch_file import BLOCK
     from dsconfig.launch.framework_presets import PRESET, framework_preset
@@ -224,7 +224,7 @@ def _has_custom_training_loop(launch_format: LaunchFileFormat, launch: Document)
 def _job_with_built_config(
     launch_format: LaunchFileFormat, launch: Document, data: Mapping[str, Json]
 ) -> LaunchedJob | None:
-    """The job of a launch file whose program builds the config from its keys; None if it builds none."""
+    """Return the job of a launch file whose program builds the config from its keys; None if it builds none."""
     from dsconfig.launch import framework_configs
     from dsconfig.launch.launched_job import LaunchedJob
     from dsconfig.launch.training_arguments import read_launch_file_arguments
@@ -269,7 +269,7 @@ def add_consumer_version(reader: ConsumerEvidence, name: str) -> ConsumerEvidenc
 
 
 def add_trainer_fact(reader: ConsumerEvidence, name: str) -> ConsumerEvidence:
-    """The consumer of an Accelerate launch file, with its programs.
+    """Return the consumer of an Accelerate launch file, with its programs.
 
     Also with the fact whether every job that passes the file uses a Trainer.
     """
@@ -282,7 +282,7 @@ def add_trainer_fact(reader: ConsumerEvidence, name: str) -> ConsumerEvidence:
 
 
 def add_launch_arguments(reader: ConsumerEvidence, name: str, launch: str | None = None) -> ConsumerEvidence:
-    """The consumer with the arguments and world size from the launch files that name the config.
+    """Return the consumer with the arguments and world size from the launch files that name the config.
 
     Several launch files: values they agree in are used; an argument that differs is unknown, and the reason
     lists its values. If one of them exceeds the reading budget, no arguments are used.
@@ -334,7 +334,7 @@ def add_launch_arguments(reader: ConsumerEvidence, name: str, launch: str | None
 
 
 def jobs_giving_arguments(reader: ConsumerEvidence, name: str) -> list[LaunchedJob]:
-    """The jobs that gave the consumer of this config its arguments."""
+    """Return the jobs from which the consumer of a config gets its training arguments."""
     if not reader.launch:
         return []
     return _flatten_jobs(_jobs_by_launch_file(name, reader.name)) or _flatten_jobs(
@@ -347,7 +347,7 @@ def _flatten_jobs(jobs: Mapping[str, list[LaunchedJob] | None]) -> list[Launched
 
 
 def jobs_naming_config(name: str) -> list[LaunchedJob]:
-    """Every job that names the config at a path, whatever its consumer."""
+    """Return every job that names the config at a path, with any consumer."""
     if name.startswith("<") or not name:
         return []
     return _flatten_jobs(_jobs_by_launch_file(name, None))
@@ -400,7 +400,7 @@ def _remove_arguments_of_jobs(
 def _trainer_jobs(
     name: str, jobs: Mapping[str, list[LaunchedJob] | None]
 ) -> dict[str, list[LaunchedJob] | None]:
-    """The jobs in which a Trainer reads a config of Accelerate; empty if any has another consumer."""
+    """Return the jobs in which a Trainer reads a config of Accelerate; empty if any has another consumer."""
     if any(jobs.values()):
         return {}
     trainer_jobs = _jobs_by_launch_file(name, "transformers")
@@ -410,7 +410,7 @@ def _trainer_jobs(
 def _jobs_reading_config(
     script: str, name: str, reader: str | None, budget: ReadingBudget
 ) -> list[LaunchedJob] | None:
-    """The jobs of a launch file in which this consumer (None: any) reads the config at a path.
+    """Return the jobs of a launch file in which this consumer (None: any) reads the config at a path.
 
     None: the launch file exceeds the reading budget.
     """

@@ -168,7 +168,7 @@ _BATCH_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_a
 
 
 def build_neox_config(data: Mapping[str, Json]) -> JsonObject | None:
-    """The config of a GPT-NeoX job; None if there is none, see `why_neox_has_no_config`."""
+    """Return the config of a GPT-NeoX job; None if there is none, see `why_neox_has_no_config`."""
     if why_neox_has_no_config(data):
         return None
     settings = _hyphens_to_underscores(data)
@@ -236,12 +236,12 @@ def _neox_optimizer_type(optimizer: Json) -> str:
 
 
 def _hyphens_to_underscores(data: Mapping[str, Json]) -> JsonObject:
-    """The file with underscores in its keys; NeoX accepts hyphens too."""
+    """Return the file with underscores in its keys; NeoX accepts hyphens too."""
     return {str(key).replace("-", "_"): value for key, value in data.items()}
 
 
 def _neox_batch_triplet(config: Mapping[str, Json], ranks: int | None) -> tuple[Json, Json, Json]:
-    """The batch triplet that NeoX passes on; accumulation steps default to 1."""
+    """Return the batch triplet that NeoX passes on; accumulation steps default to 1."""
     train, micro, steps = (config[key] for key in _BATCH_KEYS)
     is_valid = all(each is None or (type(each) is int and each > 0) for each in (train, micro, steps))
     if ranks is None or not is_valid or steps is None:
@@ -261,7 +261,7 @@ def _neox_batch_triplet(config: Mapping[str, Json], ranks: int | None) -> tuple[
 
 
 def build_openrlhf_config(flags: Mapping[str, Json | UnknownValue]) -> JsonObject:
-    """The config of an OpenRLHF job from its parsed flags.
+    """Return the config of an OpenRLHF job from its parsed flags.
 
     A flag whose value only a run shows is `UNKNOWN`, and so is each key of the config that depends on it.
     """
@@ -320,7 +320,7 @@ _OPENRLHF_BATCH = 128
 
 
 def _default_dtype(flags: Mapping[str, Json | UnknownValue]) -> Json | UnknownValue:
-    """The dtype without `--param_dtype`: bf16 since 0.9, which renamed the flags; fp32 without `--bf16` before.
+    """Return the dtype without `--param_dtype`: bf16 since 0.9, which renamed the flags; fp32 without `--bf16` before.
 
     The spelling of the other flags shows the release; without any of them it is unknown.
     """

@@ -14,7 +14,7 @@ _VALUE = re.compile(rf'"(?:[^"\\\n]|\\.)*"|[\w.+-]*(?:(?:{SUBSTITUTION.pattern})
 
 
 def read_with_variables(text: str, name: str) -> Document | None:
-    """Read JSON text in which values of the script are still variables; these values are unknown.
+    """Read JSON text that still contains variables of the script as unknown values.
 
     None if a variable stands for a key or for several entries, so that the config is not known.
     """
@@ -29,7 +29,7 @@ def read_with_variables(text: str, name: str) -> Document | None:
     root = document.root
     if root is None or document.problems or any(_is_key(each, root) for each in unknown):
         return None
-    root = _with_unknown(root, unknown)
+    root = _mark_spans_unknown(root, unknown)
     result = Document(name, text, "json", LocatedTree(root, (), document.comments), value=root.value)
     result.has_unknown_values = True
     return result
@@ -42,14 +42,14 @@ def _is_key(span: TextSpan, node: TreeNode) -> bool:
     )
 
 
-def _with_unknown(node: TreeNode, spans: list[TextSpan]) -> TreeNode:
-    """Return a node in which the values at these spans are unknown."""
+def _mark_spans_unknown(node: TreeNode, spans: list[TextSpan]) -> TreeNode:
+    """Return a copy of a node in which the values at the spans are unknown."""
     if node.span in spans:
         return TreeNode("unknown", node.span, UNKNOWN)
     members = tuple(
-        ObjectMember(each.key, each.key_span, _with_unknown(each.node, spans)) for each in node.members
+        ObjectMember(each.key, each.key_span, _mark_spans_unknown(each.node, spans)) for each in node.members
     )
-    items = tuple(_with_unknown(each, spans) for each in node.items)
+    items = tuple(_mark_spans_unknown(each, spans) for each in node.items)
     value = node.value
     if node.kind == "object":
         value = {each.key: each.node.value for each in members}

@@ -25,7 +25,7 @@ class HostfileProblem(NamedTuple):
 
 
 class Hostfile(NamedTuple):
-    """Slots by host, in the order of the file, and the problems."""
+    """A parsed hostfile: slots by host in file order, and its problems."""
 
     slots: dict[str, int]
     problems: tuple[HostfileProblem, ...]

@@ -209,7 +209,7 @@ _VARIABLE = re.compile(r"\$(?:\w+|[@*]|\{[^{}]*\})")
 
 
 def _argument_file(words: tuple[str, ...], flags: Mapping[str, Json]) -> str:
-    """The file that holds the arguments of a command's program; empty if there is none.
+    """Return the file that holds the arguments of a command's program; empty if there is none.
 
     A flag `--config` names it, or it is the first word behind the program: transformers
     hf_argparser.py:parse_yaml_file, LLaMA-Factory hparams/parser.py:read_args, axolotl cli/main.py:train.
@@ -231,7 +231,7 @@ _TRAINING_COMMANDS = frozenset(("train", "sft", "pt", "rlhf", "grpo", "dpo", "fi
 
 
 def _flag_spelling(flag: str, words: tuple[str, ...]) -> str:
-    """The flag as the command spells it; DeepSpeed itself has no `--deepspeed-config`."""
+    """Return the flag as the command spells it; DeepSpeed itself has no `--deepspeed-config`."""
     spelling = f"--{flag.replace('_', '-')}"
     return spelling if any(word.partition("=")[0] == spelling for word in words) else f"--{flag}"
 
@@ -261,7 +261,7 @@ def _words_depending_on_variables(shell: ShellCommand, variables: tuple[str, ...
 
 
 def _config_of_elastic_run(words: tuple[str, ...]) -> str | None:
-    """The config of `dsconfig elastic run`; None for any other command."""
+    """Return the config of `dsconfig elastic run`; None for any other command."""
     for at, word in enumerate(words[:-3]):
         if word.endswith("dsconfig") and words[at + 1 : at + 3] == ("elastic", "run"):
             return next((path for path in words[at + 3 :] if path.endswith(_SUFFIXES) or "$" in path), None)
@@ -279,7 +279,7 @@ def _script_name(words: tuple[str, ...]) -> str | None:
 
 
 def _program_format(words: tuple[str, ...], flags: Mapping[str, Json]) -> LaunchFileFormat | None:
-    """The table row of the program that a command runs, if there is one."""
+    """Return the table row of the program that a command runs, if there is one."""
     first = [word for word in words[:_BEFORE_ARGUMENTS] if not word.startswith("-")]
     for each in _PROGRAMS:
         patterns = each.programs + (each.scripts if each.scripts and matches_format(each, flags) else ())
@@ -289,7 +289,7 @@ def _program_format(words: tuple[str, ...], flags: Mapping[str, Json]) -> Launch
 
 
 def _parse_long_flags(words: tuple[str, ...]) -> dict[str, Json]:
-    """The long flags of a command: text, or True if no value follows."""
+    """Return the long flags of a command: text, or True if no value follows."""
     flags: dict[str, Json] = {}
     is_llamafactory = any(word.rpartition("/")[2] == "llamafactory-cli" for word in words[:_BEFORE_ARGUMENTS])
     for at, (word, following) in enumerate(zip(words, [*words[1:], "--"], strict=False)):
@@ -358,7 +358,7 @@ class ScriptWithVariables(NamedTuple):
 
 
 def script_with_variables(shell: ShellInterpreter) -> ScriptWithVariables:
-    """The text, path and variables of a shell, as a hashable value."""
+    """Return the text, path and variables of a shell, as a hashable value."""
     return ScriptWithVariables(shell.text, shell.path, tuple(shell.environment.items()))
 
 
@@ -377,7 +377,7 @@ class ArgumentsForRanks:
         return f"AtRanks({self.script.path!r}, {self.command.offset})"
 
     def __call__(self, ranks: int) -> LaunchArguments | None:
-        """The arguments on `ranks` ranks; None if no value of the open variables gives that number."""
+        """Return the arguments on `ranks` ranks; None if no value of the open variables gives that number."""
         solution = _command_for_ranks(self.script, self.command.offset, self.command.open_variables, ranks)
         if solution is None:
             return None
@@ -407,7 +407,7 @@ def _command_for_ranks(
 def _command_at_offset(
     script: ScriptWithVariables, offset: int, values: Mapping[str, str], budget: ReadingBudget
 ) -> LaunchCommand | None:
-    """The command at `offset`, with `values` as variables of the job's shell."""
+    """Return the command at `offset`, with `values` as variables of the job's shell."""
     commands = find_launch_commands(
         ShellInterpreter(script.text, script.path, {**dict(script.variables), **values}, budget)
     )

@@ -449,7 +449,7 @@ def world_size_of(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> 
 
 
 def _positive_count(value: Json) -> int | None:
-    """A positive count, perhaps as text in an environment variable; None if unknown before the run."""
+    """Return a positive count given as a number or text; None if it is unknown before the run."""
     if isinstance(value, str) and value.isdecimal() and len(value) < _MAX_DIGITS:
         value = int(value)
     return value if type(value) is int and value > 0 else None

@@ -81,7 +81,7 @@ class LaunchedJob(NamedTuple):
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Facts that decide the diagnostics of the job: equal for jobs that train different data in the same way."""
+        """Key of the facts that affect diagnostics; jobs that differ only in their data have equal keys."""
         arguments = self.training_arguments
         names = consumer_from_spec(self.format.reader).training_argument_names
         relevant = (
@@ -101,7 +101,7 @@ class LaunchedJob(NamedTuple):
 
     @property
     def is_embedded(self) -> bool:
-        """Whether the config is not a file of its own: it is embedded in the launch file or built from it."""
+        """Whether the config is embedded in the launch file or built from it, rather than a separate file."""
         config = self.document
         is_built = config is not None and config.name.startswith(f"{self.launch.name}: ")
         return config is not None and (self.embedded_path is not None or config.is_data or is_built)
@@ -112,7 +112,7 @@ class LaunchedJob(NamedTuple):
         return self.document is not None and (self.is_template or not self.is_embedded)
 
     def config(self, version: str | None) -> Document | None:
-        """The config; an Accelerate launch file is combined with the flags of its command.
+        """Return the config; an Accelerate launch file is combined with the flags of its command.
 
         Source: accelerate commands/launch.py:_validate_launch_command.
         """
@@ -255,7 +255,7 @@ class EncodedConfig(NamedTuple):
 
 
 def decode_config_argument(word: str) -> EncodedConfig | None:
-    """The config that a word contains as JSON or base64; None if the word is a path."""
+    """Return the config that a word contains as JSON or base64; None if the word is a path."""
     if word.lstrip().startswith("{"):
         return EncodedConfig(word.encode("utf-8", "replace"), "json_text")
     if len(word) < _MIN_BASE64 or not _BASE64.fullmatch(word):
@@ -274,7 +274,7 @@ _MIN_BASE64 = 8
 
 
 def key_line_suffix(document: Document, key: str) -> str:
-    """The line of a key as a suffix of a file name, `:12`; empty if the key has no line."""
+    """Return the line of a key as a suffix of a file name, `:12`; empty if the key has no line."""
     path = tuple(key.split("."))
     if document.is_data or not document.has_path(path):
         return ""

@@ -45,7 +45,7 @@ class LauncherCall(NamedTuple):
         return tuple(part.strip() for part in text.split(","))
 
     def integer_flag(self, *names: str) -> int | None:
-        """The value of the first of these flags as an integer; None if absent or unknown before the run."""
+        """Return the value of the first of these flags as an integer; None if absent or unknown before the run."""
         text = next((self.flags[name] for name in names if name in self.flags), "")
         return int(text) if text.isdecimal() and len(text) < _LONGEST_NUMBER else None
 
@@ -54,7 +54,7 @@ _LONGEST_NUMBER = 10
 
 
 def find_launcher_call(words: tuple[str, ...], variables: Mapping[str, str]) -> LauncherCall | None:
-    """The launcher of a command; None if it calls none of those that dsconfig knows."""
+    """Return the launcher of a command; None if the command calls no known launcher."""
     start = _find_launcher(words)
     if start is None:
         return None

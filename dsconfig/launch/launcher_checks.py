@@ -23,7 +23,7 @@ Kind: TypeAlias = Literal[
 
 
 class LauncherProblem(NamedTuple):
-    """A problem of one command: what is wrong, what to do, and the first release that behaves like this."""
+    """A problem of one command, its remedy, and the first release that behaves like this."""
 
     kind: Kind
     message: str
@@ -59,7 +59,7 @@ def find_launcher_problems(job: LaunchedJob) -> Iterator[LauncherProblem]:
 
 
 def launcher_problems_in_script(script: Document) -> tuple[tuple[LaunchedJob, LauncherProblem], ...]:
-    """The problems of the launchers in every command of a script or manifest, each with its job.
+    """Return the problems of the launchers in every command of a script or manifest, each with its job.
 
     Raises:
         OSError: a config that a command names cannot be read.
@@ -227,7 +227,7 @@ _MAX_HOSTFILE = 1 << 20
 
 
 def _hostfile_of_command(job: LaunchedJob, launcher: LauncherCall) -> _NamedHostfile | None:
-    """The hostfile of a command; None if it has none, or if it is not in the repository."""
+    """Return the hostfile of a command; None if it has none, or if it is not in the repository."""
     name = launcher.flags.get("hostfile", "")
     path = resolve_written_path(name, job.launch.name, job.folder).path if name and "$" not in name else None
     if path is None:

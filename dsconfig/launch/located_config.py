@@ -79,7 +79,7 @@ class LocatedConfig(NamedTuple):
 
     @property
     def host_kind(self) -> str:
-        """Kind of the host as a clause, if it is not the config itself."""
+        """Clause that says what the host is, if it is not the config itself."""
         if is_shell_script_name(self.host.name):
             return "it is a shell script"
         return f"it is a launch file of {self.program_name or 'Accelerate'}"
@@ -90,7 +90,7 @@ class LocatedConfig(NamedTuple):
         return "" if self.job is None else self.job.format.name
 
     def path_in_host(self, path: KeyPath) -> KeyPath | None:
-        """Path in the host of a key that the config takes from the host; None if the program adds it."""
+        """Return the path in the host of a config key; None if the program adds the key."""
         job = self.job
         return (
             _path_in_launch_file(self.host, path)
@@ -216,7 +216,7 @@ def locate_config_of_job(job: LaunchedJob) -> LocatedConfig:
 
 
 def find_config_link(launch: Document) -> tuple[str, PathLookup] | None:
-    """The path in an Accelerate launch file's `deepspeed_config_file`, and the file it resolves to.
+    """Return the path in an Accelerate launch file's `deepspeed_config_file`, and the file it resolves to.
 
     None if there is no such key, or if the file starts another backend: FSDP ignores the block.
     """
@@ -233,7 +233,7 @@ def find_config_link(launch: Document) -> tuple[str, PathLookup] | None:
 
 
 def read_linked_config(launch: Document, consumer: str | None = None) -> LinkedConfig | None:
-    """The config that an Accelerate launch file names; None if it names none.
+    """Return the config that an Accelerate launch file names; None if it names none.
 
     `consumer`: explicit consumer, if the user named one.
 
@@ -260,7 +260,7 @@ def read_linked_config(launch: Document, consumer: str | None = None) -> LinkedC
 
 
 def find_editable_config(host: Document, job_number: int | None = None) -> EditableConfig | None:
-    """The config of a launch file as an editable text; None if it has none or several.
+    """Return the config of a launch file as an editable text; None if it has none or several.
 
     `job_number`: only the config of this job counts; see `LocatedConfig`.
 
@@ -404,7 +404,7 @@ def _path_in_launch_file(launch: Document, path: KeyPath) -> KeyPath | None:
 
 
 def _location_of_reference(job: LaunchedJob) -> Location | None:
-    """Location of the key or script line that leads to the config."""
+    """Return the location of the key or script line that refers to the config."""
     if (line := job.command_span) is not None:
         return location_of_span(job.launch, line)
     return location_of_path(job.launch, job.embedded_path or tuple(job.key.split(".")))
@@ -486,7 +486,7 @@ def value_at_path(data: object, path: KeyPath) -> object:
 
 
 def _locate_embedded_mapping(launch: Document, path: KeyPath) -> EmbeddedLocation | None:
-    """Location of a config that is a mapping in the launch file."""
+    """Locate a config that is a mapping of the launch file."""
     span = launch.span(path)
     start = span.start
     if launch.format == "yaml" and launch.text[start] != "{":  # a block mapping: include its first indent

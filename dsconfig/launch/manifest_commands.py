@@ -95,7 +95,7 @@ _INPUT = re.compile(r"\$\{\{\s*([\w.]{1,99})\s*\}\}")
 def manifest_environment_variables(
     launch_format: LaunchFileFormat, data: Mapping[str, Json]
 ) -> dict[str, str]:
-    """Variables by name: those in the manifest, and those that its program sets."""
+    """Return variables by name, from the manifest and from the program that it configures."""
     mappings = (value_at_dotted_path(data, key) for key in launch_format.environment)
     entries = (each for holder in mappings if isinstance(holder, Mapping) for each in holder.items())
     variables = {name: text for name, value in entries if (text := _scalar_as_text(value)) is not None}
@@ -176,7 +176,7 @@ def _count_devices(value: Json) -> Json:
 
 
 def _count_replicas(value: Json) -> Json:
-    """A number, or the sum of `replicas` over all replica specs of a job."""
+    """Return a number, or the sum of `replicas` over all replica specs of a job."""
     if not isinstance(value, Mapping):
         return value
     counts = [each.get("replicas", 1) for each in value.values() if isinstance(each, Mapping)]

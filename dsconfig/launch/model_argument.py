@@ -27,7 +27,7 @@ Sources: LLaMA-Factory hparams/finetuning_args.py and model_args.py; ms-swift ar
 
 
 def tuning_type(data: Mapping[str, Json], program: str) -> str:
-    """The tuning type in the program's own words: `full`, `lora` and others."""
+    """Return the tuning type in the program's own words: `full`, `lora` and others."""
     explicit = next((value for key in _TUNING_KEYS if isinstance(value := data.get(key), str)), None)
     has_adapters = program in ADAPTER_PROGRAMS or any(
         parse_argument_text(data.get(key)) is True for key in _ADAPTER_SWITCHES
@@ -41,7 +41,7 @@ def trains_adapters(data: Json, program: str) -> bool:
 
 
 def model_name_in_launch_file(data: Json) -> str | None:
-    """The model that a launch file or the flags of a command name."""
+    """Return the model that a launch file or the flags of a command name."""
     if not isinstance(data, Mapping):
         return None
     return next(

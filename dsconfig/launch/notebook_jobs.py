@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def consumer_of_written_file(document: Document) -> ConsumerEvidence | None:
-    """Return the consumer of a file that a cell writes, from the one command that the notebook passes it to.
+    """Return the consumer of a file written by a cell, from the only command that gets the file.
 
     None for any other config, and if no command or several have the file.
     """

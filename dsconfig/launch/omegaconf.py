@@ -39,7 +39,7 @@ _CONFIG_NAMES = frozenset(("deepspeed", "ds_config", "deepspeed_config", "deepsp
 
 
 def resolve_interpolations(document: Document, root: Json = None, base: KeyPath = ()) -> Document:
-    """The document with OmegaConf's numbers (`5e8`) and its interpolations resolved; what a run decides is unknown.
+    """Resolve numbers (`5e8`) and interpolations as OmegaConf does; values known only at run time are unknown.
 
     `root`: the composed data to which the document belongs at `base`; None: the document itself.
     """
@@ -132,7 +132,7 @@ def _compose_defaults(launch: Document, data: JsonObject) -> _ComposedConfig:
 
 
 def _find_group_file(launch: Document, group: str, choice: str) -> tuple[KeyPath, Document] | None:
-    """The file of a choice and the path at which it is placed: `- strategy@trainer.strategy: deepspeed`."""
+    """Return the file of a choice and the path at which it is placed: `- strategy@trainer.strategy: deepspeed`."""
     group = group.removeprefix("override ").removeprefix("optional ").strip().lstrip("/")
     group, _, package = group.partition("@")
     folder = group or os.path.dirname(launch.name)
@@ -167,7 +167,7 @@ def _merge_configs(base: JsonObject, over: Json) -> JsonObject:
 
 
 def find_omegaconf_job(launch: Document) -> LaunchedJob | None:
-    """The job of a YAML file that has a config, or a DeepSpeed strategy of Lightning, below some key."""
+    """Return the job of a YAML file that has a config, or a DeepSpeed strategy of Lightning, below some key."""
     data = launch.value()
     if launch.format != "yaml" or not isinstance(data, dict) or are_config_keys(_collect_strings(data)):
         return None
@@ -185,7 +185,7 @@ def find_omegaconf_job(launch: Document) -> LaunchedJob | None:
 def _job_of_mapping(
     launch: Document, composed: _ComposedConfig, values: Any, path: KeyPath, node: Mapping[str, Any]
 ) -> LaunchedJob | None:
-    """The job of a mapping of the composed data; None if it is neither a config nor a strategy."""
+    """Return the job of a mapping of the composed data; None if it is neither a config nor a strategy."""
     if _is_deepspeed_strategy(node.get("_target_")):
         return _job_of_strategy(launch, composed, values, path, node)
     if _trainer_names_strategy(path, node):
@@ -236,7 +236,7 @@ def _source_of_path(
 
 
 def _job_of_config(launch: Document, composed: _ComposedConfig, path: KeyPath) -> LaunchedJob | None:
-    """The job of a config that is a mapping at a path of the composed data."""
+    """Return the job of a config that is a mapping at a path of the composed data."""
     source = _source_of_path(launch, composed, path)
     if source is None:
         return None
@@ -279,7 +279,7 @@ _LOADS_WITH_OMEGACONF = rb"\b(?:[Oo]mega[Cc]onf|hydra)\b"
 def _job_of_strategy(
     launch: Document, composed: _ComposedConfig, values: Any, path: KeyPath, node: Mapping[str, Any]
 ) -> LaunchedJob | None:
-    """The job of a `DeepSpeedStrategy` with its arguments."""
+    """Return the job of a `DeepSpeedStrategy` with its arguments."""
     config = node.get("config")
     if isinstance(config, Mapping):
         job = _job_of_config(launch, composed, (*path, "config"))
@@ -299,7 +299,7 @@ def _job_of_strategy(
 
 
 def _trainer_arguments(values: Any, path: KeyPath) -> Mapping[str, Any]:
-    """The arguments of the Trainer: the mapping around the strategy, or the only `trainer` of the file."""
+    """Return the arguments of the Trainer: the mapping around the strategy, or the only `trainer` of the file."""
     if path[-1:] == ("strategy",):
         around = values
         for key in path[:-1]:
@@ -313,7 +313,7 @@ def _trainer_arguments(values: Any, path: KeyPath) -> Mapping[str, Any]:
 def _add_trainer_arguments(
     job: LaunchedJob, trainer: Mapping[str, Any], strategy: Mapping[str, Any]
 ) -> LaunchedJob:
-    """The job with the batch arguments and the world size of its Trainer."""
+    """Return the job with the batch arguments and the world size of its Trainer."""
     if not trainer:
         return job
     known = {key: value for key, value in trainer.items() if value is not UNKNOWN}
@@ -334,7 +334,7 @@ def _job_with_lightning_config(
     strategy: str | JsonObject,
     trainer: Mapping[str, Any],
 ) -> LaunchedJob | None:
-    """The job of a strategy without a config, from whose arguments Lightning builds one."""
+    """Return the job of a strategy without a config, from whose arguments Lightning builds one."""
     given: Json = strategy if isinstance(strategy, str) else {"class_path": "", "init_args": strategy}
     config = build_lightning_config({"trainer": {"strategy": given}})
     if config is None:

@@ -89,7 +89,7 @@ def count_processes(flags: Mapping[str, Json], shell: ShellCommand, script: Shel
 
 
 def _local_gpus(variables: Mapping[str, str]) -> ProcessCount:
-    """The GPUs that `deepspeed` and `--nproc_per_node gpu` use on one node: those that the command can see.
+    """Return the visible GPUs that `deepspeed` and `--nproc_per_node gpu` use on one node.
 
     Source: deepspeed launcher/runner.py:main, which reads CUDA_VISIBLE_DEVICES as the local slots without a hostfile;
     torch distributed/run.py:determine_local_world_size.
@@ -154,14 +154,14 @@ _SUBSTITUTION = re.compile(r"`([^`]*)`")
 
 
 def _format_flag_or_variable(name: str, value: Json) -> str:
-    """A flag or variable as shown in messages."""
+    """Return a flag or variable as shown in messages."""
     text = "" if value in (None, True) else _SUBSTITUTION.sub(r"$(\1)", str(value))
     text = text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 1]}…"
     return f"{name}={text}" if name and text else name or text
 
 
 def _processes_from_include_filter(flags: Mapping[str, Json]) -> ProcessCount:
-    """The number of slots in `--include` of the launcher `deepspeed`; unknown with `--exclude`.
+    """Return the number of slots in `--include` of the launcher `deepspeed`; unknown with `--exclude`.
 
     Source: deepspeed launcher/runner.py:parse_resource_filter, where hosts are separated by `@`.
     """
@@ -190,7 +190,7 @@ _TORCHRUN_WRAPPERS = re.compile(r"torch|swift|factory|xtuner|launch")
 
 
 def _processes_from_mpi(shell: ShellCommand) -> ProcessCount | None:
-    """The processes of `mpirun -np N`, or all slots of an MPIJob; None for any other command."""
+    """Return the processes of `mpirun -np N`, or all slots of an MPIJob; None for any other command."""
     words = shell.words
     if words[0].rpartition("/")[2] not in ("mpirun", "mpiexec"):
         return None
@@ -236,7 +236,7 @@ _TASK_OPTIONS = ("-n", "--ntasks", "-N", "--nodes", "--ntasks-per-node")
 
 
 def _processes_from_slurm(shell: ShellCommand) -> ProcessCount:
-    """The tasks of a Slurm step if each is a training process: `srun python train.py`.
+    """Return the tasks of a Slurm step if each is a training process: `srun python train.py`.
 
     Also the GPUs of the only task if that one starts the launcher: `srun deepspeed train.py`.
     """
@@ -285,7 +285,7 @@ def _flag_values(words: tuple[str, ...], flags: tuple[str, ...]) -> Iterator[tup
 
 
 def _multiply_decimal_texts(*counts: Json) -> int | None:
-    """The product of counts written as decimal text; None if one is not a number or the product is 0."""
+    """Return the product of counts written as decimal text; None if one is not a number or the product is 0."""
     numbers = [
         int(count) for count in counts if isinstance(count, str) and count.isdecimal() and len(count) < 10
     ]

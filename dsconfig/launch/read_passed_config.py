@@ -49,7 +49,7 @@ def read_config_at_path(path: str) -> Document:
 
 
 def _resolve_yaml_interpolations(document: Document) -> Document:
-    """A YAML config with its interpolations resolved; plain JSON with `${...}` is a template."""
+    """Return a YAML config with its interpolations resolved; plain JSON with `${...}` is a template."""
     if document.format != "yaml" or "${" not in document.text:
         return document
     from dsconfig.launch.omegaconf import resolve_interpolations

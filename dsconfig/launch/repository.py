@@ -258,7 +258,7 @@ class PathLookup(NamedTuple):
 
 
 def project_root(folder: str) -> str | None:
-    """The repository of a folder, or the current directory if the folder is in it; None for any other folder.
+    """Return the repository of a folder, or the current directory if the folder is in it; None for any other folder.
 
     Users check folders without `.git` too: an archive, or a part of a repository.
     """
@@ -311,7 +311,7 @@ def resolve_written_path(reference: str, launch: str, script_folder: str = "") -
 def _lookup_at_path(
     path: str, launch: str, tried: Sequence[str], *, is_relative: bool = False
 ) -> PathLookup | None:
-    """The file at a path; None if there is none. A file that may not be read is `outside`.
+    """Return the file at a path; None if there is none. A file that may not be read is `outside`.
 
     `is_relative`: whether messages show the path relative to the current directory.
     """
@@ -338,7 +338,7 @@ _MAX_PARTS = 16
 
 
 def _display_path(path: str) -> str:
-    """The path relative to the current directory if both are in the same repository, else unchanged."""
+    """Return the path relative to the current directory if both are in the same repository, else unchanged."""
     relative, top = os.path.relpath(path), repository_root(os.path.abspath(os.curdir))
     outside = relative.startswith(os.pardir) and (
         top is None or not os.path.abspath(path).startswith(top + os.sep)
@@ -347,7 +347,7 @@ def _display_path(path: str) -> str:
 
 
 def find_installed_preset(pattern: str, name: str) -> str | None:
-    """The file of a preset in the installed packages; None if it is not installed."""
+    """Return the file of a preset in the installed packages; None if it is not installed."""
     if not pattern or not is_preset_name(name):
         return None
     paths = (os.path.join(folder, pattern.format(name)) for folder in sys.path if folder)
@@ -453,7 +453,7 @@ def configures_activation_checkpointing(name: str) -> bool:
 
 
 def _mentions(name: str, words: tuple[bytes, ...]) -> bool:
-    """Whether one of these words is in a script or launch file in the repository of a config."""
+    """Whether a script or launch file in the repository of a config contains one of the words."""
     if name.startswith("<") or not name:
         return False
     path = os.path.abspath(name)

@@ -46,7 +46,7 @@ class VersionRequirement(NamedTuple):
 
     @property
     def has_lower_bound(self) -> bool:
-        """Whether it excludes old releases. `<0.15` alone is a cap: pip installs the newest release below it."""
+        """Whether a lower bound excludes old releases; `<0.15` alone is a cap, below which pip installs the newest."""
         return any(clause.startswith(("==", "~=", ">")) for clause in self.specifier.split(","))
 
     @property
@@ -115,7 +115,7 @@ def _requirements_in_folder(folder: str, package: str, _: int) -> tuple[VersionR
 
 
 def _matching(pattern: str, names: list[str]) -> list[str]:
-    """The names that match, the shortest first."""
+    """Return the names that match, the shortest first."""
     return sorted(filter(re.compile(pattern).fullmatch, names), key=lambda each: (len(each), each))[
         :_MAX_FILES
     ]
@@ -240,7 +240,7 @@ def _convert_poetry_clause(text: str) -> str:
 
 
 def _normalize_specifier(specifier: str) -> str:
-    """The specifier without spaces and without a `v` before its versions."""
+    """Return the specifier without spaces and without a `v` before its versions."""
     return re.sub(r"(?<=[=<>~])v(?=\d)", "", re.sub(r"\s+", "", specifier))
 
 
@@ -254,7 +254,7 @@ _MAX_PINNING_FILE, _MAX_PINNING_FILES = 256 * 1024, 20
 
 
 def consumer_version(consumer: str, name: str) -> tuple[str, str] | None:
-    """The version of a consumer for the config at a path, and its source; None if unknown.
+    """Return the version of a consumer for the config at a path, with its source; None if unknown.
 
     A pin in the nearest directory of the repository wins over the installed version.
     """

@@ -62,7 +62,7 @@ FollowFile: TypeAlias = Callable[[Document], "LaunchedJob | None"]
 def first_job_of_commands(
     launch_format: LaunchFileFormat, launch: Document, data: Mapping[str, Json] | None, follow: FollowFile
 ) -> LaunchedJob | None:
-    """The job of the first command whose config exists, else of the first that names one."""
+    """Return the job of the first command whose config exists, else of the first that names one."""
     first: LaunchedJob | None = None
     for job in jobs_of_commands(launch_format, launch, data, follow=follow):
         if job.document is not None:
@@ -173,7 +173,7 @@ def _read_script(
 def _parse_shell_text(
     text: str, path: str, variables: tuple[tuple[str, str], ...], location: str, _: int
 ) -> _ParsedScript:
-    """Read a text once: many configs of a directory ask about the same scripts."""
+    """Parse a shell text; cached, because many configs of a directory ask about the same scripts."""
     shell = ShellInterpreter(text, path, dict(variables), location=location)
     try:
         commands = tuple(islice(find_launch_commands(shell), _MAX_COMMANDS))
@@ -195,7 +195,7 @@ def _command_names_config(config_path: str, command: LaunchCommand, launch: Docu
 def _job_of_passed_launch_file(
     command: LaunchCommand, launch: Document, line: int | None, follow: FollowFile
 ) -> LaunchedJob | None:
-    """The job of a launch file that a command passes to its program; None if it passes no launch file."""
+    """Return the job of a launch file that a command passes to its program; None if it passes no launch file."""
     if command.flag.startswith("--") or not command.argument_file.endswith((".yaml", ".yml", ".json")):
         return None  # the command names the config itself
     lookup = resolve_written_path(command.argument_file, launch.name, command.folder)
@@ -215,7 +215,7 @@ def _job_of_passed_launch_file(
 
 
 def _with_command_arguments(job: LaunchedJob, command: LaunchCommand, data: Json) -> LaunchedJob:
-    """The job of a file of arguments, with the flags of the command that passes it to its program.
+    """Return the job of a file of arguments, with the flags of the command that passes it to its program.
 
     Programs of the table parse the flags over the file: trl scripts/utils.py:TrlParser, axolotl cli/utils/load.py,
     LLaMA-Factory hparams/parser.py:read_args. Any other program may use the file alone.
@@ -345,13 +345,13 @@ def _is_config_at(path: str) -> bool:
 def _without_defaults_of_unknown_flags(
     job_format: LaunchFileFormat, command: LaunchCommand
 ) -> LaunchFileFormat:
-    """The format with unknown defaults if a variable of the command may hold further flags."""
+    """Return the format with unknown defaults if a variable of the command may hold further flags."""
     defaults = dict.fromkeys(FILLING_ARGUMENTS) if command.may_have_more_flags else job_format.defaults
     return job_format._replace(arguments_key="", defaults=defaults)
 
 
 def _job_with_built_config(job: LaunchedJob, command: LaunchCommand) -> LaunchedJob | None:
-    """The job of a command that names no config; None if its program builds none from the flags."""
+    """Return the job of a command that names no config; None if its program builds none from the flags."""
     job_format = job.format
     if command.format is None:
         if "use_deepspeed" not in command.arguments:
@@ -365,7 +365,7 @@ def _job_with_built_config(job: LaunchedJob, command: LaunchCommand) -> Launched
 
 
 def _set_program_consumer(job: LaunchedJob, command: LaunchCommand) -> LaunchedJob:
-    """The job with the consumer to which its program passes the file of a flag."""
+    """Return the job with the consumer to which its program passes the file of a flag."""
     is_of_deepspeed = command.flag in DEEPSPEED_CONFIG_FLAGS or command.has_own_config_flag
     if command.format is not None or not is_of_deepspeed or job.document is None:
         return job
@@ -381,7 +381,7 @@ def _set_program_consumer(job: LaunchedJob, command: LaunchCommand) -> LaunchedJ
 def _add_program_defaults(
     job: LaunchedJob, command: LaunchCommand, script: ScriptWithVariables
 ) -> LaunchedJob:
-    """The job with the program's defaults for training arguments that the command leaves out."""
+    """Return the job with the program's defaults for training arguments that the command leaves out."""
     if command.format is not None or not command.program_file:
         return job
     if job.format.reader != "transformers" and (command.consumer != "accelerate" or job.other_consumers):
@@ -453,7 +453,7 @@ def _remove_process_count(launch: Document, command: LaunchCommand) -> Document:
 
 
 def _flags_of_launch_file(command: LaunchCommand) -> JsonObject:
-    """The flags of `accelerate launch` that its launch file can also set, without those of the program."""
+    """Return the flags of `accelerate launch` that its launch file can also set, without those of the program."""
     return {key: parse_argument_text(command.arguments.get(key)) for key in _launcher_flags(command)}
 
 
@@ -474,7 +474,7 @@ def _is_flag_without_trainer(command: LaunchCommand, config: Document) -> bool:
 
 
 def _has_trainer(command: LaunchCommand, launch: Document) -> bool:
-    """Whether the program of a command shows a Trainer, and no training loop of its own."""
+    """Whether the program of a command uses a Trainer and has no training loop of its own."""
     path = (
         resolve_written_path(command.program_file, launch.name, command.folder).path
         if command.program_file
@@ -489,7 +489,7 @@ def _config_filling_arguments(command: LaunchCommand) -> set[str]:
 
 
 def _build_config_from_flags(command: LaunchCommand, launch: Document) -> Document | None:
-    """The config that a program builds from its flags."""
+    """Return the config that a program builds from its flags."""
     name = f"{launch.name}: {command.flag}"
     if command.format is not None and command.format.builds == "openrlhf":
         # A value such as `$3` is None among the arguments: only a run shows it.
@@ -509,7 +509,7 @@ def _build_config_from_flags(command: LaunchCommand, launch: Document) -> Docume
 
 
 def _use_config_written_by_script(job: LaunchedJob, name: str, shell: ShellInterpreter) -> LaunchedJob:
-    """The job with the config that its script writes to this path, if it does."""
+    """Return the job with the config that its script writes to this path, if it does."""
     try:
         document = _config_written_by_script(name, shell, job.launch)
     except BudgetExceededError:
@@ -523,7 +523,7 @@ def _use_config_written_by_script(job: LaunchedJob, name: str, shell: ShellInter
 
 
 def _config_written_by_script(name: str, shell: ShellInterpreter, launch: Document) -> Document | None:
-    """A config that the script writes: a here-document, or a template edited by `sed`.
+    """Return a config that the script writes: a here-document, or a template edited by `sed`.
 
     Raises:
         BudgetExceededError: the text exceeds the size limit for configs.

@@ -113,7 +113,7 @@ def add_program_launch_facts(reader: ConsumerEvidence, program: str, config: str
 def _training_arguments_of_launches(
     program: str, launches: tuple[ProgramLaunch, ...]
 ) -> LaunchArguments | None:
-    """Return the training arguments of a program; None if it shows none."""
+    """Return the training arguments that a program gets from its launches; None if it has none."""
     read: list[tuple[ArgumentsInCode, JsonObject]] = []
     for each in launches:
         command = each.command

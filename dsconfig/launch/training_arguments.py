@@ -88,7 +88,7 @@ _ACCUMULATION = "gradient_accumulation_steps"
 
 
 def _triggered_write(data: Mapping[str, Json], write: ConfigWriteRule) -> ProgramWrite | None:
-    """The write into the config caused by a key; None if the key is absent or its value does not trigger it."""
+    """Return the write into the config caused by a key; None if the key is absent or its value does not trigger it."""
     value = parse_argument_text(data.get(write.key))
     if value is None or (write.minimum is not None and not (_is_number(value) and value > write.minimum)):
         return None
@@ -102,7 +102,7 @@ def _is_number(value: Json) -> TypeGuard[int | float]:
 
 
 def _read_argument_values(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> JsonObject:
-    """The arguments by the Trainer's names; None as value: unknown before the run."""
+    """Return the arguments by the Trainer's names; None as value: unknown before the run."""
     arguments = (
         value_at_dotted_path(data, launch_format.arguments_key) if launch_format.arguments_key else data
     )
@@ -121,7 +121,7 @@ def _read_argument_values(launch_format: LaunchFileFormat, data: Mapping[str, Js
 
 
 def _explicit_optimizer_values(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> JsonObject:
-    """The arguments of the optimizer and the schedule that the launch file itself sets."""
+    """Return the arguments of the optimizer and the schedule that the launch file itself sets."""
     arguments = (
         value_at_dotted_path(data, launch_format.arguments_key) if launch_format.arguments_key else data
     )
@@ -368,7 +368,7 @@ _KINDS |= {"pipe": "pipeline", "seq": "sequence"}
 
 
 def job_parallelism(job: HasArguments) -> Parallelism:
-    """The degrees of a job, each with its source."""
+    """Return the degrees of a job, each with its source."""
     arguments = job.launch.value() if job.arguments is None else job.arguments
     data = (
         {str(key).replace("-", "_"): value for key, value in arguments.items()}
@@ -382,7 +382,7 @@ def job_parallelism(job: HasArguments) -> Parallelism:
 
 
 def accelerate_file_parallelism(data: Json, name: str) -> Parallelism:
-    """The degrees in the block `parallelism_config` of an Accelerate launch file."""
+    """Return the degrees in the block `parallelism_config` of an Accelerate launch file."""
     block = value_at_dotted_path(data, "parallelism_config") if isinstance(data, Mapping) else None
     if not isinstance(block, Mapping):
         return Parallelism()
@@ -439,7 +439,7 @@ def _read_parallel_degrees(
 
 
 def _positive_degree(value: Json) -> int | None:
-    """The degree, at least 1; None if unknown before the run."""
+    """Return the degree, at least 1; None if unknown before the run."""
     number = parse_argument_text(value)
     return max(1, number) if type(number) is int else None
 

@@ -95,7 +95,7 @@ def answer_will_save(workspace: Workspace, params: JsonObject) -> list[JsonObjec
 
 
 def fix_all_edits(snapshot: DocumentSnapshot) -> list[TextEdit]:
-    """Edits of all safe fixes, applied until none is left."""
+    """Return the edits of all safe fixes, applied until none is left."""
     if not any(diagnostic.fix and diagnostic.fix.safe for diagnostic in snapshot.report):
         return []
     from dsconfig.fix.fix import fix_document

@@ -117,7 +117,7 @@ def _values_of_type(spec: Spec) -> Iterator[Json]:
 def block_candidates(
     section: SectionView, key: KeyView, config_scope: ConfigScope
 ) -> Iterator[CompletionCandidate]:
-    """Blocks for a section: common ones, and an empty one."""
+    """Yield block candidates for a section: common ones, and an empty one."""
     inner = child_section(key.type)
     if inner is None:
         return
@@ -159,7 +159,7 @@ class InsertTextWriter(NamedTuple):
         return self.yaml and not self.flow
 
     def write_entry(self, word: str, position: CompletionCursor, value: str) -> str:
-        """A key, in quotes that were typed already, and its value unless it has one."""
+        """Return a key, in quotes that were typed already, and its value unless it has one."""
         key = f"{position.quote or chr(34)}{word}{position.quote or chr(34)}"
         if self.bare and not position.quote and (_BARE.fullmatch(word) or word.startswith("$")):
             key = word
@@ -167,7 +167,7 @@ class InsertTextWriter(NamedTuple):
         return self.escape_snippet(key) + ("" if position.has_value else f"{separator}{value}".rstrip(" "))
 
     def write_value(self, value: Json, quote: str = "") -> str:
-        """A scalar or list value."""
+        """Return a scalar or list value."""
         if isinstance(value, str) and self.yaml and not quote:
             bare = _BARE.fullmatch(value) and value.lower() not in _NOT_BARE
             return value if bare else json.dumps(value)
@@ -176,7 +176,7 @@ class InsertTextWriter(NamedTuple):
         return json.dumps(value)
 
     def write_block(self, body: Json) -> str:
-        """An object with its content, after a key."""
+        """Return an object with its content, after a key."""
         if not body:
             return self.write_empty_object()
         text = (
@@ -186,13 +186,13 @@ class InsertTextWriter(NamedTuple):
         return text if self.snippets else _PLACEHOLDER.sub(r"\1", text).replace("\n", f"\n{self.indent}")
 
     def write_empty_object(self) -> str:
-        """An empty object in which the next key is typed."""
+        """Return an empty object in which the next key is typed."""
         if self.is_block_style and self.snippets:
             return "\n  $1"
         return "" if self.is_block_style else self.write_empty_value("section")
 
     def write_placeholder(self, value: Json) -> str:
-        """A value as a placeholder."""
+        """Return a value as a placeholder."""
         text = self.write_value(value)
         if not self.snippets:
             return text
@@ -266,7 +266,7 @@ def dsconfig_block_items(
 
 
 def _quote_release(release: str, position: CompletionCursor, writer: InsertTextWriter) -> str:
-    """A release in quotes: YAML reads 0.19.8 as a string anyway, but the quotes make that obvious."""
+    """Return a release in quotes: YAML reads 0.19.8 as a string anyway, but the quotes make that obvious."""
     return writer.escape_snippet(f"{position.quote or chr(34)}{release}{position.quote or chr(34)}")
 
 

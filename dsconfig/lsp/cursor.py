@@ -42,7 +42,7 @@ _COLON = re.compile(r"[ \t]*:")
 
 
 class CompletionCursor(NamedTuple):
-    """Completion context: a key of the object at `path`, or the value at `path`."""
+    """Completion context at the cursor: a key of the object at `path`, or the value at `path`."""
 
     kind: Literal["key", "value"]
     path: KeyPath
@@ -143,7 +143,7 @@ def _word_at(text: str, offset: int) -> tuple[int, int, str]:
 
 
 def _find_marker(node: TreeNode | None, path: KeyPath) -> Iterator[_MarkerNode]:
-    """Kind, path, siblings and container of the marker."""
+    """Find the marker in a tree; yield its kind, path, siblings and container."""
     if node is None:
         return
     for member in node.members:
@@ -169,7 +169,7 @@ def _sibling_entries(node: TreeNode, member: ObjectMember) -> Json:
 
 
 class ConfigScope(NamedTuple):
-    """Location of the config in a document, and the release and consumer for its keys."""
+    """Location of the config in a document, with the release and consumer that apply to its keys."""
 
     base: KeyPath
     release: int
@@ -182,7 +182,7 @@ class ConfigScope(NamedTuple):
 
 
 def config_scope_of(snapshot: DocumentSnapshot) -> ConfigScope | None:
-    """Scope of the config in a document; None if it has none. For a range of releases, the newest applies."""
+    """Return the scope of the config in a document, for the newest release of a range; None without one."""
     report, data = snapshot.report, snapshot.text.document.value()
     name = snapshot.text.name
     is_launch = is_shell_script_name(name) or is_launch_file(data) or detect_launch_format(data) is not None

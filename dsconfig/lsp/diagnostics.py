@@ -52,7 +52,7 @@ def _diagnostics_of_all_linked_files(
 def diagnostics_of_linked_files(
     workspace: Workspace, snapshot: DocumentSnapshot
 ) -> dict[str, list[JsonObject]]:
-    """Diagnostics of files that a launch file names and that are not open, by URI."""
+    """Return the diagnostics of linked files that are not open, by URI."""
     by_uri: dict[str, list[JsonObject]] = {}
     pending = list(snapshot.report.children)
     while pending:

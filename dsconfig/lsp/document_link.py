@@ -21,7 +21,7 @@ _SCHEMA = "$schema"
 
 
 class DocumentLink(NamedTuple):
-    """Range of a text that links to a file or an address."""
+    """A range of a text that links to a file or URL."""
 
     start: int
     end: int
@@ -89,6 +89,6 @@ def _span_of_config_path(document: Document, path: str, key: str, line: int | No
 
 
 def _span_without_quotes(document: Document, start: int, end: int) -> tuple[int, int]:
-    """Range without its quotes."""
+    """Return a range without the quotes around it."""
     has_quotes = end - start >= 2 and document.text[start] in "\"'" and document.text[end - 1] in "\"'"
     return (start + 1, end - 1) if has_quotes else (start, end)

@@ -32,7 +32,7 @@ class CommandResult(NamedTuple):
     language: str = "plaintext"
 
     def to_dict(self) -> JsonObject:
-        """As JSON for the editor."""
+        """Return the result as JSON for the editor."""
         return self._asdict()
 
 

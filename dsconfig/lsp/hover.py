@@ -55,7 +55,7 @@ def _hover_text(snapshot: DocumentSnapshot, path: KeyPath) -> str:
 
 
 def key_as_markdown(word: str, key: KeyView, release: str) -> str:
-    """The description of a key as one release reads it, as Markdown; `word` is its name or an alias."""
+    """Return the description of a key as one release reads it, as Markdown; `word` is its name or an alias."""
     return describe_key(key.info, view=key, release=release, alias=word).markdown()
 
 

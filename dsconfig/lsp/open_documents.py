@@ -44,13 +44,13 @@ class OpenDocument:
         return self._document
 
     def as_config(self, document: Document) -> OpenDocument:
-        """The same version of the document as one of the configs in it."""
+        """Return the same version of the document as one of the configs in it."""
         view = OpenDocument(self.uri, self.version, self.lines, self.language)
         view.name, view._document = document.name, document
         return view
 
     def apply_changes(self, version: int | None, changes: Sequence[JsonObject]) -> OpenDocument:
-        """Document after the changes, each relative to the result of the one before."""
+        """Apply changes to the document, each relative to the result of the previous one."""
         lines = self.lines
         for change in changes:
             text = str(change["text"])
@@ -62,7 +62,7 @@ class OpenDocument:
 
 
 def open_document_from_item(item: JsonObject, encoding: Encoding) -> OpenDocument:
-    """Document that the editor opens."""
+    """Create the open document from the editor's notification."""
     lines = PositionConverter(str(item["text"]), encoding)
     return OpenDocument(str(item["uri"]), item.get("version"), lines, str(item.get("languageId", "")))
 

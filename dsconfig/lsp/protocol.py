@@ -71,7 +71,7 @@ class PositionConverter:
         return len(text) + sum(char > "\uffff" for char in text)
 
     def _characters_in_units(self, text: str, units: int) -> int:
-        """Number of characters in so many code units; a position within a character counts as before it."""
+        """Convert a count of code units to characters; a position inside a character counts as before it."""
         total = 0
         for count, char in enumerate(text):
             total += self._code_units(char)

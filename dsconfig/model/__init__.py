@@ -18,7 +18,7 @@ _OTHER_NAMES = {
 
 
 def _modules_by_public_name() -> dict[str, str]:
-    """The module of each public name, relative to this package."""
+    """Return the module of each public name, relative to this package."""
     from importlib import import_module
 
     modules = dict(_OTHER_NAMES)

@@ -33,7 +33,7 @@ KIND = "config"
 _FEW_KEYS = 4
 
 
-class FieldProblem(NamedTuple):
+class Problem(NamedTuple):
     """One field with a value that the section does not accept."""
 
     path: str
@@ -51,7 +51,7 @@ class FieldProblem(NamedTuple):
 class BuildError(ValueError):
     """A section cannot be built from some values; `problems` lists the fields and the values that they accept."""
 
-    def __init__(self, section: str, problems: Iterable[FieldProblem]) -> None:
+    def __init__(self, section: str, problems: Iterable[Problem]) -> None:
         self.section, self.problems = section, tuple(problems)
         lines = [
             f"`{_printable_path(each.path)}` {each.message}" if each.path else each.message
@@ -60,20 +60,20 @@ class BuildError(ValueError):
         text = f" {lines[0]}" if len(lines) == 1 else "".join(f"\n  {line}" for line in lines)
         super().__init__(f"{section}:{text}")
 
-    def __reduce__(self) -> tuple[type[BuildError], tuple[str, tuple[FieldProblem, ...]]]:
+    def __reduce__(self) -> tuple[type[BuildError], tuple[str, tuple[Problem, ...]]]:
         return type(self), (self.section, self.problems)
 
 
 def build_error(section: str, error: ValidationError) -> BuildError:
-    """The error for users, from a pydantic error that `translate_pydantic_error` has translated."""
+    """Return the error for users, from a pydantic error that `translate_pydantic_error` has translated."""
     return BuildError(section, (_problem_from_details(each) for each in error.errors(include_url=False)))
 
 
-def _problem_from_details(details: ErrorDetails) -> FieldProblem:
+def _problem_from_details(details: ErrorDetails) -> Problem:
     context = details.get("ctx", {})
     value = None if context.get("missing") else details["input"]
     path = dotted_path(tuple(part if part != "" else '""' for part in details["loc"]))
-    return FieldProblem(path, details["msg"], context.get("accepted"), value, context.get("meant", ()))
+    return Problem(path, details["msg"], context.get("accepted"), value, context.get("meant", ()))
 
 
 def translate_pydantic_error(
@@ -133,7 +133,7 @@ def _error_entries_of_field(
 
 
 def _add_required_length(errors: list[ErrorDetails], accepted: str) -> str:
-    """The accepted values, with the required length of a list."""
+    """Return the accepted values, with the required length of a list."""
     for details in errors:
         if details["type"] in ("too_short", "too_long"):  # each list of the model has one length
             context = details["ctx"]
@@ -143,13 +143,13 @@ def _add_required_length(errors: list[ErrorDetails], accepted: str) -> str:
 
 
 def unknown_field_error(name: str, keys: Mapping[str, KeyInfo], value: object) -> InitErrorDetails:
-    """The entry for an unknown field."""
+    """Return the pydantic error entry for an unknown field."""
     message, similar = unknown_key_message(name, keys)
     return _error_entry((_printable_path(name),), message, value, {"meant": similar})
 
 
 def unknown_key_message(name: str, keys: Mapping[str, KeyInfo]) -> tuple[str, tuple[str, ...]]:
-    """The message about an unknown key, and the similar keys of the section."""
+    """Return the message about an unknown key, and the similar keys of the section."""
     similar = tuple(closest_words(name, keys))
     if similar:
         return f"is not a known key: did you mean `{similar[0]}`?", similar
@@ -164,24 +164,24 @@ def unknown_key_message(name: str, keys: Mapping[str, KeyInfo]) -> tuple[str, tu
 def wrong_value_error(
     name: str, info: KeyInfo, value: object, accepts: str | None = None
 ) -> InitErrorDetails:
-    """The entry for a value that the field does not accept."""
+    """Return the pydantic error entry for a value that the field does not accept."""
     accepted = accepts or describe_accepted_values(info)
     display = "a value that is hidden" if may_be_secret(name) else _display_value(value)
     return _error_entry((name,), f"must be {accepted}, not {display}", value, {"accepted": accepted})
 
 
 def non_string_key_error(key: object, data: object) -> InitErrorDetails:
-    """The entry for an object with a key that is not a string."""
+    """Return the pydantic error entry for an object with a key that is not a string."""
     return _error_entry((), f"must have strings as keys, not `{key!r}`", data, {})
 
 
 def non_json_value_error(name: str, error: NotJsonError, value: object) -> InitErrorDetails:
-    """The entry for a value without a JSON representation."""
+    """Return the pydantic error entry for a value without a JSON representation."""
     return _error_entry((name, *error.path), error.message, value, {"accepted": JSON_VALUE})
 
 
 def entries_of_error(error: ValidationError, parent: KeyPath = ()) -> list[InitErrorDetails]:
-    """The entries of a translated error, for the error of an outer section."""
+    """Return the entries of a translated error for use in the error of an outer section."""
     details = error.errors(include_url=False)
     return [
         _error_entry((*parent, *each["loc"]), each["msg"], each["input"], each["ctx"]) for each in details
@@ -194,7 +194,7 @@ def _error_entry(path: KeyPath, message: str, value: object, context: dict[str, 
 
 
 def _path_of_entry(details: ErrorDetails, data: Json) -> KeyPath:
-    """The path of an entry of an inner section, without the names of validators that pydantic inserts."""
+    """Return the path of an entry of an inner section, without the names of validators that pydantic inserts."""
     location = details["loc"]
     steps_inside = location[len(location) - details["ctx"]["length"] :]
     steps: list[str | int] = []
@@ -208,7 +208,7 @@ def _path_of_entry(details: ErrorDetails, data: Json) -> KeyPath:
 
 
 def describe_accepted_values(info: KeyInfo) -> str:
-    """The values that a field accepts, in words, including "auto" if a consumer resolves it."""
+    """Return the values that a field accepts, in words, including "auto" if a consumer resolves it."""
     arms = list(info.type[1:] if info.type[0] == "union" else (info.type,))
     values = [word for arm in arms for word in _values_of_closed_set(arm)]
     if info.fills and "auto" not in values:
@@ -230,7 +230,7 @@ def _values_of_closed_set(arm: Spec) -> list[Json]:
 
 
 def _display_value(value: object) -> str:
-    """A value in a message, shortened if it is long; its type if it has no JSON representation."""
+    """Return a value in a message, shortened if it is long; its type if it has no JSON representation."""
     try:
         converted = to_json_value(value)
     except NotJsonError as error:
@@ -243,7 +243,7 @@ def _display_value(value: object) -> str:
 
 
 def _printable_path(path: str) -> str:
-    """A printable path, shortened if it is long."""
+    """Return a printable path, shortened if it is long."""
     return truncate_middle("".join(char if char.isprintable() else repr(char)[1:-1] for char in path), 120)
 
 
@@ -263,7 +263,7 @@ class SectionInput:
     """Problems that pydantic does not report."""
 
     def to_error(self, section: type[BaseModel], error: ValidationError | None) -> ValidationError:
-        """An error with one entry per wrong field, in terms of the config."""
+        """Return an error with one entry per wrong field, in terms of the config."""
         if error is not None:
             reported = {line["loc"][:1] for line in self.wrong}
             new = entries_of_error(
@@ -282,7 +282,7 @@ class SectionInput:
         self.values[info.name] = value
 
     def convert_to_json(self, word: str, value: object) -> Json:
-        """The value converted to JSON; None, and a problem, if it cannot be converted."""
+        """Return the value converted to JSON; None, and a problem, if it cannot be converted."""
         try:
             return to_json_value(value)
         except NotJsonError as error:

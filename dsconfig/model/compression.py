@@ -386,7 +386,7 @@ class ChannelPruning(Section):
 
 
 class LayerReduction(Section):
-    """Used if `init_compression` gets a teacher model; all keys are then required."""
+    """Layer reduction, used if `init_compression` gets a teacher model; all keys are then required."""
 
     SOURCE = "compression/compress.py:student_initialization"
     READS = (SectionReading("hand", since="0.7.0", unknown="kept"),)

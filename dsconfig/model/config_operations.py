@@ -8,7 +8,7 @@ from typing import Literal
 
 from dsconfig.core.diagnostic import dotted_path
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple
-from dsconfig.model.build_section import BuildError, FieldProblem, unknown_key_message
+from dsconfig.model.build_section import BuildError, Problem, unknown_key_message
 from dsconfig.model.key_table import find_type, keys_of_section_or_base
 from dsconfig.model.section import Section, to_plain_value
 from dsconfig.model.to_json_value import JSON_VALUE, NotJsonError, to_json_value
@@ -44,7 +44,7 @@ def list_differences(before: JsonObject, after: JsonObject, parent: KeyPath = ()
 
 
 def config_as_json_object(config: object) -> JsonObject:
-    """The JSON object of a config or a mapping.
+    """Return the JSON object of a config or a mapping.
 
     Raises:
         BuildError: a value has no JSON representation.
@@ -55,16 +55,16 @@ def config_as_json_object(config: object) -> JsonObject:
     if not isinstance(config, Mapping):
         raise TypeError(f"expected a Config or a mapping, not {type(config).__name__}")
     converted = [_convert_value(key, value) for key, value in config.items()]
-    if problems := [each for each in converted if isinstance(each, FieldProblem)]:
+    if problems := [each for each in converted if isinstance(each, Problem)]:
         raise BuildError("Config", problems)
     return {key: value for each in converted if isinstance(each, dict) for key, value in each.items()}
 
 
-def _convert_value(key: object, value: object) -> JsonObject | FieldProblem:
+def _convert_value(key: object, value: object) -> JsonObject | Problem:
     try:
         return {str(key): to_plain_value(item) for key, item in to_json_value({key: value}).items()}
     except NotJsonError as error:
-        return FieldProblem(dotted_path(error.path), error.message, JSON_VALUE, value)
+        return Problem(dotted_path(error.path), error.message, JSON_VALUE, value)
 
 
 def _comparable_value(value: Json) -> object:
@@ -171,11 +171,11 @@ def _merge_json_objects(below: Mapping[str, Json], above: Mapping[str, Json]) ->
 
 
 def _attribute_of_key(section: Section, key: str) -> str | None:
-    """The attribute of a key, given its name or an alias."""
+    """Return the attribute of a key, given its name or an alias."""
     if not isinstance(key, str):
         raise BuildError(
             type(section).__name__,
-            (FieldProblem("", f"must have strings as keys, not `{key!r}`", None, key),),
+            (Problem("", f"must have strings as keys, not `{key!r}`", None, key),),
         )
     if key in type(section).model_fields:
         return key
@@ -190,10 +190,10 @@ def _assign_attribute(section: Section, name: str | None, key: str, value: objec
         section.unknown_keys.update(config_as_json_object({key: value}))
     else:
         message, similar = unknown_key_message(key, keys_of_section_or_base(type(section)))
-        raise BuildError(type(section).__name__, (FieldProblem(key or '""', message, None, value, similar),))
+        raise BuildError(type(section).__name__, (Problem(key or '""', message, None, value, similar),))
 
 
 def _error_in_outer_section(section: Section, key: str, error: BuildError) -> BuildError:
-    """The error of the outer section, with the whole path."""
+    """Return the error of the outer section, with the whole path."""
     problems = (each._replace(path=f"{key}.{each.path}") for each in error.problems)
     return BuildError(type(section).__name__, problems)

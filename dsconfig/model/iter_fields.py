@@ -153,7 +153,7 @@ _PLAIN: dict[object, str] = {bool: "bool", str: "str", type(None): "null", Any: 
 
 
 def spec_of_annotation(annotation: object) -> Spec:
-    """The spec of an annotation.
+    """Return the spec of an annotation.
 
     Raises:
         TypeError: the model may not use the annotation.
@@ -172,7 +172,7 @@ def spec_of_annotation(annotation: object) -> Spec:
 
 
 def spec_without_auto(spec: Spec) -> Spec:
-    """The spec without its arm for "auto"."""
+    """Return the spec without its arm for "auto"."""
     if spec[0] != "union":
         return spec
     arms = [arm for arm in spec[1:] if arm != ("enum", "auto")]

@@ -36,7 +36,7 @@ class KeyDescription(NamedTuple):
     facts: tuple[KeyFact, ...]
 
     def markdown(self) -> str:
-        """The prose, then a list of the facts."""
+        """Return the prose, then a list of the facts."""
         bullets = "\n".join(f"- {fact.title}: {fact.text}" for fact in self.facts)
         return "\n\n".join(filter(None, (self.prose, bullets)))
 
@@ -49,18 +49,18 @@ class KeyDescription(NamedTuple):
         return " ".join(filter(None, (self.prose, *(f"{fact.title}: {fact.text}." for fact in self.facts))))
 
     def with_facts_titled(self, *titles: str) -> KeyDescription:
-        """The description with the facts of these titles only."""
+        """Return the description with only the facts that have these titles."""
         return self._replace(facts=tuple(fact for fact in self.facts if fact.title in titles))
 
     def without_history(self) -> KeyDescription:
-        """The description without facts that hold only for earlier releases."""
+        """Return the description without facts that hold only for earlier releases."""
         return self._replace(facts=tuple(fact for fact in self.facts if not fact.is_history))
 
 
 def describe_key(
     info: KeyInfo, *, view: KeyView | None = None, release: str | None = None, alias: str | None = None
 ) -> KeyDescription:
-    """The description of a key over all releases.
+    """Return the description of a key over all releases.
 
     Args:
         info: the key.
@@ -114,13 +114,13 @@ _NOTES = {
 
 
 def key_prose(info: KeyInfo) -> str:
-    """The sentences that say what the key does."""
+    """Return the sentences that describe the key's effect."""
     owners = OWNERS.get(info.section, (info.section,))
     return next((PROSE[owner][info.name] for owner in owners if info.name in PROSE[owner]), "")
 
 
 def key_summary(infos: Iterable[KeyInfo]) -> str:
-    """The first sentence about a key, without its period; `infos` are its variants by type of the section."""
+    """Return the first sentence about a key, without its period; `infos` are its variants by type of the section."""
     infos = list(infos)
     last = max(releases.last for info in infos for releases in info.spans)
     end = f" (up to {release_name(last)})" if last < NEVER else ""
@@ -137,12 +137,12 @@ def format_release_span(first: int, last: int) -> str:
 
 
 def value_meanings(info: KeyInfo) -> tuple[tuple[Json, str], ...]:
-    """The values of a closed set, each with its meaning."""
+    """Return the values of a closed set, each with its meaning."""
     return MEANINGS.get(info.section, {}).get(info.name, ())
 
 
 def meaning_of_value(info: KeyInfo, value: Json) -> str:
-    """The meaning of one value; empty if none is documented."""
+    """Return the meaning of one value; empty if none is documented."""
     # True equals 1, but a switch is not ZeRO stage 1.
     return next(
         (text for each, text in value_meanings(info) if each == value and type(each) is type(value)), ""
@@ -159,7 +159,7 @@ def deprecation_reason(info: KeyInfo, release: int) -> str | None:
 
 
 def replacement_hint(info: KeyInfo) -> str:
-    """The end of a message: the replacement of the key, or nothing."""
+    """Return the end of a message: the replacement of the key, or nothing."""
     if not info.replaced_by:
         return ""
     is_phrase = " " in info.replaced_by or "(" in info.replaced_by
@@ -183,7 +183,7 @@ def key_page(path: str) -> str | None:
 
 
 def section_members(path: str) -> dict[str, str]:
-    """The keys of the section at a dotted path, each with its summary; empty if the key is no section."""
+    """Return the keys of the section at a dotted path, each with its summary; empty if the key is no section."""
     section = tuple(path.split("."))
     infos: dict[str, KeyInfo] = {}
     for steps, info in iter_keys():
@@ -216,13 +216,13 @@ def _descriptions_by_type(infos: list[KeyInfo]) -> Iterator[str]:
 
 
 def _types_with_params_class(section: str) -> list[TypeInfo]:
-    """The optimizer or scheduler types whose params the section class holds."""
+    """Return the optimizer or scheduler types whose params the section class holds."""
     kinds = [*types_of_section("Optimizer").values(), *types_of_section("Scheduler").values()]
     return [kind for kind in kinds if kind.params == section]
 
 
 def _format_release_spans(info: KeyInfo, kind: TypeInfo | None) -> str:
-    """The releases that read the key and know the type."""
+    """Return the releases that read the key and know the type."""
     releases = kind.releases if kind else EVERY_RELEASE
     text = ", ".join(format_release_span(*each.intersect(releases)) for each in info.spans)
     return f"{text} (`{kind.name}`)" if kind else text
@@ -233,6 +233,6 @@ def _join_texts(texts: Iterable[str]) -> str:
 
 
 def deepspeed_source_of_key(info: KeyInfo) -> str:
-    """The DeepSpeed file and symbol that read the key."""
+    """Return the DeepSpeed file and symbol that read the key."""
     of_section, of_keys = SOURCES[info.section]
     return of_keys.get(info.name, of_section)

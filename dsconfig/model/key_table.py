@@ -60,14 +60,14 @@ class KeyInfo(NamedTuple):
         return False
 
     def type_in(self, release: int) -> Spec:
-        """The type that the release accepts."""
+        """Return the type that the release accepts."""
         for last, earlier in self.was:
             if release <= last:
                 return earlier
         return self.type
 
     def default_in(self, release: int) -> Json:
-        """The value that the release uses if the key is absent."""
+        """Return the value that the release uses if the key is absent."""
         for last, earlier in self.defaults:
             if release <= last:
                 return earlier
@@ -110,7 +110,7 @@ def types_of_section(section: str) -> dict[str, TypeInfo]:
 
 
 def find_type(section: str, word: object) -> TypeInfo | None:
-    """The type of that name in any release; DeepSpeed compares the types of optimizers in lower case."""
+    """Return the type of that name in any release; DeepSpeed compares the types of optimizers in lower case."""
     if not isinstance(word, str):
         return None
     return types_of_section(section).get(word.lower() if section == "Optimizer" else word)
@@ -157,7 +157,7 @@ def keys_of_section_class(name: str) -> dict[str, KeyInfo]:
 
 @cache
 def all_keys() -> frozenset[str]:
-    """The keys of every section class over all releases, and their aliases."""
+    """Return the keys of every section class over all releases, and their aliases."""
     infos = [info for section in SECTIONS for info in keys_of_section_class(section).values()]
     return frozenset(word for info in infos for word in (info.name, *(alias for alias, _ in info.aliases)))
 
@@ -190,7 +190,7 @@ _SECRET = "key|token|secret|passw|credential"
 
 @cache
 def child_section(spec: Spec) -> str | None:
-    """The section class that a type names directly (`X` or `X | None`), if any."""
+    """Return the section class that a type names directly (`X` or `X | None`), if any."""
     if spec[0] == "section":
         return str(spec[1])
     if spec[0] == "union":
@@ -229,7 +229,7 @@ class SectionView(NamedTuple):
 
 
 def section_view_of_release(name: str, release: int) -> SectionView:
-    """The section class as a release reads it (a number, see `dsconfig.core.releases`)."""
+    """Return the section class as a release reads it (a number, see `dsconfig.core.releases`)."""
     borders = SECTIONS[name][2]
     index = bisect_right(borders, release)
     return _section_view(
@@ -282,7 +282,7 @@ def may_release_read_path(path: KeyPath, release: int) -> bool:
 
 @cache
 def find_key(path: str, release: int) -> tuple[KeyView | None, ReleaseInterval]:
-    """The key at a dotted path as the release reads it, and the releases that read the path in the same way.
+    """Return the key at a dotted path as the release reads it, and the releases that read the path in the same way.
 
     None instead of the key: the release does not read it.
     """

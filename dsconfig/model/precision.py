@@ -222,7 +222,7 @@ class DataTypes(Section):
 
 
 class PrecisionKeys(RootKeys):
-    """Root keys about number formats."""
+    """Root keys for training precision and data types."""
 
     fp16: Annotated[Fp16, Key(since="0.1.0", source="runtime/precision_config.py:get_float16_config")] = (
         Field(default_factory=Fp16)

@@ -109,16 +109,16 @@ class Section(BaseModel):
 
     @model_serializer
     def _dump_set_keys(self) -> dict[str, Any]:
-        """The keys that were set; `model_dump` uses it too, also that of a model with a section as a field."""
+        """Return the keys that were set; `model_dump` uses it too, also that of a model with a section as a field."""
         return self.to_dict()
 
     @classmethod
     def absent(cls) -> "Self":
-        """The section of a config that does not contain it, without its required keys."""
+        """Return the section of a config that does not contain it, without its required keys."""
         return cls.model_construct()
 
     def to_dict(self) -> JsonObject:
-        """The keys that were set, as in the JSON: its names, order and types."""
+        """Return the keys that were set, as in the JSON: its names, order and types."""
         values = {key: to_plain_value(value) for key, (_, value) in self.set_keys().items()}
         return {key: values[key] for key in self._order if key in values} | values
 
@@ -158,7 +158,7 @@ class Section(BaseModel):
         self.model_fields_set.add(name)
 
     def set_keys(self) -> dict[str, tuple[str | None, object]]:
-        """The keys that were set, as in the JSON: each with its attribute, if there is one, and its value."""
+        """Return the keys that were set, as in the JSON: each with its attribute, if there is one, and its value."""
         by_key: dict[str, tuple[str | None, object]] = {}
         values, spelled = self.__dict__, self._spelled
         for name, field in type(self).model_fields.items():
@@ -220,7 +220,7 @@ def is_section(annotation: object) -> TypeGuard[type[Section]]:
 def _translate_build_error(
     section: type[Section], values: Mapping[str, object], error: ValidationError
 ) -> Exception:
-    """The error in terms of the config instead of pydantic's."""
+    """Return the error in terms of the config instead of pydantic's."""
     from dsconfig.model.build_section import KIND, build_error, translate_pydantic_error
     from dsconfig.model.key_table import keys_of_section_or_base
 
@@ -241,7 +241,7 @@ def _is_key_set(section: Section, name: str, field: "FieldInfo") -> bool:
 
 
 def to_plain_value(value: object) -> Json:
-    """A copy of a value in which sections are dicts, and tuples lists."""
+    """Return a copy of a value in which sections are dicts, and tuples lists."""
     if isinstance(value, Section):
         return value.to_dict()
     if isinstance(value, Mapping):

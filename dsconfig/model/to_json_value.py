@@ -34,7 +34,7 @@ class NotJsonError(ValueError):
 
 
 def to_json_if_accepted(value: object, spec: Spec) -> Json:
-    """The JSON representation of a value if the key accepts it, else the value itself.
+    """Return the JSON representation of a value if the key accepts it, else the value itself.
 
     A number without a fraction becomes an integer if the key accepts one, as in DeepSpeed's own models.
     """
@@ -59,7 +59,7 @@ def to_json_if_accepted(value: object, spec: Spec) -> Json:
 
 
 def to_json_value(value: object, path: KeyPath = ()) -> Json:
-    """The JSON representation of a value and everything in it; section objects are kept.
+    """Return the JSON representation of a value and everything in it; section objects are kept.
 
     Raises:
         NotJsonError: the value, or something in it, has no JSON representation.
@@ -93,7 +93,7 @@ def accepts_any_value(spec: Spec) -> bool:
 
 
 def _to_builtin_value(value: object) -> object:
-    """The value of an enum member, and the built-in value of a subclass such as `numpy.bool`."""
+    """Return the value of an enum member, and the built-in value of a subclass such as `numpy.bool`."""
     if isinstance(value, Enum):
         value = value.value
     if isinstance(value, str) and type(value) is not str:
@@ -121,7 +121,7 @@ def _dtype_as_json(value: object, arms: tuple[Spec, ...]) -> Json:
 
 
 def _number_as_builtin(value: Real, arms: tuple[Spec, ...]) -> Json:
-    """The number as a built-in int or float, also one of numpy or a `Fraction`."""
+    """Return the number as a built-in int or float, also one of numpy or a `Fraction`."""
     number = int(value) if isinstance(value, Integral) else float(value)
     if isinstance(number, float) and number.is_integer() and not any(arm[0] == "float" for arm in arms):
         integer = int(number)

@@ -12,7 +12,7 @@ from dsconfig.schema.keywords import DRAFT, Schema
 
 
 def json_schema(target: str | releases.ReleaseTarget | None = None, consumer: str | None = None) -> Schema:
-    """The JSON Schema of a DeepSpeed config: `jsonschema.validate(config.to_dict(), json_schema("0.19.8"))`.
+    """Return the JSON Schema of a DeepSpeed config: `jsonschema.validate(config.to_dict(), json_schema("0.19.8"))`.
 
     Args:
         target: a release, `installed` or `latest`; of a range, the newest release is used. By default the

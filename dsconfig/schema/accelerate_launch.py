@@ -97,7 +97,7 @@ _ROOT: dict[str, tuple[str, Schema]] = {
 
 
 def accelerate_launch_schema() -> Schema:
-    """The schema of the file that `accelerate launch --config_file` reads."""
+    """Return the schema of the file that `accelerate launch --config_file` reads."""
     block = {
         "type": "object",
         "properties": {key: {"description": text, **value} for key, (text, value) in _BLOCK.items()},

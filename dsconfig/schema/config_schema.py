@@ -54,7 +54,7 @@ REMARK_PATTERN = f"^(_|//|#)|{case_insensitive_pattern(_REMARKS)}"
 
 
 def config_schema(release: int, consumer: str | None) -> Schema:
-    """The keywords of the whole config, definitions last."""
+    """Return the schema keywords of the whole config, definitions last."""
     builder = SectionSchemaBuilder(release, consumer)
     body = builder.section_keywords("Config")
     properties: Schema = body.pop("properties")
@@ -86,7 +86,7 @@ class SectionSchemaBuilder:
     definitions: dict[str, Schema] = field(default_factory=dict)
 
     def reference_to_section(self, section: str, shapes: frozenset[str] = frozenset()) -> Schema:
-        """A reference to the definition of a section that may also be one of `shapes`."""
+        """Return a reference to a section's definition, in which `shapes` are also accepted."""
         title = definition_name(section, shapes)
         if title not in self.definitions:
             self.definitions[title] = {}  # avoids endless recursion: sections may contain each other
@@ -94,7 +94,7 @@ class SectionSchemaBuilder:
         return {"$ref": f"#/definitions/{title}"}
 
     def section_keywords(self, section: str) -> Schema:
-        """The keywords of a section that is an object."""
+        """Return the schema keywords of a section that is an object."""
         section_view = self._section_view(section)
         is_typed = section in TYPED
         properties = {
@@ -125,7 +125,7 @@ class SectionSchemaBuilder:
         return {**schema, "allOf": demands} if demands else schema
 
     def _section_view(self, section: str) -> SectionView:
-        """The section as the release reads it; `dsconfig elastic run` reads `elasticity` with every release."""
+        """Return the section as the release reads it; `dsconfig elastic run` reads `elasticity` with every release."""
         section_view = section_view_of_release(section, self.release)
         if self.consumer != ELASTIC or section not in ("Config", "Elasticity"):
             return section_view
@@ -135,7 +135,7 @@ class SectionSchemaBuilder:
         return section_view._replace(keys={**section_view.keys, "elasticity": last.keys["elasticity"]})
 
     def key_schema(self, section_view: SectionView, word: str, key: KeyView) -> Schema:
-        """The schema of one key; `word` is its name or an alias."""
+        """Return the schema of one key; `word` is its name or an alias."""
         auto = self._auto_support_of_key(section_view, key.info)
         inner = child_section(key.type)
         schema = (
@@ -182,7 +182,7 @@ class SectionSchemaBuilder:
 
 
 def _move_deprecations(properties: dict[str, Schema]) -> Iterator[Schema]:
-    """Move the deprecation of sections into a separate schema: yaml-language-server ignores it next to a `$ref`."""
+    """Move the deprecations of sections into a separate schema: yaml-language-server ignores them next to a `$ref`."""
     for word, schema in properties.items():
         if "$ref" in schema and "deprecationMessage" in schema:
             deprecation_keywords = {key: schema.pop(key) for key in ("deprecated", "deprecationMessage")}
@@ -194,7 +194,7 @@ def _move_deprecations(properties: dict[str, Schema]) -> Iterator[Schema]:
 
 
 def accepted_section_shapes(section_view: SectionView, key: KeyView, auto: Auto) -> frozenset[str]:
-    """Values other than an object that the release accepts without a warning."""
+    """Return the values other than an object that a release accepts without a warning."""
     shapes = set(key.takes) - {"auto"}
     if section_view.dialect != "hand" and key.type[0] == "union" and ("null",) in key.type[1:]:
         shapes.add("null")
@@ -204,7 +204,7 @@ def accepted_section_shapes(section_view: SectionView, key: KeyView, auto: Auto)
 
 
 def definition_name(section: str, shapes: frozenset[str]) -> str:
-    """The name of the definition of a section that may also have one of the shapes."""
+    """Return the name of a section's definition that may also accept one of the shapes."""
     if shapes == ANYTHING:
         return f"{section}OrAnything"
     return section + "".join(f"Or{_TITLES[shape]}" for shape in sorted(shapes))
@@ -238,7 +238,7 @@ _TYPES = {
 
 
 def section_shape_keywords(shapes: frozenset[str]) -> Schema:
-    """The types of a section, and keywords for other values than an object, each of which applies to one type."""
+    """Return the JSON types of a section, and the keywords for values that are not objects."""
     types = dict.fromkeys(
         ["object", *(name for shape in _TYPES if shape in shapes for name in _TYPES[shape])]
     )
@@ -268,7 +268,7 @@ TYPED = ("Optimizer", "Scheduler")
 def keywords_of_typed_section(
     section_view: SectionView, release: int, properties: dict[str, Schema], refer: Refer
 ) -> Schema:
-    """The keywords of the section; `properties` are its other keys."""
+    """Return the keywords of the section; `properties` are its other keys."""
     is_scheduler = section_view.name == "Scheduler"
     shapes: frozenset[str] = frozenset() if is_scheduler else frozenset({"null"})
     params: Schema = {
@@ -312,7 +312,7 @@ def _params_condition(schema: Schema, params: Schema) -> Schema:
 
 
 def _schema_of_type_names(section: str, names: list[str]) -> Schema:
-    """A schema of type names; DeepSpeed compares those of optimizers in lower case."""
+    """Return a schema of type names; DeepSpeed compares those of optimizers in lower case."""
     if section == "Optimizer":
         return {"type": "string", "pattern": case_insensitive_pattern(names)}
     return {"const": names[0]} if len(names) == 1 else {"enum": names}
@@ -325,7 +325,7 @@ _EXACT = 2**53
 
 
 def editor_keywords(word: str, key: KeyView, auto: Auto, release: int) -> Schema:
-    """The keywords about a key that do not constrain its value; `word` is its name or an alias."""
+    """Return the keywords about a key that do not constrain its value; `word` is its name or an alias."""
     info = key.info
     description = describe_key(info, view=key, alias=word)
     is_offered = word == info.name and not info.flags & {"internal", "not_json"}
@@ -350,7 +350,7 @@ def editor_keywords(word: str, key: KeyView, auto: Auto, release: int) -> Schema
 
 
 def _meanings_by_value(info: KeyInfo, auto: Auto) -> dict[object, str]:
-    """The documented values of the key, each with its meaning."""
+    """Return the documented values of the key, each with its meaning."""
     by_value: dict[object, str] = dict(value_meanings(info))
     if auto == "filled":
         by_value["auto"] = next(fact.text for fact in describe_key(info).facts if fact.title == AUTO)
@@ -361,7 +361,7 @@ def _meanings_by_value(info: KeyInfo, auto: Auto) -> dict[object, str]:
 
 
 def unavailable_keys(section_view: SectionView, release: int, *, closed: bool) -> Iterator[tuple[str, str]]:
-    """Keys of other releases that the release rejects or ignores, each with a message."""
+    """Yield the keys of other releases that a release rejects or ignores, each with a message."""
     for word, info in keys_of_section_class(section_view.name).items():
         if word in section_view.keys or not (closed or release >= info.refused_from):
             continue
@@ -401,7 +401,7 @@ def section_conditions(section_view: SectionView, release: int, consumer: str | 
 
 @cache
 def _declared_conditions(section: str) -> tuple[tuple[SchemaCondition, ReleaseInterval], ...]:
-    """The conditions that rules declare for a section, in the order of their codes, with their releases."""
+    """Return the conditions that rules declare for a section, in the order of their codes, with their releases."""
     conditions = [
         (condition, rule.releases)
         for _, rule in sorted(RULES.items())
@@ -412,7 +412,7 @@ def _declared_conditions(section: str) -> tuple[tuple[SchemaCondition, ReleaseIn
 
 
 def _keys_in_condition(condition: SchemaCondition) -> Iterator[str]:
-    """The keys of the section in a condition, which a release without one of them does not need."""
+    """Yield the keys that a condition tests; a release without one of them does not need the condition."""
     for part in (*condition.when, condition.then):
         if not isinstance(part, SectionIsNotEmpty):
             yield part.key.partition(".")[0]

@@ -43,7 +43,7 @@ class EditorSettingsFile:
     """Text by which a generated file is recognized, which may be overwritten."""
 
     def text_with_our_settings(self, old: str | None) -> str:
-        """The text of the file with our settings added.
+        """Return the text of the file with dsconfig's settings added.
 
         Raises:
             SettingsConflictError: the file has another value for one of our settings.
@@ -59,7 +59,7 @@ class EditorSettingsFile:
 
 
 def _add_setting(name: str, text: str, path: tuple[str, ...], value: object) -> str:
-    """The settings with one more entry; unchanged if they contain it."""
+    """Return the settings with one more entry; unchanged if they contain it."""
     document = read_text(text, name)
     root = document.root
     if (
@@ -84,7 +84,7 @@ _ACCEPTED_PROBLEMS = frozenset(("comment", "trailing-comma", "bom"))
 
 
 def _append_missing_items(text: str, existing: TreeNode, value: list[Any]) -> str:
-    """The list with our missing items appended."""
+    """Return the list with our missing items appended."""
     for item in value:
         if (
             known_patterns := _patterns_of_our_schema(existing, item)
@@ -102,7 +102,7 @@ def _append_missing_items(text: str, existing: TreeNode, value: list[Any]) -> st
 
 
 def _patterns_of_our_schema(existing: TreeNode, item: Any) -> TreeNode | None:
-    """The patterns of the entry of `json.schemas` that already names the schema of `item`."""
+    """Return the patterns of the entry of `json.schemas` that already names the schema of `item`."""
     if not isinstance(item, dict):
         return None
     for entry in existing.items:
@@ -129,7 +129,7 @@ _FOLDERS = {"vscode": ".vscode", "neovim": ".nvim", "jetbrains": ".idea", "zed":
 
 
 class SchemaFilePatterns(NamedTuple):
-    """Patterns of the files that a schema is for: those of the names, and paths of the repository's own files."""
+    """Patterns of the files that a schema applies to: by name, and by path within the repository."""
 
     configs: tuple[str, ...] = CONFIGS
     launch_files: tuple[str, ...] = LAUNCH_FILES
@@ -139,7 +139,7 @@ BY_NAME = SchemaFilePatterns()
 
 
 def patterns_for_files(configs: Sequence[str], launch_files: Sequence[str]) -> SchemaFilePatterns:
-    """Patterns that also match these files of a repository, whose paths are relative to its folder."""
+    """Extend the patterns so that they match these files, whose paths are relative to the repository."""
     return SchemaFilePatterns(
         (*CONFIGS, *_paths_without_pattern(configs, CONFIGS)),
         (*LAUNCH_FILES, *_paths_without_pattern(launch_files, LAUNCH_FILES)),

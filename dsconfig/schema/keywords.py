@@ -18,23 +18,23 @@ AUTO_PATTERN = "^auto$"
 
 
 def required_keys(*keys: str) -> Schema:
-    """Required keys; the strict mode of Ajv also requires a declaration of each."""
+    """Require keys; the strict mode of Ajv also needs a declaration of each."""
     return {"properties": dict.fromkeys(keys, True), "required": list(keys)}
 
 
 def schema_alternatives(schema: Schema) -> list[Schema]:
-    """The alternatives of a schema, itself if it has none."""
+    """Return the alternatives of a schema, itself if it has none."""
     return list(schema["anyOf"]) if "anyOf" in schema else [schema]
 
 
 def types_of_schema(schema: Schema) -> list[str]:
-    """The types that a schema names."""
+    """Return the types that a schema names."""
     types_ = schema.get("type", [])
     return [types_] if isinstance(types_, str) else list(types_)
 
 
 def case_insensitive_pattern(words: Sequence[str]) -> str:
-    """A pattern that matches words in any case; JSON Schema has no flag for it."""
+    """Return a pattern that matches words in any case; JSON Schema has no flag for it."""
     return f"^({'|'.join(map(_case_insensitive_word, words))})$"
 
 
@@ -64,7 +64,7 @@ _TYPES = {
 
 
 def schema_of_type(spec: Spec, refer: Refer) -> Schema:
-    """The schema of a type."""
+    """Return the schema of a type."""
     kind = spec[0]
     if kind in ("any", "never"):
         return {} if kind == "any" else {"not": {}}
@@ -135,7 +135,7 @@ Auto: TypeAlias = Literal["filled", "dropped"] | None
 
 
 def accept_auto(schema: Schema, auto: Auto) -> Schema:
-    """The schema that also accepts "auto", which editors suggest only if a consumer resolves it."""
+    """Return the schema that also accepts "auto", which editors suggest only if a consumer resolves it."""
     if auto is None or not schema:
         return schema
     if auto == "filled":
@@ -155,7 +155,7 @@ def accept_auto(schema: Schema, auto: Auto) -> Schema:
 
 
 def accept_any_case(schema: Schema) -> Schema:
-    """The schema that accepts its words in any case."""
+    """Return the schema that accepts its words in any case."""
     alternatives = schema_alternatives(schema)
     words = [word for arm in alternatives for word in arm.get("enum", ()) if isinstance(word, str)]
     if not words:
@@ -164,7 +164,7 @@ def accept_any_case(schema: Schema) -> Schema:
 
 
 def suggest_values(schema: Schema, values: Sequence[str]) -> Schema:
-    """The schema that suggests known values of an open set, and accepts the same values as before."""
+    """Return the schema that suggests known values of an open set, and accepts the same values as before."""
     numbers = schema.get("type") in ("integer", "number")
     return {
         "anyOf": [
@@ -175,7 +175,7 @@ def suggest_values(schema: Schema, values: Sequence[str]) -> Schema:
 
 
 def add_error_message(schema: Schema, spec: Spec, auto: Auto) -> Schema:
-    """The schema with one message for all alternatives; editors would otherwise report the first one only."""
+    """Return the schema with one message for all alternatives; editors would otherwise report the first one only."""
     alternatives = schema_alternatives(schema)
     if len(alternatives) < 2 or {} in alternatives:
         return schema
@@ -185,7 +185,7 @@ def add_error_message(schema: Schema, spec: Spec, auto: Auto) -> Schema:
 
 
 def describe_values(schema: Schema, means: Mapping[object, str]) -> Schema:
-    """The schema with a description of each documented value."""
+    """Return the schema with a description of each documented value."""
     if "anyOf" in schema:
         return {**schema, "anyOf": [describe_values(arm, means) for arm in schema["anyOf"]]}
     if "items" in schema:

@@ -54,7 +54,7 @@ class ConfigPreset:
         return later or release in self.releases
 
     def default_consumer(self, release: str) -> str:
-        """The first consumer that can use the preset with a release, else the first one."""
+        """Return the first consumer that can use the preset with a release, else the first one."""
         suitable = (each for each in self.consumers if self.is_suitable(release, each))
         return next(suitable, self.consumers[0])
 
@@ -70,7 +70,7 @@ def preset_config(
     *,
     remarks: bool = False,
 ) -> JsonObject:
-    """The config of a preset.
+    """Return the config of a preset.
 
     Args:
         name: the preset, one of `PRESETS`.
@@ -111,7 +111,7 @@ def preset_text(
     *,
     file: str = "ds_config.json",
 ) -> str:
-    """The config as commented text, in the format of the file name; raises the same errors as `config`."""
+    """Return the config as commented text, in the format of the file name; raises the same errors as `config`."""
     from dsconfig.document.pretty_print import format_config_for_file
 
     body = preset_config(name, target, consumer, remarks=True)
@@ -147,7 +147,7 @@ def _keeps_value(path: str) -> bool:
 
 
 def _add_remarks(preset: ConfigPreset, body: JsonObject, consumer: str) -> JsonObject:
-    """The body with remarks, and with its consumer if that cannot be detected from the values."""
+    """Add remarks to the body of a preset, and its consumer if the values do not reveal it."""
     remarked: JsonObject = {"//": preset.summary}
     if consumer_suggested_by_content(body).name != consumer:
         remarked[DSCONFIG_KEY] = {"consumer": consumer}
@@ -178,7 +178,7 @@ def _zero_section(stage: int, **more: Json) -> JsonObject:
 
 
 def preset_in_fp16(body: JsonObject) -> JsonObject:
-    """The body of a preset with fp16 and dynamic loss scaling instead of bf16, for GPUs without bfloat16."""
+    """Return the body of a preset with fp16 and dynamic loss scaling instead of bf16, for GPUs without bfloat16."""
     scaled: JsonObject = {
         "enabled": True,
         "loss_scale": 0,

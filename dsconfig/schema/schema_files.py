@@ -32,14 +32,14 @@ _CATALOG = "catalog.json"
 
 
 def schema_folder() -> Path:
-    """The folder of the schemas: in the wheel, or in the repository."""
+    """Return the folder of the schemas, in the wheel or in the repository."""
     package = Path(__file__).resolve().parents[1]
     shipped = package / "_schema"
     return shipped if shipped.is_dir() else package.parent / "schema"
 
 
 def schema_file_of_target(target: ReleaseTarget) -> Path | None:
-    """The file for the newest release of a target; None if there is none."""
+    """Return the schema file for the newest release of a target; None without one."""
     release = target.releases[-1]
     for name, kept in releases_by_file().items():
         if kept == release or (
@@ -52,7 +52,7 @@ def schema_file_of_target(target: ReleaseTarget) -> Path | None:
 
 
 def schema_texts_by_file() -> dict[str, Callable[[], str]]:
-    """Every file by its name, with the function that returns its text."""
+    """Return every schema file by name, with the function that generates its text."""
     wrapped: dict[str, Callable[[], Schema]] = {
         "accelerate.json": accelerate_launch_schema,
         "deepspeed-in-yaml.json": yaml_schema,
@@ -67,7 +67,7 @@ def schema_texts_by_file() -> dict[str, Callable[[], str]]:
 
 @cache
 def releases_by_file() -> dict[str, str]:
-    """The files with their releases: `deepspeed.json` for the newest, then the others, oldest first."""
+    """Return the schema files with their releases: `deepspeed.json` for the newest, then the others, oldest first."""
     by_name = {"deepspeed.json": LATEST}
     for series in dict.fromkeys(map(_minor_series, RELEASES)):
         if series >= FIRST_SERIES:
@@ -108,7 +108,7 @@ def _schema_equality_key(release: str) -> tuple[object, ...]:
 
 
 def _schemastore_catalog() -> str:
-    """The entries for SchemaStore's catalog, in its format."""
+    """Return the entries for SchemaStore's catalog, in its format."""
     versions = {
         name.removeprefix("deepspeed-").removesuffix(".json"): f"{BASE}{name}"
         for name in releases_by_file()
@@ -143,7 +143,7 @@ def _schema_text(name: str, release: str) -> str:
 
 
 def published_schema_text(name: str, schema: Schema) -> str:
-    """The text of a schema file."""
+    """Return the text of a schema file."""
     draft = schema.pop("$schema")
     return format_generated_file({"$comment": COMMENT, "$schema": draft, "$id": f"{BASE}{name}", **schema})
 
@@ -152,7 +152,7 @@ def published_schema_text(name: str, schema: Schema) -> str:
 
 
 def yaml_schema(release: str = LATEST) -> Schema:
-    """The schema of YAML with a config or its path under `deepspeed`: Transformers, Axolotl, LLaMA-Factory.
+    """Return the schema of YAML with a config or its path under `deepspeed`: Transformers, Axolotl, LLaMA-Factory.
 
     Source: transformers 5.24 training_args.py, TrainingArguments.deepspeed.
     """
@@ -185,7 +185,7 @@ _TEXTS: Schema = {"type": "array", "items": {"type": "string"}}
 
 
 def settings_schema() -> Schema:
-    """The schema of `[tool.dsconfig]` in pyproject.toml, and of dsconfig.toml."""
+    """Return the schema of `[tool.dsconfig]` in pyproject.toml, and of dsconfig.toml."""
     properties = {
         key: {"description": text, **value} for key, (text, value) in _settings_properties().items()
     }
@@ -208,7 +208,7 @@ def settings_schema() -> Schema:
 
 
 def _settings_properties() -> dict[str, tuple[str, Schema]]:
-    """The description and the schema of each setting."""
+    """Return the description and the schema of each setting."""
     rule: Schema = {"anyOf": [{"enum": sorted(RULES)}, {"type": "string"}]}
     rules: Schema = {"type": "array", "items": rule}
     return {

@@ -56,7 +56,7 @@ _SNIPPETS: dict[tuple[str, str], tuple[tuple[str, Schema], ...]] = {
 
 
 def snippets_of(parent: SectionView, key: str, section: str, release: int) -> list[Schema]:
-    """The snippets of a section's key whose keys the release all reads."""
+    """Return the snippets of a section's key whose keys the release all reads."""
     return [
         {"label": label, "body": body}
         for label, body in _SNIPPETS.get((parent.name, key), ())
@@ -78,7 +78,7 @@ def _is_snippet_readable(section: SectionView, body: Schema) -> bool:
 
 
 def snippets_of_whole_config(release: int, consumer: str | None) -> Iterator[Schema]:
-    """A snippet of the whole config for each preset."""
+    """Yield a snippet of the whole config for each preset."""
     target = ReleaseTarget((release_name(release),), release_name(release), "argument")
     for preset in presets.PRESETS.values():
         preset_consumer = consumer or preset.consumers[0]

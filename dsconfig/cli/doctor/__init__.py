@@ -75,7 +75,7 @@ def _check_for_installed_release(args: argparse.Namespace, machine: Machine) -> 
 
 
 def _needs_of_config(report: Report) -> ConfigNeeds:
-    """Return what the config needs; a launch file has it in the report of the config that it refers to."""
+    """Return the needs of the config, which a launch file has in its child report."""
     from dsconfig.check.check import config_as_release_parses_it
     from dsconfig.cli.doctor.examine_machine import ConfigNeeds
 

@@ -31,7 +31,7 @@ class MachineFact(NamedTuple):
 
 
 class ConfigNeeds(NamedTuple):
-    """Config and ranks, which tell what the machine needs."""
+    """Config and number of ranks, from which the required hardware and software follow."""
 
     data: JsonObject
     world_size: int | None = None
@@ -60,7 +60,7 @@ _PROGRAMS = (
 
 
 def examine_machine(machine: Machine, needs: ConfigNeeds = NO_NEEDS) -> Iterator[MachineFact]:
-    """Yield the facts about a machine by topic; with needs, also what a config cannot do there."""
+    """Yield the facts about a machine by topic; with `needs`, also the settings that cannot work there."""
     yield from _package_versions(machine)
     yield from _examine_accelerator(machine, needs)
     yield from _examine_ops(machine, needs)

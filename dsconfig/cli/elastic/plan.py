@@ -295,7 +295,7 @@ MOST_SIZES = 100_000
 
 
 def set_gpus_per_node(config: Mapping[str, Json], gpus: int) -> JsonObject:
-    """The config with this number of GPUs per node in its block."""
+    """Return the config with this number of GPUs per node in its block."""
     block = config.get(c.ELASTICITY)
     changed = {**block, c.NUM_GPUS_PER_NODE: gpus} if isinstance(block, Mapping) else block
     return {**config, c.ELASTICITY: changed}

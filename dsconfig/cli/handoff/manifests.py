@@ -321,7 +321,7 @@ def admitted_node_range(plan: Plan, processes: int) -> tuple[int, int] | None:
 
 
 def agent_command(request: ManifestRequest, endpoint: str) -> list[str]:
-    """Command of every node."""
+    """Return the command that every node runs."""
     options = {
         "--nnodes": f"{request.min_nodes}:{request.max_nodes}",
         "--nproc-per-node": str(request.processes),

@@ -46,14 +46,14 @@ _REMOVED = {"ipex_config": ("0.19", "1.13"), "tp_config": ("1.4", "1.7")}
 
 
 def words_available_in_version(words: Iterable[str], version: str | None) -> frozenset[str]:
-    """The keys or values among these that a version of Accelerate has; None: the newest."""
+    """Return the keys or values that a version of Accelerate supports; None: the newest version."""
     if version is None:
         return frozenset(words)
     return frozenset(each for each in words if version_tuple(_ADDED.get(each, "0")) <= version_tuple(version))
 
 
 def root_keys_of_version(version: str | None) -> frozenset[str]:
-    """The root keys that a version of Accelerate accepts; None: the newest."""
+    """Return the root keys that a version of Accelerate accepts; None: the newest version."""
     if version is None:
         return ROOT_KEYS
     removed = {
@@ -65,12 +65,12 @@ def root_keys_of_version(version: str | None) -> frozenset[str]:
 
 
 def version_adding_key(key: str) -> str | None:
-    """The version of Accelerate that added a key; None if all have it."""
+    """Return the version of Accelerate that added a key; None if all versions have it."""
     return _ADDED.get(key)
 
 
 def version_removing_key(key: str) -> str | None:
-    """The version of Accelerate that removed a key; None if none did."""
+    """Return the version of Accelerate that removed a key; None if none did."""
     return _REMOVED[key][1] if key in _REMOVED else None
 
 
@@ -101,7 +101,7 @@ def is_launch_file(data: object) -> TypeGuard[JsonObject]:
 
 
 def deepspeed_block(data: Mapping[str, Json]) -> JsonObject:
-    """The block `deepspeed_config`; empty if there is none."""
+    """Return the block `deepspeed_config`; empty if there is none."""
     value = data.get(BLOCK)
     return value if isinstance(value, dict) else {}
 
@@ -118,7 +118,7 @@ def world_size_in_launch_file(data: Json) -> int | None:
 
 
 def zero_stage_of_block(settings: Mapping[str, Json]) -> int:
-    """The ZeRO stage of a block, 2 by default.
+    """Return the ZeRO stage of a block, 2 by default.
 
     Raises:
         ValueError: the value is not an integer.
@@ -140,7 +140,7 @@ def disables_partitioned_loading(data: Json) -> bool:
 
 
 def build_plugin_config(data: Mapping[str, Json], version: str | None = None) -> JsonObject | None:
-    """The config that the plugin builds from a block. `version`: of Accelerate; None: the newest.
+    """Return the config that the plugin builds from a block. `version`: of Accelerate; None: the newest.
 
     None if the block names a file, has invalid values, or belongs to another backend.
     """
@@ -203,7 +203,7 @@ _LAUNCH_PATHS: Mapping[tuple[str, ...], KeyPath] = {
 
 
 def path_in_launch_file(path: KeyPath, data: Mapping[str, Json]) -> KeyPath | None:
-    """Path of the launch file key that sets the value at `path` of the config; None if it has no such key."""
+    """Return the path of the launch file key that sets a config value; None if no key does."""
     for length in range(len(path), 0, -1):
         launch_path = _LAUNCH_PATHS.get(tuple(str(part) for part in path[:length]))
         if launch_path is not None:

@@ -190,7 +190,7 @@ def fill_from_arguments(filling: AutofillState, ranks: int | None) -> None:
 
 
 def trainer_mixed_precision(filling: AutofillState) -> str | None:
-    """The mixed precision that the Trainer passes to Accelerate's plugin; None if unknown."""
+    """Return the mixed precision that the Trainer passes to Accelerate's plugin; None if unknown."""
     if not filling.has_arguments:
         return "no"
     fp16, bf16 = (
@@ -308,7 +308,7 @@ def fill_in_accelerator_prepare(filling: AutofillState, ranks: int | None, sp: i
 
 
 def _overwrite_accumulation_steps(filling: AutofillState) -> None:
-    """Write the Accelerator's accumulation steps: before 0.23 they replaced those of the config."""
+    """Overwrite the accumulation steps with the Accelerator's own, as versions before 0.23 do."""
     accelerator_steps = filling.args.positive_integer("gradient_accumulation_steps")
     if accelerator_steps is not None and filling.config.get(STEPS) != accelerator_steps:
         filling.insert_key(
@@ -470,7 +470,7 @@ def _require_arguments(filling: AutofillState, assumed: AssumedArguments) -> Non
 
 
 def _message_about_remaining_auto(key: str, consumer: ConfigConsumer) -> AutofillMessage:
-    """Message about an "auto" that is left after all steps."""
+    """Return the message about an "auto" that remains after all steps."""
     origin = consumer.origin_of_value(key)
     if origin is None and not consumer.includes_change("plugin"):
         return AutofillMessage("unfilled", f"`{key}` stays `auto`, which {consumer.name} does not fill", key)

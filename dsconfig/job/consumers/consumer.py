@@ -23,7 +23,7 @@ Stage: TypeAlias = "Literal['arguments', 'plugin', 'model', 'prepare']"
 
 
 class AutofillRule(NamedTuple):
-    """Replacement of one "auto". With `must_match`, an existing value that differs is an error."""
+    """Rule that replaces one "auto"; with `must_match`, a different existing value is an error."""
 
     key: str
     origin: str
@@ -35,7 +35,7 @@ class AutofillRule(NamedTuple):
 
 
 class ConfigConsumer(NamedTuple):
-    """One consumer. `defaults` apply to training arguments that are not given."""
+    """A library that loads configs; `defaults` apply to training arguments that are not given."""
 
     name: str
     own_keys: tuple[str, ...] = ()
@@ -235,7 +235,7 @@ BY_NAME: Mapping[str, ConfigConsumer] = {
 
 
 def consumer_from_spec(spec: str) -> ConfigConsumer:
-    """The consumer of a spec such as `transformers==4.45`."""
+    """Return the consumer that a spec such as `transformers==4.45` names."""
     name, version = split_consumer_spec(spec)
     return BY_NAME[name].at_version(version)
 

@@ -198,7 +198,7 @@ Source: transformers dependency_versions_table.py, checked by integrations/deeps
 
 
 def minimum_deepspeed_release(consumer: str, version: str | None) -> str | None:
-    """The oldest DeepSpeed release with which a consumer starts; None without a limit."""
+    """Return the oldest DeepSpeed release with which a consumer starts; None without a limit."""
     if consumer != "transformers":
         return None
     limits = [
@@ -214,7 +214,7 @@ NEWEST_READ = {"transformers": "5.24.0", "accelerate": "1.15.0"}
 
 
 def unknown_version_note(consumer: str, version: str | None) -> str | None:
-    """Return a note on a version that is newer than those that were read; None for a known one."""
+    """Return a note if a version is newer than the newest known one; None otherwise."""
     newest = NEWEST_READ.get(consumer)
     if version is None or newest is None or version_tuple(version)[:2] <= version_tuple(newest)[:2]:
         return None
@@ -246,7 +246,7 @@ EXPECTED_CONSUMER = f"one of {', '.join(CONSUMERS)}, or a version such as transf
 
 
 def version_tuple(version: str) -> tuple[int, ...]:
-    """A version as three comparable numbers."""
+    """Return a version as three comparable numbers."""
     parts = [int(part) for part in re.findall(r"\d+", version)[:3]]
     return (*parts, 0, 0)[:3]
 

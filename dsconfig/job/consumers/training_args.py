@@ -72,7 +72,7 @@ class ConsumerArguments:
                 )
 
     def number_argument(self, name: str) -> Json:
-        """The number; None without a value and a default."""
+        """Return the number; None without a value and a default."""
         value = self._argument_or_default(name)
         if value is None:
             return None
@@ -81,7 +81,7 @@ class ConsumerArguments:
         return value
 
     def positive_integer(self, name: str) -> int | None:
-        """The integer above 0; None without a value and a default."""
+        """Return the integer above 0; None without a value and a default."""
         value = self.number_argument(name)
         if value is not None and (not isinstance(value, int) or value < 1):
             raise ValueError(_describe_wrong_type(name, value, "an integer of at least 1"))
@@ -101,18 +101,18 @@ class ConsumerArguments:
         return value
 
     def text_argument(self, name: str) -> str | None:
-        """The text; None without a value and a default."""
+        """Return the text; None without a value and a default."""
         value = self._argument_or_default(name)
         # YAML 1.1 parses `mixed_precision: no` as false.
         return "no" if value is False and name == "mixed_precision" else None if value is None else str(value)
 
     def training_steps(self) -> int | None:
-        """The number of training steps; None if it depends on the size of the data."""
+        """Return the number of training steps; None if it depends on the size of the data."""
         steps = self.number_argument("max_steps")
         return steps if steps is not None and steps > 0 else None
 
     def warmup_steps(self, total: int | None, *, least: int = 1) -> int | None:
-        """The warm-up steps, at least `least`; a value below 1 is a fraction of all steps."""
+        """Return the warm-up steps, at least `least`; a value below 1 is a fraction of all steps."""
         steps = self.number_argument("warmup_steps")
         if steps is None:
             return None
@@ -145,7 +145,7 @@ _HIDDEN_SIZE_NAMES = ("d_model", "n_embd", "dim", "emb_dim", "embed_dim", "hidde
 
 
 def hidden_size(model: Mapping[str, Json], *, nested: bool) -> int | None:
-    """The hidden size, or the largest of several. `nested`: search `text_config` too."""
+    """Return the hidden size, or the largest of several. `nested`: search `text_config` too."""
     for name in ("hidden_size", "hidden_sizes", *_HIDDEN_SIZE_NAMES):
         value = model.get(name)
         sizes = [size for size in (value if isinstance(value, list) else [value]) if type(size) is int]
@@ -203,7 +203,7 @@ _BF16_SINCE = "0.19"
 """Version since which `bf16` is on unless `fp16` is."""
 
 
-def is_trl_config(name: str) -> bool:
+def is_trl_config_class(name: str) -> bool:
     """Whether a class of TRL holds training arguments."""
     return name in _LEARNING_RATES or name in _BASE_CLASSES
 

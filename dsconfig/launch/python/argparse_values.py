@@ -33,7 +33,7 @@ _SETTERS = frozenset(("setattr", "set_defaults", "Namespace"))
 """Calls that may set any argument before or after parsing."""
 
 
-class _Flag(NamedTuple):
+class _ArgparseFlag(NamedTuple):
     """One call of `add_argument`."""
 
     kind: str
@@ -42,7 +42,7 @@ class _Flag(NamedTuple):
 
 
 def argument_value(module: ParsedModule, node: ast.expr) -> Json:
-    """Return the value of `args.name` in all commands that start the program; `UNKNOWN` if they do not show one.
+    """Return the value that all commands of the program give to `args.name`; `UNKNOWN` without one.
 
     Source: argparse, whose flags without a `type` are strings.
     """
@@ -55,13 +55,15 @@ def argument_value(module: ParsedModule, node: ast.expr) -> Json:
     ):
         return UNKNOWN
     bindings = module.names.bindings_of_name(node.value)
-    if not bindings or not all(each.kind == "parameter" or _is_parsed(each.value) for each in bindings):
+    if not bindings or not all(
+        each.kind == "parameter" or _is_parser_result(each.value) for each in bindings
+    ):
         return UNKNOWN
     path = os.path.abspath(module.path)
     return _values_of_flags(path, repository_cache_key(path)).get(node.attr, UNKNOWN)
 
 
-def _is_parsed(value: ast.expr | None) -> bool:
+def _is_parser_result(value: ast.expr | None) -> bool:
     """Whether an expression is the result of a parser, perhaps returned by a function of the program."""
     return isinstance(value, ast.Call) and "arg" in last_dotted_name(value.func)
 
@@ -71,14 +73,14 @@ def _values_of_flags(path: str, _: tuple[int, ...]) -> Mapping[str, Json]:
     """Return the known values of a program's flags, by the names of their attributes."""
     launches = find_program_launches(path)
     modules = program_modules(path, path) if launches else ()
-    if not modules or any(_may_set_any(module) for module in modules):
+    if not modules or any(_may_set_unknown_arguments(module) for module in modules):
         return {}
     values: dict[str, Json] = {}
-    for name, flag in _flags(modules).items():
+    for name, flag in _defined_flags(modules).items():
         flag_values = [
             UNKNOWN
             if name not in each.command.arguments and each.command.may_have_more_flags
-            else _converted(flag, each.command.arguments[name])
+            else _convert_flag_text(flag, each.command.arguments[name])
             if name in each.command.arguments
             else flag.default
             for each in launches
@@ -93,8 +95,8 @@ def _values_of_flags(path: str, _: tuple[int, ...]) -> Mapping[str, Json]:
     return values
 
 
-def _may_set_any(module: ParsedModule) -> bool:
-    """Whether code of a module may set arguments under names that it does not show."""
+def _may_set_unknown_arguments(module: ParsedModule) -> bool:
+    """Whether a module may set arguments whose names the source does not contain."""
     parents = module.names.parents
     for node in module.nodes:
         if isinstance(node, ast.Call):
@@ -111,9 +113,9 @@ def _may_set_any(module: ParsedModule) -> bool:
     return False
 
 
-def _flags(modules: tuple[ParsedModule, ...]) -> dict[str, _Flag]:
+def _defined_flags(modules: tuple[ParsedModule, ...]) -> dict[str, _ArgparseFlag]:
     """Return the flags that a program defines; one that is defined twice in different ways has no known values."""
-    flags: dict[str, _Flag] = {}
+    flags: dict[str, _ArgparseFlag] = {}
     for _, call in calls_in_modules(modules):
         if called_function_name(call) != "add_argument":
             continue
@@ -135,7 +137,7 @@ def _flags(modules: tuple[ParsedModule, ...]) -> dict[str, _Flag]:
         )
         if default is None and kind.startswith("store_"):
             value = kind == "store_false"
-        flag = _Flag(kind, value)
+        flag = _ArgparseFlag(kind, value)
         flags[dest] = (
             flag if flags.get(dest, flag) == flag and long.lstrip("-").replace("-", "_") == dest else _OPEN
         )
@@ -144,11 +146,11 @@ def _flags(modules: tuple[ParsedModule, ...]) -> dict[str, _Flag]:
 
 _STR = ast.Name("str")
 _KINDS = frozenset(("int", "float", "str", "store_true", "store_false"))
-_OPEN = _Flag("", UNKNOWN)
+_OPEN = _ArgparseFlag("", UNKNOWN)
 
 
-def _converted(flag: _Flag, value: Json) -> Json:
-    """Convert the text of a flag as argparse does; `UNKNOWN` for any other conversion."""
+def _convert_flag_text(flag: _ArgparseFlag, value: Json) -> Json:
+    """Convert a flag's text as argparse does; `UNKNOWN` for an unsupported conversion."""
     try:
         match flag.kind:
             case "store_true" | "store_false":

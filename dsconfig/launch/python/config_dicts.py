@@ -201,7 +201,7 @@ def _reread_config(document: Document, index: int, count: int, text: str) -> Doc
 
 
 def consumer_of_document(document: Document) -> ConsumerEvidence:
-    """Return the library that loads a config: the one that the source passes it to, else a guess from its values."""
+    """Return the consumer of a config: the one that the source passes it to, else the most likely one."""
     config = config_of_document(document)
     if config is not None and config.reader is not None:
         return config.reader
@@ -258,7 +258,7 @@ def add_unknown_overwrites(
 
 
 class _ConfigCandidate(NamedTuple):
-    """An expression that may be a config, and what the program does with it."""
+    """An expression that may be a config, and its data flow."""
 
     value: ast.expr
     flow: DataFlow
@@ -304,7 +304,7 @@ class _PythonSource:
             yield each
 
     def _json_text_candidates(self, *functions: str) -> Iterator[_ConfigCandidate]:
-        """Yield the JSON texts of configs that the program passes to one of these functions."""
+        """Yield JSON texts of configs that the program passes to a parser."""
         for call in self.names.calls:
             if last_dotted_name(call.func) not in functions or not call.args:
                 continue
@@ -334,7 +334,7 @@ class _PythonSource:
                     yield PythonConfig(document, None, frozenset(), {}, frozenset(), file.path)
 
     def _candidate_dicts(self) -> list[ast.expr]:
-        """Return the dicts that may be configs, in the order of the text; outer ones come first."""
+        """Return the candidate dicts in source order, outer dicts first."""
         passed = {id(each) for call in self.names.calls for each in self._dicts_passed_to_call(call)}
         dicts = [
             node
@@ -362,7 +362,7 @@ class _PythonSource:
                 )
 
     def _make_candidate(self, value: ast.expr) -> _ConfigCandidate | None:
-        """Return a dict with what happens to it; None if it is not a config."""
+        """Return a dict with its data flow; None if it is not a config."""
         if self._updates_batch(value):
             return None
         flow = self._follow_value(value)
@@ -506,7 +506,7 @@ class _PythonSource:
                 yield write
 
     def _follow_value(self, value: ast.expr, *, is_section: bool = False) -> DataFlow:
-        """Return what the program does with the value of an expression."""
+        """Return the data flow of an expression's value."""
         return DataFlow(
             self.repository,
             partial(consumer_of_argument, self.repository),

@@ -71,7 +71,7 @@ def _uses_fabric(repository: ProgramRepository, module: ParsedModule, strategy: 
 def _is_from_packages(
     repository: ProgramRepository, module: ParsedModule, function: ast.expr, packages: tuple[str, ...]
 ) -> bool:
-    """Whether a function of this name is the one of these packages, not one of the program or another library."""
+    """Whether a call resolves to a function of the packages, not to one of the program or another library."""
     root = function
     while isinstance(root, ast.Attribute):
         root = root.value

@@ -81,7 +81,7 @@ class ConfigNodeBuilder(DictNodeBuilder):
         return self._add_key_statements(value, path, node)
 
     def _value(self, value: ast.expr) -> Json:
-        """Evaluate an expression of constants and of the program's own flags, `UNKNOWN` if only a run shows it."""
+        """Evaluate an expression of constants and flags; `UNKNOWN` if its value is known only at run time."""
         known = self._constants.evaluate_constant(value)
         if known is not UNKNOWN:
             return known

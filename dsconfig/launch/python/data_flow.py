@@ -173,7 +173,7 @@ class DataFlow:
                 self._follow_element(ref, parent)
 
     def _follow_element(self, ref: ValueReference, parent: ast.expr) -> None:
-        """Follow an element of a list, tuple or set, and what a comprehension collects."""
+        """Follow an element of a list, tuple or set, or a value that a comprehension collects."""
         whole = ref._replace(node=parent)
         match parent:
             case ast.Starred():
@@ -410,7 +410,7 @@ class DataFlow:
             self._mark_unknown(ref)
 
     def _record_dict_method(self, ref: ValueReference, method: str, call: ast.Call) -> None:
-        """Record what a method of the dict changes, and follow its result."""
+        """Record the changes made by a method of the dict, and follow its result."""
         key = str(subscript_key(call.args[0])) if call.args else ANY
         child = ref._replace(node=call, path=(*ref.path, key))
         if method in ("get", "__getitem__", "pop", "setdefault"):

@@ -37,7 +37,7 @@ _MAX_STATEMENTS = 500
 
 
 class DictVariable(NamedTuple):
-    """A variable or attribute that gets a new dict, and the block of statements in which it gets it."""
+    """A variable or attribute that is assigned a new dict, and the block that contains the assignment."""
 
     names: ModuleNames
     value: ast.expr
@@ -66,7 +66,7 @@ class DictVariable(NamedTuple):
         )
 
     def key_statements(self) -> Iterator[KeyStatement]:
-        """Yield the keys that are certainly set before other code gets hold of the dict, in their order."""
+        """Yield the keys that are certainly set before other code can access the dict, in order."""
         uses: dict[Position, list[ast.expr]] = {}
         for use in self.uses:
             if (at := self.position_in_block(use)) is not None:
@@ -135,7 +135,7 @@ def variable_of_dict(names: ModuleNames, value: ast.expr) -> DictVariable | None
 
 
 def _block_of_statement(names: ModuleNames, statement: ast.stmt) -> list[ast.stmt]:
-    """Return the statements among which one stands; none if there is no such block."""
+    """Return the block of statements that contains a statement; empty without one."""
     parent, at = names.parents.get(statement), _position_of_node(statement)
     for field in ("body", "orelse", "finalbody"):
         block: object = getattr(parent, field, None)

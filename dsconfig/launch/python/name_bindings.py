@@ -183,7 +183,7 @@ class ModuleNames:
                 pass
 
     def _register_target(self, target: ast.expr, value: ast.expr | None, steps: Steps) -> None:
-        """Note which part of a value each target of an assignment gets."""
+        """Record which part of a value each assignment target receives."""
         if isinstance(target, ast.Tuple | ast.List):
             has_star = any(isinstance(each, ast.Starred) for each in target.elts)
             for index, each in enumerate(target.elts):

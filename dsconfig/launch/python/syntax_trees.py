@@ -146,7 +146,7 @@ def last_dotted_name(node: ast.AST | None) -> str:
 
 
 def keyword_argument(call: ast.Call, *names: str) -> ast.expr | None:
-    """Value of the first of these keyword arguments that a call has."""
+    """Return the value of the first given keyword argument that a call has."""
     return next((each.value for each in call.keywords if each.arg in names), None)
 
 

@@ -187,7 +187,7 @@ class ShellInterpreter:
     def _run_branches(
         self, scope: AssignmentScope, branches: Iterable[Callable[[], Iterator[ShellCommand]]]
     ) -> Iterator[ShellCommand]:
-        """Run the branches of a condition one after another, and merge what they assign."""
+        """Run the branches of a condition one after another, and merge their assignments."""
         stops: list[str] = []
         self.values.scopes.append(scope)
         folder = self.folder
@@ -500,7 +500,7 @@ class ShellInterpreter:
                 yield each._replace(offset=offset)
 
     def _child_shell(self, text: str, path: str, *, only_exported: bool) -> ShellInterpreter:
-        """A shell that this one starts."""
+        """Return a shell that this one starts."""
         self.budget.spend(len(self.values.variables))
         child = ShellInterpreter(text, path, budget=self.budget, location=self.location)
         names = self.exported if only_exported else self.values.variables.keys()

@@ -127,7 +127,7 @@ class ShellLexer:
         return ShellToken("word", word, at), end
 
     def _read_bracket_test(self, start: int, at: int) -> tuple[ShellToken, int]:
-        """The token of `[[ … ]]`, in which brackets and `<` are words; a missing `]]` ends with the line."""
+        """Return the token of `[[ … ]]`, in which brackets and `<` are words; a missing `]]` ends with the line."""
         text, words = self.text, list[str]()
         while at < len(text):
             if text[at] in _SPACE:
@@ -175,7 +175,7 @@ class ShellLexer:
             yield words
 
     def _read_here_document(self, at: int, end: str) -> tuple[str, int]:
-        """The lines of a here-document, and the offset of their end."""
+        """Return the lines of a here-document, and the offset of their end."""
         if end in self._unterminated or len(self._unterminated) > _MAX_UNTERMINATED:
             return "", at
         if self.text.find(end, at) < 0:
@@ -358,7 +358,7 @@ class ShellLexer:
         return ["."] if name == "PWD" else [part]
 
     def _words_of_variable(self, name: str, variables: Variables) -> tuple[str, ...] | None:
-        """The words of a variable or an argument; None if it is not set."""
+        """Return the words of a variable or an argument; None if it is not set."""
         if name.isdecimal() and name != "0" and (arguments := variables.get("@")) is not None:
             return arguments[int(name) - 1 : int(name)] if len(name) < _MAX_DIGITS else ()
         self.used.add(name)
@@ -394,7 +394,7 @@ class ShellLexer:
         return [part] if None in changed else [value for value in changed if value is not None]
 
     def _array_elements(self, name: str, index: str | None, variables: Variables) -> tuple[str, ...] | None:
-        """The values of `name[index]`; None if the variable is not set or the index is unknown."""
+        """Return the values of `name[index]`; None if the variable is not set or the index is unknown."""
         keys = variables.get(f"{name}[]")
         if keys is None:
             values = variables.get("@") if name == "@" else self._words_of_variable(name, variables)

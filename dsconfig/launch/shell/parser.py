@@ -135,7 +135,7 @@ Node: TypeAlias = (
 
 
 def condition_words(node: Node) -> str:
-    """The words of a condition as written, for `[ -z "$N" ]` and the like."""
+    """Return the words of a condition as written, for `[ -z "$N" ]` and the like."""
     match node:
         case SimpleCommand() | TestCommand():
             return " ".join(node.words)
@@ -204,7 +204,7 @@ class _ShellParser:
             self._at += 1
 
     def parse_block(self, closers: frozenset[str]) -> CommandBlock:
-        """Commands up to a closing keyword or bracket, which is not consumed."""
+        """Parse commands up to a closing keyword or bracket, which is not consumed."""
         items: list[ListItem] = []
         operator: Literal["&&", "||", ";"] = ";"
         while True:

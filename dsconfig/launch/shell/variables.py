@@ -206,13 +206,13 @@ class ShellVariables:
             self.restore_variable(name, value)
 
     def merge_scope(self, scope: AssignmentScope) -> None:
-        """Merge what the branches of a scope assigned."""
+        """Merge the assignments of a scope's branches."""
         for name in scope.before:
             self.note_assignment(name)
             self.restore_variable(name, self._merge_branches(name, scope))
 
     def _merge_branches(self, name: str, scope: AssignmentScope) -> VariableValue:
-        """The value of a variable after a condition whose branches assign it."""
+        """Return the value of a variable after a condition whose branches assign it."""
         before = scope.before[name]
         assigned = [branch[name] for branch in scope.branches if name in branch]
         may_stay = not scope.exhaustive or len(assigned) < len(scope.branches)
@@ -243,7 +243,7 @@ class ShellVariables:
         self.restore_variable(name, VariableValue(None, frozenset()))
 
     def get_variable(self, name: str) -> VariableValue:
-        """The value of a variable with its origins."""
+        """Return the value of a variable with its origins."""
         return VariableValue(self.variables.get(name), self.origins.get(name, frozenset()))
 
     def restore_variable(self, name: str, value: VariableValue) -> None:
@@ -285,7 +285,7 @@ class ShellVariables:
 
 
 def _flags_common_to_values(name: str, variants: list[tuple[str, ...]]) -> tuple[str, ...]:
-    """The value of a variable that has one of these values.
+    """Return the flags that all possible values of a variable have in common.
 
     The flags of options stay, because they tell how the script is called; one that differs gets an unknown value.
     """

@@ -88,7 +88,7 @@ class OutputFiles:
         """Output of the command before this one in a pipeline."""
 
     def start_pipeline(self) -> None:
-        """Forget what an earlier pipeline passed on."""
+        """Forget the output of an earlier pipeline."""
         self._piped = None
 
     def record_command_output(
@@ -142,7 +142,7 @@ class OutputFiles:
             self.sed_outputs[target] = self._piped
 
     def _template_with_edits(self, source: str, edits: tuple[tuple[str, str], ...]) -> EditedFile:
-        """The edits of a file, which may be the result of earlier ones."""
+        """Return the edits of a file, combined with earlier edits of its source."""
         earlier = self.sed_outputs.get(source)
         return (
             EditedFile(source, edits)
@@ -152,7 +152,7 @@ class OutputFiles:
 
 
 def _envsubst_edits(values: ShellVariables, exported: Collection[str]) -> tuple[tuple[str, str], ...]:
-    """The edits of `envsubst`, which replaces exported variables."""
+    """Return the edits of `envsubst`, which replaces exported variables."""
     edits: tuple[tuple[str, str], ...] = ()
     for name in sorted(exported, key=len, reverse=True):  # `$NODES` before `$N`
         value = "".join(values.variables.get(name, ())[:1])

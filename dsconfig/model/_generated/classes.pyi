@@ -793,7 +793,7 @@ class ChannelGroup(Section):
     params: DenseRatio
 
 class LayerReduction(Section):
-    """Used if `init_compression` gets a teacher model; all keys are then required."""
+    """Layer reduction, used if `init_compression` gets a teacher model; all keys are then required."""
     def __init__(self, **values: Unpack[dicts.LayerReductionDict]) -> None: ...
     enabled: bool
     keep_number_layer: int

@@ -1594,7 +1594,7 @@ class ChannelGroupDict(TypedDict, total=False):
     """Fraction that is kept.\n\n- Accepts: an object\n- Default: required\n- Releases: 0.7.0 to 0.19.6"""
 
 class LayerReductionDict(TypedDict, total=False):
-    """Used if `init_compression` gets a teacher model; all keys are then required."""
+    """Layer reduction, used if `init_compression` gets a teacher model; all keys are then required."""
     enabled: bool
     """Copy layers of the teacher into the student.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.7.0 to 0.19.6"""
     keep_number_layer: int
