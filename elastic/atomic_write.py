@@ -34,11 +34,11 @@ def atomic_write(path: Path, value: Mapping[str, object]) -> None:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
-    _sync(path.parent)
-    _sweep(path.parent, now)
+    _sync_directory(path.parent)
+    _remove_stale_files(path.parent, now)
 
 
-def _sync(folder: Path) -> None:
+def _sync_directory(folder: Path) -> None:
     """Sync the directory entry to disk, if the system supports it."""
     if hasattr(os, "O_DIRECTORY"):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -49,7 +49,7 @@ def _sync(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _sweep(folder: Path, now: float) -> None:
+def _remove_stale_files(folder: Path, now: float) -> None:
     for name in filter(_PARTIAL.fullmatch, os.listdir(folder)):
         with suppress(OSError):
             partial = folder / name

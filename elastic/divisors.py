@@ -49,7 +49,7 @@ def divisors_up_to(number: int, limit: float) -> list[int]:
     return divisors
 
 
-def maximal(numbers: Iterable[int]) -> list[int]:
+def drop_divisors(numbers: Iterable[int]) -> list[int]:
     """Positive `numbers` that divide no other one: their divisors include those of all the others."""
     distinct = set(numbers)
     result: list[int] = []
@@ -74,7 +74,7 @@ def _divides_any(number: int, descending: Iterable[int]) -> bool:
     return False
 
 
-def minimal(numbers: Iterable[int]) -> list[int]:
+def drop_multiples(numbers: Iterable[int]) -> list[int]:
     """Positive `numbers` that are not multiples of another one, smallest first."""
     ascending = sorted(set(numbers))
     distinct, multiples = set(ascending), set[int]()
@@ -94,21 +94,21 @@ def minimal(numbers: Iterable[int]) -> list[int]:
 
 def world_sizes(batch: int, micro_batches: Sequence[int], low: float, high: float) -> list[int]:
     """World sizes within `low..high` at which `batch` (>= 1) splits into whole micro batches, ascending."""
-    return sizes_of_units(batch, minimal(micro_batches), low, high)
+    return world_sizes_of_units(batch, drop_multiples(micro_batches), low, high)
 
 
-def sizes_of_units(batch: int, units: Iterable[int], low: float, high: float) -> list[int]:
+def world_sizes_of_units(batch: int, units: Iterable[int], low: float, high: float) -> list[int]:
     """World sizes for micro batches of which none is a multiple of another one."""
-    quotients = maximal([batch // unit for unit in units if not batch % unit])
+    quotients = drop_divisors([batch // unit for unit in units if not batch % unit])
     if not quotients:
         return []
     sizes = divisors_up_to(math.lcm(*quotients), high)
     if len(quotients) > 1:
-        sizes = _dividing_any(sizes, quotients)
+        sizes = _sizes_dividing_any(sizes, quotients)
     return sizes if low <= 1 else [size for size in sizes if size >= low]
 
 
-def _dividing_any(sizes: list[int], quotients: Iterable[int]) -> list[int]:
+def _sizes_dividing_any(sizes: list[int], quotients: Iterable[int]) -> list[int]:
     """Sizes that divide at least one of the quotients, ascending."""
     result: list[int] = []
     for quotient in quotients:

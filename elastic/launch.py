@@ -76,13 +76,13 @@ def launch(node: Launch, command: Sequence[str], *, bare: bool = False) -> None:
     `SignalException` after a drain, and `SystemExit(0)` if the job succeeded without this node.
     """
     handlers: list[PlanRendezvous] = []
-    rendezvous_handler_registry.register(_BACKEND, _create)
+    rendezvous_handler_registry.register(_BACKEND, _create_plan_handler)
     entry, arguments = (command[0], command[1:]) if bare else (sys.executable, worker_arguments(command))
-    with _signals():
+    with _end_cleanly_on_signals():
         try:
-            elastic_launch(config=_config(node, handlers), entrypoint=entry)(*arguments)
+            elastic_launch(config=_launch_config(node, handlers), entrypoint=entry)(*arguments)
         except ChildFailedError as failure:
-            raise TrainingFailedError(f"training failed: {_first_line(failure)}") from failure
+            raise TrainingFailedError(f"training failed: {_first_line_of_error(failure)}") from failure
         finally:
             for handler in handlers:
                 handler.leave()
@@ -93,7 +93,7 @@ def worker_arguments(command: Sequence[str]) -> list[str]:
     return ["-u", "-m", "elastic.worker", *command]
 
 
-def _config(node: Launch, handlers: list[PlanRendezvous]) -> LaunchConfig:
+def _launch_config(node: Launch, handlers: list[PlanRendezvous]) -> LaunchConfig:
     try:
         redirects, tee = Std.from_str(node.redirects), Std.from_str(node.tee)
     except ValueError as error:
@@ -115,7 +115,7 @@ def _config(node: Launch, handlers: list[PlanRendezvous]) -> LaunchConfig:
     )
 
 
-def _create(params: RendezvousParameters) -> RendezvousHandler:
+def _create_plan_handler(params: RendezvousParameters) -> RendezvousHandler:
     """Create the handler. Torch's registry keeps one function per backend for the whole process."""
     node: Launch = params.get("launch")
     handler = PlanRendezvous(
@@ -153,7 +153,7 @@ def create_handler(job: Job, params: RendezvousParameters) -> RendezvousHandler:
 
 
 @contextlib.contextmanager
-def _signals() -> Iterator[None]:
+def _end_cleanly_on_signals() -> Iterator[None]:
     """Let signals end the agent cleanly before workers run; torch installs its own handlers with the workers."""
 
     def raise_signal(number: int, _frame: FrameType | None) -> None:
@@ -169,7 +169,7 @@ def _signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _first_line(error: ChildFailedError) -> str:
+def _first_line_of_error(error: ChildFailedError) -> str:
     rank, failure = error.get_first_failure()
     return f"rank {rank} ended with {failure.exitcode}"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 FILE = Path(__file__).resolve().parents[1] / "dsconfig" / "core" / "releases.py"
 
 
-def added(text: str, release: str) -> str:
+def add_release_to_source(text: str, release: str) -> str:
     """The text of `dsconfig/core/releases.py` with the release added to its series, or to a new one."""
     series, _, patch = release.rpartition(".")
     match = re.search(rf'^    \("{re.escape(series)}", "(.+)"\),$', text, re.MULTILINE)
@@ -24,7 +24,7 @@ def added(text: str, release: str) -> str:
 def main() -> int:
     """Add the release given on the command line, unless it is listed."""
     (release,) = sys.argv[1:]
-    FILE.write_text(added(FILE.read_text(encoding="utf-8"), release), encoding="utf-8")
+    FILE.write_text(add_release_to_source(FILE.read_text(encoding="utf-8"), release), encoding="utf-8")
     return 0
 
 

@@ -101,7 +101,7 @@ def config_module() -> str:
     for module in pkgutil.iter_modules(dsconfig.model.__path__):
         if module.name not in _NO_SECTIONS:
             import_module(f"{_MODEL}.{module.name}")
-    bases = sorted(RootKeys.__subclasses__(), key=_position, reverse=True)
+    bases = sorted(RootKeys.__subclasses__(), key=_position_of_class, reverse=True)
     imports = sorted((cls.__module__, cls.__name__) for cls in bases)
     return _CONFIG.format(
         imports="\n".join(f"from {module} import {name}" for module, name in imports),
@@ -109,8 +109,8 @@ def config_module() -> str:
     )
 
 
-def _position(cls: type[Section]) -> tuple[int, str]:
-    module = _module(cls)
+def _position_of_class(cls: type[Section]) -> tuple[int, str]:
+    module = _module_of_class(cls)
     return (_ORDER.index(module) if module in _ORDER else len(_ORDER), module)
 
 
@@ -118,7 +118,7 @@ def render(config: type[Section]) -> str:
     """The source of `classes.py`."""
     names: dict[str, list[str]] = {}
     for cls in iter_fields.iter_sections(config):
-        names.setdefault(_module(cls), []).append(cls.__name__)
+        names.setdefault(_module_of_class(cls), []).append(cls.__name__)
     by_module = {module: sorted(classes) for module, classes in sorted(names.items())}
     return _CLASSES.format(
         imports="\n".join(
@@ -146,6 +146,6 @@ def import_names(module: str, names: Iterable[str], indent: str = "") -> str:
     return f"{indent}from {module} import (\n{body}\n{indent})"
 
 
-def _module(cls: type[Section]) -> str:
+def _module_of_class(cls: type[Section]) -> str:
     """The module of a class, relative to `dsconfig.model`."""
     return cls.__module__.removeprefix(f"{_MODEL}.")

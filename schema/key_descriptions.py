@@ -19,11 +19,16 @@ from typing import Any
 def render(config: type[Section]) -> str:
     """The source of the module, for the root of the model."""
     sections = list(iter_fields.iter_sections(config))
-    tables = (_prose(sections), _owners(sections), _meanings(sections), _sources(sections))
+    tables = (
+        _key_docstrings(sections),
+        _declaring_classes(sections),
+        _value_meanings(sections),
+        _source_locations(sections),
+    )
     return "\n".join([_HEAD, *("\n".join([*table, "}", ""]) for table in tables)])
 
 
-def _prose(sections: list[type[Section]]) -> Iterator[str]:
+def _key_docstrings(sections: list[type[Section]]) -> Iterator[str]:
     """Docstrings of keys, by the class that declares them."""
     owners = {
         field.owner: None for section in sections for field in iter_fields.iter_fields_of_section(section)
@@ -40,7 +45,7 @@ def _prose(sections: list[type[Section]]) -> Iterator[str]:
         yield "    },"
 
 
-def _owners(sections: list[type[Section]]) -> Iterator[str]:
+def _declaring_classes(sections: list[type[Section]]) -> Iterator[str]:
     """The classes that declare the keys of a section, where it does not declare all of them itself."""
     yield "OWNERS: dict[str, tuple[str, ...]] = {"
     for section in sections:
@@ -51,7 +56,7 @@ def _owners(sections: list[type[Section]]) -> Iterator[str]:
             yield f"    {section.__name__!r}: {names!r},"
 
 
-def _meanings(sections: list[type[Section]]) -> Iterator[str]:
+def _value_meanings(sections: list[type[Section]]) -> Iterator[str]:
     """The values of keys and their meanings, by section and key."""
     yield "MEANINGS: dict[str, dict[str, tuple[tuple[Any, str], ...]]] = {"
     for section in sections:
@@ -59,20 +64,20 @@ def _meanings(sections: list[type[Section]]) -> Iterator[str]:
             field.name: tuple(field.key.means) for field in iter_fields.iter_fields_of_section(section)
         }
         if section.__name__ == "Optimizer":
-            meanings["type"] = tuple((kind.name, _of_kind(kind)) for kind in OPTIMIZERS)
+            meanings["type"] = tuple((kind.name, _docstring_of_params(kind)) for kind in OPTIMIZERS)
         elif section.__name__ == "Scheduler":
-            meanings["type"] = tuple((kind.name, _of_kind(kind)) for kind in SCHEDULERS)
+            meanings["type"] = tuple((kind.name, _docstring_of_params(kind)) for kind in SCHEDULERS)
         documented = {key: values for key, values in meanings.items() if values}
         if documented:
             yield f"    {section.__name__!r}: {documented!r},"
 
 
-def _of_kind(kind: OptimizerType | SchedulerType) -> str:
+def _docstring_of_params(kind: OptimizerType | SchedulerType) -> str:
     """The docstring of an optimizer's or scheduler's params, on one line."""
     return " ".join((inspect.getdoc(kind.params) or "").split()) if kind.params else kind.notes
 
 
-def _sources(sections: list[type[Section]]) -> Iterator[str]:
+def _source_locations(sections: list[type[Section]]) -> Iterator[str]:
     """Where DeepSpeed reads a section, and the keys that it reads elsewhere."""
     yield "SOURCES: dict[str, tuple[str, dict[str, str]]] = {"
     for section in sections:

@@ -32,21 +32,28 @@ _FLAGS = tuple(name for name, kind in Key.__annotations__.items() if kind == "bo
 def render(config: type[Section]) -> str:
     """The source of the module, for the root of the model."""
     sections = list(iter_fields.iter_sections(config))
-    tables = (_sections(sections), _variants(sections), _types(), _miswritten(config))
+    tables = (
+        _section_lines(sections),
+        _variant_lines(sections),
+        _type_lines(),
+        _miswritten_path_lines(config),
+    )
     return "\n".join([_HEAD, *("\n".join([*table, "}", ""]) for table in tables)])
 
 
-def _sections(sections: list[type[Section]]) -> Lines:
+def _section_lines(sections: list[type[Section]]) -> Lines:
     yield "SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]], tuple[int, ...]]] = {"
     for section in sections:
-        entries = {field.name: _entry(field) for field in iter_fields.iter_fields_of_section(section)}
-        yield f"    {section.__name__!r}: ({_reads(section.READS)!r}, {{"
+        entries = {field.name: _key_entry(field) for field in iter_fields.iter_fields_of_section(section)}
+        yield f"    {section.__name__!r}: ({_read_intervals(section.READS)!r}, {{"
         for name, entry in entries.items():
             yield f"        {name!r}: {entry!r},"
-        yield f"    }}, {_borders(_reads(section.READS), entries.values())!r}),"
+        yield f"    }}, {_release_borders(_read_intervals(section.READS), entries.values())!r}),"
 
 
-def _borders(reads: tuple[tuple[Json, ...], ...], entries: Iterable[tuple[Json, ...]]) -> tuple[int, ...]:
+def _release_borders(
+    reads: tuple[tuple[Json, ...], ...], entries: Iterable[tuple[Json, ...]]
+) -> tuple[int, ...]:
     """Every first release that reads the section or one of its keys in another way than the release before it."""
     borders = {0, PYDANTIC_2}
     for since, until, *_ in reads:
@@ -61,7 +68,7 @@ def _borders(reads: tuple[tuple[Json, ...], ...], entries: Iterable[tuple[Json, 
     return tuple(sorted(border for border in borders if border < NEVER))
 
 
-def _variants(sections: list[type[Section]]) -> Lines:
+def _variant_lines(sections: list[type[Section]]) -> Lines:
     yield "VARIANTS: dict[str, tuple[str, ...]] = {"
     for section in sections:
         names = tuple(child.__name__ for child in iter_fields.iter_section_variants(section))
@@ -69,20 +76,20 @@ def _variants(sections: list[type[Section]]) -> Lines:
             yield f"    {section.__name__!r}: {names!r},"
 
 
-def _types() -> Lines:
+def _type_lines() -> Lines:
     """Optimizer and scheduler types, by the word that DeepSpeed compares, with the class of their params."""
     yield "TYPES: dict[str, dict[str, tuple[Any, ...]]] = {"
     yield "    'Optimizer': {"
     for kind in OPTIMIZERS:
-        yield f"        {kind.name.lower()!r}: {(*_type(kind), kind.gpu, kind.cpu)!r},"
+        yield f"        {kind.name.lower()!r}: {(*_type_entry(kind), kind.gpu, kind.cpu)!r},"
     yield "    },"
     yield "    'Scheduler': {"
     for one in SCHEDULERS:
-        yield f"        {one.name!r}: {(*_type(one), one.name, one.name)!r},"
+        yield f"        {one.name!r}: {(*_type_entry(one), one.name, one.name)!r},"
     yield "    },"
 
 
-def _miswritten(config: type[Section]) -> Lines:
+def _miswritten_path_lines(config: type[Section]) -> Lines:
     """Paths that people write although no release reads them, each with the right path, or an empty string."""
     right_paths: dict[str, str] = {}
     for path, field in iter_fields.iter_field_paths(config):
@@ -107,53 +114,55 @@ def _not_keys(config: type[Section]) -> dict[str, str]:
     }
 
 
-def _type(kind: OptimizerType | SchedulerType) -> tuple[object, ...]:
+def _type_entry(kind: OptimizerType | SchedulerType) -> tuple[object, ...]:
     params = kind.params.__name__ if kind.params else None
-    return kind.name, params, release_number(kind.since), _last(kind.until)
+    return kind.name, params, release_number(kind.since), _last_release(kind.until)
 
 
-def _reads(reads: tuple[SectionReading, ...]) -> tuple[tuple[object, ...], ...]:
-    return tuple((release_number(r.since), _last(r.until), r.by, r.unknown, r.drops_auto) for r in reads)
+def _read_intervals(reads: tuple[SectionReading, ...]) -> tuple[tuple[object, ...], ...]:
+    return tuple(
+        (release_number(r.since), _last_release(r.until), r.by, r.unknown, r.drops_auto) for r in reads
+    )
 
 
-def _last(until: str | None) -> int:
+def _last_release(until: str | None) -> int:
     return NEVER if until is None else release_number(until)
 
 
-def _entry(field: iter_fields.ModelField) -> tuple[object, ...]:
+def _key_entry(field: iter_fields.ModelField) -> tuple[object, ...]:
     """Type, default and releases of a key, and its other properties by name."""
     key = field.key
     spans = key.spans or ((key.since, key.until),)
-    properties = {"required": field.required, **_dated(key), **_undated(key)}
+    properties = {"required": field.required, **_dated_properties(key), **_undated_properties(key)}
     extra = {name: value for name, value in properties.items() if value not in (None, False, ())}
     return (
         field.spec,
         field.default,
-        tuple((release_number(since), _last(until)) for since, until in spans),
+        tuple((release_number(since), _last_release(until)) for since, until in spans),
         extra,
     )
 
 
-def _dated(key: Key) -> dict[str, object]:
+def _dated_properties(key: Key) -> dict[str, object]:
     """Properties that differ between releases, with the numbers of the releases."""
     return {
         "was": tuple(
             (release_number(was.until), iter_fields.spec_of_annotation(was.type)) for was in key.was
         ),
         "defaults": tuple((release_number(last), value) for last, value in key.defaults),
-        "aliases": tuple((a.name, release_number(a.since), _last(a.until)) for a in key.aliases),
-        "takes": tuple((t.shapes, release_number(t.since), _last(t.until)) for t in key.takes),
+        "aliases": tuple((a.name, release_number(a.since), _last_release(a.until)) for a in key.aliases),
+        "takes": tuple((t.shapes, release_number(t.since), _last_release(t.until)) for t in key.takes),
         "refused_from": release_number(key.refused_from) if key.refused_from else None,
         "deprecated": release_number(key.deprecated) if key.deprecated else None,
-        "only": tuple((only.builds, _last(only.until)) for only in key.only),
+        "only": tuple((only.builds, _last_release(only.until)) for only in key.only),
     }
 
 
-def _undated(key: Key) -> dict[str, object]:
+def _undated_properties(key: Key) -> dict[str, object]:
     """Properties that are the same in every release."""
     return {
         "replaced_by": key.replaced_by,
-        "rewrite": _rewrite(key),
+        "rewrite": _value_rewrite(key),
         "advice": key.advice,
         "hidden_by": key.hidden_by,
         "opened_by": key.opened_by,
@@ -165,7 +174,7 @@ def _undated(key: Key) -> dict[str, object]:
     }
 
 
-def _rewrite(key: Key) -> tuple[str, Json] | None:
+def _value_rewrite(key: Key) -> tuple[str, Json] | None:
     if isinstance(key.rewrite, BooleanReplacement):
         return "switch", key.rewrite.value
     return (key.rewrite, None) if key.rewrite else None

@@ -62,31 +62,31 @@ class _UnrecordableQuestion(Exception):  # noqa: N818  control flow, no error
 def render() -> str:
     """The source of the index, rules in the order of their modules."""
     package = dsconfig.rules.__path__[0]
-    for module in _modules(package, "dsconfig.rules"):
+    for module in _rule_modules(package, "dsconfig.rules"):
         import_module(module)
-    questions = _first_questions()
-    entries = (_entry(rule, questions[rule.code]) for rule in DECLARED.values())
+    questions = _questions_by_rule()
+    entries = (_index_entry(rule, questions[rule.code]) for rule in DECLARED.values())
     return _HEAD + "".join(f"    {entry!r},\n" for entry in entries) + ")\n"
 
 
-def _modules(folder: str, package: str) -> Iterator[str]:
+def _rule_modules(folder: str, package: str) -> Iterator[str]:
     for name in sorted(os.listdir(folder)):
         if name.startswith("_"):
             continue
         if name.endswith(".py"):
             yield f"{package}.{name.removesuffix('.py')}"
         elif os.path.isdir(os.path.join(folder, name)):
-            yield from _modules(os.path.join(folder, name), f"{package}.{name}")
+            yield from _rule_modules(os.path.join(folder, name), f"{package}.{name}")
 
 
-def _entry(rule: RuleDeclaration, questions: _Questions) -> tuple[object, ...]:
+def _index_entry(rule: RuleDeclaration, questions: _Questions) -> tuple[object, ...]:
     declaration = (rule.code, rule.name, rule.effect, rule.since, rule.until, rule.general, rule.reads)
     consumers = tuple(each for each in LOADERS if questions[each] != set())
     only_for = None if len(consumers) == len(LOADERS) else consumers
-    return (*declaration, rule.check.__module__, _triggers(questions), only_for)
+    return (*declaration, rule.check.__module__, _merge_triggers(questions), only_for)
 
 
-def _triggers(questions: _Questions) -> tuple[str, ...] | None:
+def _merge_triggers(questions: _Questions) -> tuple[str, ...] | None:
     """The questions for all consumers; None for a rule that always has to run."""
     triggers: set[str] = set()
     for consumer, paths in questions.items():
@@ -96,7 +96,7 @@ def _triggers(questions: _Questions) -> tuple[str, ...] | None:
     return tuple(sorted(triggers))
 
 
-def _first_questions() -> dict[str, _Questions]:
+def _questions_by_rule() -> dict[str, _Questions]:
     """The questions of each rule for each consumer, by its code; None where it always has to run."""
     by_code: dict[str, _Questions] = {
         code: dict.fromkeys(LOADERS)
@@ -111,25 +111,25 @@ def _first_questions() -> dict[str, _Questions]:
                 empty = Context(EvaluatedDocument(read_dict({}), consumer, None), release)
                 for code, rule in DECLARED.items():
                     questions = by_code[code][consumer]
-                    if questions is not None and _applies(rule, empty):
-                        recorded = _questions(rule, _RecordingContext(empty, size))
-                        by_code[code][consumer] = _merge(questions, recorded, size)
+                    if questions is not None and _applies_to_release(rule, empty):
+                        recorded = _record_questions(rule, _RecordingContext(empty, size))
+                        by_code[code][consumer] = _merge_questions(questions, recorded, size)
                 release = empty.equivalent.intersect(empty.walk.equivalent).last + 1
     return by_code
 
 
-def _applies(rule: RuleDeclaration, context: Context) -> bool:
+def _applies_to_release(rule: RuleDeclaration, context: Context) -> bool:
     has_ended = rule.until is not None and context.release > release_number(rule.until)
     return not has_ended and (rule.since is None or context.since(rule.since))
 
 
-def _merge(questions: set[str], recorded: set[str] | None, world_size: object) -> set[str] | None:
+def _merge_questions(questions: set[str], recorded: set[str] | None, world_size: object) -> set[str] | None:
     if recorded is not None:
         return questions | recorded
     return None if world_size is None else questions | {"<world size>"}
 
 
-def _questions(rule: RuleDeclaration, context: _RecordingContext) -> set[str] | None:
+def _record_questions(rule: RuleDeclaration, context: _RecordingContext) -> set[str] | None:
     """The questions of a rule; None if it reports a diagnostic, or asks a question that cannot be recorded."""
     try:
         diagnostics = list(rule.check(context))  # type: ignore[arg-type]

@@ -49,7 +49,7 @@ class SampleConfig(NamedTuple):
     config: Json
 
 
-def samples() -> Iterator[SampleConfig]:
+def sample_configs() -> Iterator[SampleConfig]:
     """The distinct configs of all cases, smallest first."""
     label_by_text = {
         json.dumps(case.entry["config"]): case.label
@@ -64,7 +64,7 @@ def choose_samples(schema: JsonObject, release: str) -> dict[bool, dict[str, Jso
     """Configs that both schema and DeepSpeed accept, and configs that both reject; at most one per rule."""
     validator = jsonschema.Draft7Validator(schema)
     samples_by_validity: dict[bool, dict[str, Json]] = {True: {}, False: {}}
-    for sample in samples():
+    for sample in sample_configs():
         rule = "-".join(sample.name.split("-")[:1])
         is_valid = validator.is_valid(sample.config)
         effects = {each.effect for each in check(sample.config, target=release, consumer="deepspeed")}

@@ -86,8 +86,8 @@ EditorKeysDict = TypedDict("EditorKeysDict", {{"$schema": str, "$dsconfig": "dic
 def class_stub(config: type[Section]) -> str:
     """The source of `classes.pyi`: classes with their attributes, base classes first."""
     sections = list(iter_fields.iter_sections(config))
-    ordered = sorted(sections, key=lambda section: len(_bases(section, sections)))
-    return _STUB.format(classes="\n".join(_class(section, sections) for section in ordered))
+    ordered = sorted(sections, key=lambda section: len(_public_bases(section, sections)))
+    return _STUB.format(classes="\n".join(_class_source(section, sections) for section in ordered))
 
 
 def typed_dicts(config: type[Section]) -> str:
@@ -96,40 +96,40 @@ def typed_dicts(config: type[Section]) -> str:
     names = " ".join(f'"{name}Dict",' for name in sorted(section.__name__ for section in sections))
     return _DICTS.format(
         names=textwrap.indent(textwrap.fill(names, _WIDTH), "    "),
-        classes="\n".join(_dict(section, config) for section in sections),
+        classes="\n".join(_typed_dict_source(section, config) for section in sections),
     )
 
 
-def _bases(section: type[Section], exported: list[type[Section]]) -> list[type[Section]]:
+def _public_bases(section: type[Section], exported: list[type[Section]]) -> list[type[Section]]:
     return [base for base in section.__mro__[1:] if base in exported]
 
 
-def _class(section: type[Section], exported: list[type[Section]]) -> str:
-    base = next((base.__name__ for base in _bases(section, exported)), "Section")
+def _class_source(section: type[Section], exported: list[type[Section]]) -> str:
+    base = next((base.__name__ for base in _public_bases(section, exported)), "Section")
     name = section.__name__
     # Unlike those of attributes, the docstring of a class is not looked up in `classes.py` for a signature.
-    lines = [f"class {name}({base}):", _docstring(inspect.getdoc(section) or "")]
+    lines = [f"class {name}({base}):", _one_line_docstring(inspect.getdoc(section) or "")]
     lines += [f"    def __init__(self, **values: Unpack[dicts.{name}Dict]) -> None: ..."]
     lines += [
-        f"    {field.attribute}: {_type(field.annotation)}"
+        f"    {field.attribute}: {_attribute_type(field.annotation)}"
         for field in iter_fields.iter_fields_of_section(section)
     ]
     return "\n".join(lines) + "\n"
 
 
-def _dict(section: type[Section], config: type[Section]) -> str:
+def _typed_dict_source(section: type[Section], config: type[Section]) -> str:
     base = "EditorKeysDict" if section is config else "TypedDict"
     doc = (inspect.getdoc(section) or "").split("\n")[0]
-    lines = [f"class {section.__name__}Dict({base}, total=False):", _docstring(doc)]
+    lines = [f"class {section.__name__}Dict({base}, total=False):", _one_line_docstring(doc)]
     for field in iter_fields.iter_fields_of_section(section):
         type_ = _accepted_type(field)
         description = describe_key(keys_of_section_class(section.__name__)[field.name]).without_history()
         lines.append(f"    {field.name}: {f'Required[{type_}]' if field.required else type_}")
-        lines.append(_docstring(description.markdown()))
+        lines.append(_one_line_docstring(description.markdown()))
     return "\n".join(lines) + "\n"
 
 
-def _docstring(text: str) -> str:
+def _one_line_docstring(text: str) -> str:
     """A docstring on one line; language servers show the escaped line breaks as breaks."""
     escaped = text.replace("\\", "\\\\").replace("\n", "\\n")
     if escaped.endswith('"'):
@@ -137,26 +137,26 @@ def _docstring(text: str) -> str:
     return f'    """{escaped}"""'
 
 
-def _type(annotation: object) -> str:
+def _attribute_type(annotation: object) -> str:
     """The type of an attribute."""
     origin = get_origin(annotation)
     if origin is Annotated:
-        return _type(get_args(annotation)[0])
+        return _attribute_type(get_args(annotation)[0])
     if origin in (Union, types.UnionType):
-        return _union(map(_type, get_args(annotation)))
+        return _union_of_arms(map(_attribute_type, get_args(annotation)))
     if origin is Literal:
-        return f"Literal[{', '.join(map(_literal, get_args(annotation)))}]"
+        return f"Literal[{', '.join(map(_literal_type, get_args(annotation)))}]"
     if origin in (list, dict):
-        return f"{origin.__name__}[{', '.join(map(_type, get_args(annotation)))}]"
+        return f"{origin.__name__}[{', '.join(map(_attribute_type, get_args(annotation)))}]"
     return annotation.__name__ if is_section(annotation) else _PLAIN[annotation]
 
 
 def _accepted_type(field: iter_fields.ModelField) -> str:
     """The type of a value from which the key can be built."""
-    text = _union(_accepted_arms(field.annotation))
+    text = _union_of_arms(_accepted_arms(field.annotation))
     arms = text.split(" | ")
     if "int" in arms and isinstance(field.default, int) and field.default >= _LARGE:
-        text = _union("float" if arm == "int" else arm for arm in arms)
+        text = _union_of_arms("float" if arm == "int" else arm for arm in arms)
     if "str" in arms and any(word in field.name for word in _PATHS):
         text += " | os.PathLike[str]"
     if '"bf16"' in text:
@@ -173,15 +173,15 @@ def _accepted_arms(annotation: object) -> Iterator[str]:
         for arm in arguments:
             yield from _accepted_arms(arm)
     elif origin is Literal:
-        yield _type(annotation)
+        yield _attribute_type(annotation)
         if arguments != ("auto",):
             yield "Enum"
     elif origin is list:
-        item = _union(_accepted_arms(arguments[0]))
+        item = _union_of_arms(_accepted_arms(arguments[0]))
         # A string is a `Sequence[str]`, but the key does not accept a string.
         yield f"list[{item}] | tuple[{item}, ...]" if "str" in item else f"Sequence[{item}]"
     elif origin is dict:
-        yield f"Mapping[str, {_union(_accepted_arms(arguments[1]))}]"
+        yield f"Mapping[str, {_union_of_arms(_accepted_arms(arguments[1]))}]"
     elif is_section(annotation):
         yield f"model.{annotation.__name__}"
         for section in (annotation, *iter_fields.iter_section_variants(annotation)):
@@ -190,7 +190,7 @@ def _accepted_arms(annotation: object) -> Iterator[str]:
         yield _PLAIN[annotation]
 
 
-def _union(arms: Iterable[str]) -> str:
+def _union_of_arms(arms: Iterable[str]) -> str:
     """The union of types, with one `Literal` for all literals and `None` last."""
     distinct = list(dict.fromkeys(arms))
     literals = [arm for arm in distinct if arm.startswith("Literal[")]
@@ -203,5 +203,5 @@ def _union(arms: Iterable[str]) -> str:
     return " | ".join(distinct)
 
 
-def _literal(value: object) -> str:
+def _literal_type(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else repr(value)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from dsconfig.evaluation.evaluate import _applicable
+from dsconfig.evaluation.evaluate import _find_applicable_rules
 from dsconfig.evaluation.rule import DECLARED, RuleDeclaration
 from dsconfig.rules import RULES, Rule
 from tests.cases import cases
@@ -103,7 +103,7 @@ def failure(mutant: Mutant) -> str | None:
 
 
 def _forget() -> None:
-    _applicable.cache_clear()
+    _find_applicable_rules.cache_clear()
 
 
 def _failures(rule: Rule) -> Iterator[str]:

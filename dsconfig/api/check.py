@@ -81,6 +81,6 @@ def _check_job(located: LocatedConfig, arguments: Job) -> Report:
     report = verify_fixes_of_reports(judge(located, job))
     if located.job is None:
         return report
-    from dsconfig.resolve.job_summary import with_summary
+    from dsconfig.resolve.job_summary import add_job_summary
 
-    return with_summary(report, located, job)
+    return add_job_summary(report, located, job)

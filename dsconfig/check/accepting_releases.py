@@ -109,7 +109,7 @@ _TONES = {"ok": "good", "crashes": "error", "rejected": "error"}
 
 def compat_table(ranges: Sequence[Stretch], style: TerminalStyle) -> str:
     """Return a line for each range: the releases, the result and the reason."""
-    from dsconfig.render.terminal_style import printable, wrapped
+    from dsconfig.render.terminal_style import escape_unprintable, wrap_line
 
     names = [_format_release_range(span.releases) for span in ranges]
     width = max(map(len, names))
@@ -117,9 +117,9 @@ def compat_table(ranges: Sequence[Stretch], style: TerminalStyle) -> str:
     for name, span in zip(names, ranges, strict=True):
         word = style.paint(span.word.ljust(8), _TONES[span.word])
         reason = span.reason
-        reason_text = f"  {reason.code} {printable(reason.message)}" if reason else ""
+        reason_text = f"  {reason.code} {escape_unprintable(reason.message)}" if reason else ""
         line = f"{name.ljust(width)}  {word}{reason_text}".rstrip()
-        lines.append(wrapped(line, style, width + 12) + "\n")
+        lines.append(wrap_line(line, style, width + 12) + "\n")
     return "".join(lines)
 
 

@@ -167,9 +167,9 @@ class Report:
         `target` is that of this report, which the config itself may name. The command writes the target of
         the run.
         """
-        from dsconfig.render.json import VERSION, file
+        from dsconfig.render.json import VERSION, file_record
 
-        files = [file(each) for job in self.jobs or (self,) for each in (job, *job.children)]
+        files = [file_record(each) for job in self.jobs or (self,) for each in (job, *job.children)]
         return {"version": VERSION, "target": self.target.text, "files": files}
 
     def to_json(self, indent: int | None = 2) -> str:
@@ -207,7 +207,13 @@ class Report:
 def _render_report(report: Report) -> str:
     """Render the diagnostics, the notes and the closing line, linked files included."""
     from dsconfig.render import full
-    from dsconfig.render.summary import against, note, overview, summary, working_sizes
+    from dsconfig.render.summary import (
+        format_checked_releases,
+        format_working_world_sizes,
+        note_line,
+        overview_of_rules,
+        summary_line,
+    )
     from dsconfig.render.terminal_style import TerminalStyle
 
     plain = TerminalStyle()
@@ -223,17 +229,17 @@ def _render_report(report: Report) -> str:
     notes += [text for each in reports for text in each.shown_notes]
     sizes = {each.name: each.world_sizes for each in configs if each.world_sizes}
     # Users choose the number of GPUs from this line, so it lists the sizes of every config.
-    notes += working_sizes(sizes, every=True)
-    closing = summary(
+    notes += format_working_world_sizes(sizes, every=True)
+    closing = summary_line(
         {**counts, "suppressed": suppressed},
-        Counter(against(each.target, None) for each in files),
+        Counter(format_checked_releases(each.target, None) for each in files),
         Counter(each.reader for each in files).most_common(),
         plain,
     )
-    body = "".join(full.render(reports, report.target, plain)) + overview(
+    body = "".join(full.render(reports, report.target, plain)) + overview_of_rules(
         rules, fixable, counts["error"], plain
     )
-    return body + "".join(note(text, plain) for text in notes) + closing
+    return body + "".join(note_line(text, plain) for text in notes) + closing
 
 
 def combine_jobs(reports: Sequence[Report]) -> Report:

@@ -11,7 +11,7 @@ from dsconfig.cli.command_inputs import os_error_reason
 from dsconfig.cli.errors import print_error
 from dsconfig.cli.output_files import is_lossless, rewrite_document
 from dsconfig.fix.write_suppressions import add_suppressions, file_accepts_comments
-from dsconfig.render.summary import count
+from dsconfig.render.summary import count_noun
 
 
 def add_ignores(checker: FileChecker, names: Sequence[str], *, quiet: bool) -> None:
@@ -27,8 +27,8 @@ def add_ignores(checker: FileChecker, names: Sequence[str], *, quiet: bool) -> N
         changed += ignored > 0
         total += ignored
     if not quiet:
-        suffix = f" in {count(changed, 'file')}" if total else ""
-        sys.stdout.write(f"Added suppressions for {count(total, 'problem')}{suffix}.\n")
+        suffix = f" in {count_noun(changed, 'file')}" if total else ""
+        sys.stdout.write(f"Added suppressions for {count_noun(total, 'problem')}{suffix}.\n")
 
 
 def _write_suppressions(checker: FileChecker, name: str, reports: Sequence[Report]) -> int:
@@ -44,7 +44,7 @@ def _write_suppressions(checker: FileChecker, name: str, reports: Sequence[Repor
     )
     if left := len(suppressed.unsuppressed):
         checker.failed = True
-        message = f"{count(left, 'problem')} cannot be ignored in the file"
+        message = f"{count_noun(left, 'problem')} cannot be ignored in the file"
         print_error(f"{name}: {message} ({suppressed.unsuppressed[0].code}): use --per-file-ignores")
     try:
         rewrite_document(name, document, suppressed.text)

@@ -308,9 +308,9 @@ class WideHelpFormatter(argparse.HelpFormatter):
     """Help formatter that uses the width of the terminal."""
 
     def __init__(self, prog: str, **options: Any) -> None:
-        from dsconfig.render.terminal_style import columns
+        from dsconfig.render.terminal_style import terminal_width
 
-        super().__init__(prog, **{"max_help_position": 30, "width": columns() - 2, **options})
+        super().__init__(prog, **{"max_help_position": 30, "width": terminal_width() - 2, **options})
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         """Wrap each line on its own, so that the table of exit codes stays a table."""

@@ -86,9 +86,9 @@ def _run_check(args: argparse.Namespace) -> tuple[int, set[str]]:
         if fixer is not None:
             fixer.named_by = checker.named_by
         if args.show_files:
-            from dsconfig.render.terminal_style import printable
+            from dsconfig.render.terminal_style import escape_unprintable
 
-            sys.stdout.writelines(f"{printable(line)}\n" for line in checker.list_files(names))
+            sys.stdout.writelines(f"{escape_unprintable(line)}\n" for line in checker.list_files(names))
         elif args.add_ignore:
             from dsconfig.cli.add_ignore import add_ignores
 
@@ -156,7 +156,7 @@ def _print_reports(
     fixer: FileFixer | None,
 ) -> None:
     from dsconfig.render import renderer
-    from dsconfig.render.terminal_style import flowed, style_of
+    from dsconfig.render.terminal_style import style_of, wrap_lines
 
     style = style_of(sys.stdout, args.color)
     for text in renderer(args.output_format)(reports, checker.options.target, style):
@@ -170,7 +170,7 @@ def _print_reports(
             side.write(checker.tally.overview_by_rule(style, fixing=args.fix, listed=args.statistics))
         if fixer is not None and checker.tally.readers:
             if side is sys.stdout:
-                side.write(flowed("".join(fixer.applied_fix_lines()), style))
+                side.write(wrap_lines("".join(fixer.applied_fix_lines()), style))
             side.write(fixer.outcome_line(sum(checker.tally.by_severity.values())))
             if args.show_fixes:
                 side.writelines(fixer.fixed_file_lines())
@@ -178,7 +178,7 @@ def _print_reports(
 
 
 def _print_statistics(args: argparse.Namespace, tally: DiagnosticTotals, style: TerminalStyle) -> None:
-    from dsconfig.render.summary import statistics
+    from dsconfig.render.summary import rule_statistics
 
     stream = sys.stdout if args.output_format in TEXT else sys.stderr
-    stream.write(statistics(tally.by_rule, style))
+    stream.write(rule_statistics(tally.by_rule, style))

@@ -22,7 +22,7 @@ from dsconfig.document import Document
 from dsconfig.job.detect_consumer import ConsumerEvidence, consumer_named_by_user
 from dsconfig.launch.locate_jobs import locate_jobs
 from dsconfig.launch.read_passed_config import read_config_at_path as read_file
-from dsconfig.render.terminal_style import TerminalStyle, columns, printable
+from dsconfig.render.terminal_style import TerminalStyle, escape_unprintable, terminal_width
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class FileChecker:
 
     def _is_excluded(self, path: str) -> bool:
         """Whether the settings exclude a file or folder; called for each that the search for configs meets."""
-        self.progress.show_line(f"Searching for configs: {printable(path)}")
+        self.progress.show_line(f"Searching for configs: {escape_unprintable(path)}")
         return self.options.is_path_excluded(path)
 
     def _select_named_file(self, name: str) -> list[str]:
@@ -239,9 +239,9 @@ class FileChecker:
         report = _with_verified_fixes(apply_options_to_report(report, self.options))
         if located.job is None:
             return report
-        from dsconfig.resolve.job_summary import with_summary
+        from dsconfig.resolve.job_summary import add_job_summary
 
-        return with_summary(report, located, job)
+        return add_job_summary(report, located, job)
 
     def _report_unreadable_file(self, name: str, why: str) -> None:
         print_error(f"{name}: {why}")
@@ -337,26 +337,28 @@ class DiagnosticTotals:
 
     @staticmethod
     def _describe_target(target: ReleaseTarget, options: EffectiveOptions) -> str:
-        from dsconfig.render.summary import against
+        from dsconfig.render.summary import format_checked_releases
 
-        return against(target, options.settings.shown_path if options.settings.path else None)
+        return format_checked_releases(target, options.settings.shown_path if options.settings.path else None)
 
     def closing_lines(self, style: TerminalStyle) -> str:
         """Return the notes and the summary line."""
-        from dsconfig.render.summary import note, summary, working_sizes
+        from dsconfig.render.summary import format_working_world_sizes, note_line, summary_line
 
         counts = {**self.by_severity, "suppressed": self.suppressed}
-        last = summary(counts, self.targets, self.readers.most_common(), style)
-        notes = dict.fromkeys((*self.notes, *working_sizes(self.sizes, every=self.options.overrides.verbose)))
-        return "".join(note(text, style) for text in notes) + last
+        last = summary_line(counts, self.targets, self.readers.most_common(), style)
+        notes = dict.fromkeys(
+            (*self.notes, *format_working_world_sizes(self.sizes, every=self.options.overrides.verbose))
+        )
+        return "".join(note_line(text, style) for text in notes) + last
 
     def overview_by_rule(self, style: TerminalStyle, *, fixing: bool, listed: bool = False) -> str:
         """Return the number of diagnostics by rule and where to start, for a long report; empty for a short one."""
-        from dsconfig.render.summary import overview
+        from dsconfig.render.summary import overview_of_rules
 
         errors = self.by_severity["error"]
         fixable = 0 if fixing else sum(self.fixable.values())
-        return overview(self.by_rule, fixable, errors, style, listed=listed)
+        return overview_of_rules(self.by_rule, fixable, errors, style, listed=listed)
 
 
 def _reaches_threshold(severity: str, threshold: str) -> bool:
@@ -385,7 +387,7 @@ class ProgressLine:
         """Replace the line. The cursor stays at its start, so that a message about a file overwrites it."""
         if self._shows and (now := monotonic()) >= self._next:
             self._next = now + _INTERVAL
-            width = columns(sys.stderr) - 1
+            width = terminal_width(sys.stderr) - 1
             print(
                 f"{line[:width]}{' ' * (min(len(self._line), width) - len(line))}",
                 end="\r",
@@ -397,14 +399,19 @@ class ProgressLine:
     def clear_line(self) -> None:
         """Remove the line."""
         if self._line:
-            print(" " * min(len(self._line), columns(sys.stderr) - 1), end="\r", file=sys.stderr, flush=True)
+            print(
+                " " * min(len(self._line), terminal_width(sys.stderr) - 1),
+                end="\r",
+                file=sys.stderr,
+                flush=True,
+            )
             self._line = ""
 
     def track_names(self, names: Sequence[str]) -> Iterator[str]:
         """Yield the names, and show the number of checked files on the progress line."""
-        from dsconfig.render.summary import count
+        from dsconfig.render.summary import count_noun
 
-        total = count(len(names), "file")
+        total = count_noun(len(names), "file")
         try:
             for number, name in enumerate(names):
                 self.show_line(f"Checking {total}: {100 * number // len(names)}%")

@@ -322,11 +322,11 @@ def _parse_per_file_rules(entries: Sequence[str], option: str) -> list[tuple[str
 
 def options_as_toml(options: EffectiveOptions) -> str:
     """Options as TOML that can be pasted into a settings file; comments give the origin."""
-    from dsconfig.render.terminal_style import printable
+    from dsconfig.render.terminal_style import escape_unprintable
 
     settings, target = options.settings, options.target
     lines = [
-        f"# from {printable(settings.shown_path)}",
+        f"# from {escape_unprintable(settings.shown_path)}",
         f"target = {_toml_value(target.text)}  # {target.origin}: {', '.join(_ends_of_target(target))}",
         f"world-size = {options.world_size}" if options.world_size else "# world-size is unknown",
         f"consumer = {_toml_value(options.reader.consumer_spec)}"
@@ -353,7 +353,7 @@ def _ends_of_target(target: ReleaseTarget) -> tuple[str, ...]:
 
 def _toml_value(value: object) -> str:
     # JSON strings and lists of strings are valid TOML.
-    from dsconfig.render.fingerprint import as_json
+    from dsconfig.render.fingerprint import dump_json
 
-    text = as_json(value, ascii=False)
-    return text if text.isprintable() else as_json(value)
+    text = dump_json(value, ascii=False)
+    return text if text.isprintable() else dump_json(value)

@@ -16,7 +16,7 @@ from dsconfig.cli.arguments import (
 )
 from dsconfig.cli.command_inputs import os_error_reason, read_config_document
 from dsconfig.cli.errors import CLEAN, PROBLEMS, fail_with_usage_error
-from dsconfig.render.fingerprint import as_json
+from dsconfig.render.fingerprint import dump_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,4 +75,4 @@ def _ranges_as_json(name: str, stretches: Sequence[Stretch]) -> str:
         }
         for each in stretches
     ]
-    return as_json({"version": 1, "path": name, "stretches": rows}, indent=1) + "\n"
+    return dump_json({"version": 1, "path": name, "stretches": rows}, indent=1) + "\n"

@@ -32,9 +32,12 @@ def print_note(message: str) -> None:
 
 
 def _print_message_line(kind: str, message: str) -> None:
-    from dsconfig.render.terminal_style import printable, style_of, wrapped
+    from dsconfig.render.terminal_style import escape_unprintable, style_of, wrap_line
 
-    print(wrapped(f"dsconfig: {kind}: {printable(message)}", style_of(sys.stderr), 2), file=sys.stderr)
+    print(
+        wrap_line(f"dsconfig: {kind}: {escape_unprintable(message)}", style_of(sys.stderr), 2),
+        file=sys.stderr,
+    )
 
 
 def print_internal_error(error: Exception, name: str | None = None) -> None:

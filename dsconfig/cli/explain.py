@@ -13,7 +13,7 @@ from dsconfig.cli.command_inputs import read_config_document, read_stdin
 from dsconfig.cli.errors import CLEAN, FAILED, fail_with_usage_error
 from dsconfig.cli.markdown_to_terminal import render_markdown
 from dsconfig.core.diagnostic import rule_url
-from dsconfig.render.terminal_style import TerminalStyle, style_of, wrapped
+from dsconfig.render.terminal_style import TerminalStyle, style_of, wrap_line
 
 if TYPE_CHECKING:
     from dsconfig.check.report import Report
@@ -95,7 +95,7 @@ def _explain_rules(word: str, style: TerminalStyle) -> str | None:
     if len(codes) == 1:
         return _rule_page(RULES[codes[0]], style)
     lines = (f"{style.paint(c, 'bold')} {RULES[c].name}: {RULES[c].title}" for c in codes)
-    return "".join(f"{wrapped(line, style, 7)}\n" for line in lines) or None
+    return "".join(f"{wrap_line(line, style, 7)}\n" for line in lines) or None
 
 
 def _rule_page(rule: Rule, style: TerminalStyle) -> str:
@@ -111,18 +111,18 @@ def _rule_page(rule: Rule, style: TerminalStyle) -> str:
     facts.append(f"Page: {style.link(rule_url(rule.code), rule_url(rule.code))}")
     heading = style.paint(f"{rule.code} {rule.name}", "bold")
     return f"{heading}\n\n{render_markdown(rule.doc, style)}\n" + "".join(
-        f"{wrapped(fact, style, 2)}\n" for fact in facts
+        f"{wrap_line(fact, style, 2)}\n" for fact in facts
     )
 
 
 def _explain_advisory(word: str, style: TerminalStyle) -> str | None:
     """Documentation of the advisory with this name."""
-    from dsconfig.rules._advisory_table import advisories, documentation
+    from dsconfig.rules._advisory_table import advisory_documentation, load_advisories
 
-    for each in advisories():
+    for each in load_advisories():
         if each.id == word.lower():
             heading = style.paint(each.id, "bold")
-            return f"{heading}\n\n{render_markdown(chr(10).join(documentation(each)), style)}"
+            return f"{heading}\n\n{render_markdown(chr(10).join(advisory_documentation(each)), style)}"
     return None
 
 
@@ -150,7 +150,7 @@ def _list_section_keys(keys: Mapping[str, str], style: TerminalStyle) -> str:
         return ""
     width = min(max(map(len, keys)), 40)
     lines = (
-        wrapped(
+        wrap_line(
             f"  {style.paint(name, 'info')}{' ' * (width - len(name))}  {summary}".rstrip(), style, width + 4
         )
         for name, summary in keys.items()
@@ -165,12 +165,12 @@ def _unknown_word_message(word: str) -> str:
         )
     from dsconfig.check.rule_selector import rule_names_by_code
     from dsconfig.core.wording import closest_words
-    from dsconfig.rules._advisory_table import advisories
+    from dsconfig.rules._advisory_table import load_advisories
 
     rules: Mapping[str, str] = rule_names_by_code()
     paths = _all_key_paths()
     by_last = {path.rpartition(".")[2]: path for path in reversed(paths)}
-    candidates = [*rules, *rules.values(), *(each.id for each in advisories()), *paths, *by_last]
+    candidates = [*rules, *rules.values(), *(each.id for each in load_advisories()), *paths, *by_last]
     close = closest_words(word, candidates, 3) or _names_containing(word.lower(), candidates)
     names = list(dict.fromkeys(by_last.get(name, name) for name in close))
     hint = f": did you mean {_join_words(names)}?" if names else ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.cli.markdown_to_terminal import render_markdown
 from dsconfig.core.diagnostic import SITE, rule_url
-from dsconfig.rules.error_messages import ErrorMessageMatch, find
+from dsconfig.rules.error_messages import ErrorMessageMatch, find_error_messages
 
 if TYPE_CHECKING:
     from dsconfig.check.report import Report
@@ -38,7 +38,7 @@ def explain_error(text: str, target: ReleaseTarget, report: Report | None = None
 
     `report`: the report on the config that the error is about.
     """
-    matches = find(text)
+    matches = find_error_messages(text)
     if not matches:
         return None
     keys = [_explain_rejected_key(each, target) for each in _parse_pydantic_errors(text)]

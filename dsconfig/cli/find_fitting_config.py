@@ -19,7 +19,7 @@ from dsconfig.resolve.errors import ResolveError
 from dsconfig.resolve.fit_search import known_defects
 from dsconfig.resolve.memory import LENGTH, MemoryOptions, estimate_request
 from dsconfig.resolve.memory_limits import RequestedLimits
-from dsconfig.resolve.model_source import model_of
+from dsconfig.resolve.model_source import load_model
 from dsconfig.schema import presets
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def find_fitting_config(request: JobRequest) -> FittingPlan:
         NotModelledError: the model is unknown or not supported.
         OSError, ValueError: as `memory` does.
     """
-    model_of(request.model)  # an unknown model is not the fault of a level
+    load_model(request.model)  # an unknown model is not the fault of a level
     trials: list[TriedSetting] = []
     skipped: dict[str, str] = {}
     defects: frozenset[str] | None = None  # those of the fastest level come with any level
@@ -269,7 +269,7 @@ def config_text(request: JobRequest, level: PresetStep, micro_batch: int) -> str
 def _parameter_buffer_numel(request: JobRequest) -> int:
     """Elements of a buffer for the largest shard of a parameter, at least DeepSpeed's default."""
     largest = max(
-        weight.numel for weight in weights_of(model_of(request.model).shape, 2, autocast=False).weights
+        weight.numel for weight in weights_of(load_model(request.model).shape, 2, autocast=False).weights
     )
     return max(100_000_000, -(-largest // request.world_size // 1024) * 1024)
 
@@ -494,7 +494,7 @@ def memory_command(plan: FittingPlan) -> str:
 def default_sequence_length(model: str) -> int:
     """Default sequence length in tokens, capped at the model's maximum; an unknown model is reported later."""
     try:
-        most = model_of(model).shape.max_position_embeddings
+        most = load_model(model).shape.max_position_embeddings
     except (OSError, ValueError):
         return LENGTH
     return min(LENGTH, most or LENGTH)

@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     from dsconfig.cli.check_files import FileChecker
     from dsconfig.cli.command_inputs import options_from_arguments
     from dsconfig.cli.fix_files import FileFixer
-    from dsconfig.render.terminal_style import flowed, style_of
+    from dsconfig.render.terminal_style import style_of, wrap_lines
 
     check_stdin_filename(args)
     if "-" in args.paths and len(args.paths) > 1:
@@ -58,9 +58,9 @@ def run(args: argparse.Namespace) -> int:
         # The fixed text or the diff is the only output on stdout.
         stream = sys.stderr if args.diff or names == ["-"] else sys.stdout
         style = style_of(stream)
-        stream.write(flowed("".join(_fix_summary_lines(fixer, left, options.target, style)), style))
+        stream.write(wrap_lines("".join(_fix_summary_lines(fixer, left, options.target, style)), style))
         stream.write(checker.tally.overview_by_rule(style, fixing=True))
-        stream.write(flowed(fixer.outcome_line(sum(map(len, left))), style))
+        stream.write(wrap_lines(fixer.outcome_line(sum(map(len, left))), style))
     if checker.failed:
         return FAILED
     has_problems = checker.tally.failed or (fixer.changed and (args.diff or args.exit_non_zero_on_fix))
@@ -72,8 +72,8 @@ def _fix_summary_lines(
 ) -> Iterator[str]:
     """A line for each applied fix, for each remaining problem, and for each note."""
     from dsconfig.render.concise import render
-    from dsconfig.render.terminal_style import printable
+    from dsconfig.render.terminal_style import escape_unprintable
 
     yield from fixer.applied_fix_lines()
     yield from render(left, target, style)
-    yield from (f"note: {printable(each)}\n" for each in fixer.notes)
+    yield from (f"note: {escape_unprintable(each)}\n" for each in fixer.notes)

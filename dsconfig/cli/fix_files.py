@@ -21,8 +21,8 @@ from dsconfig.fix.fix import Checker, FixedText, combine_checkers, fix_jobs
 from dsconfig.fix.verify_fixes import LONG_TEXT, verify_fixes_of_reports
 from dsconfig.launch.locate_jobs import locate_jobs
 from dsconfig.launch.read_passed_config import read_config_at_path
-from dsconfig.render.summary import count
-from dsconfig.render.terminal_style import printable
+from dsconfig.render.summary import count_noun
+from dsconfig.render.terminal_style import escape_unprintable
 
 
 def belongs_to_repository(path: str, launch: str) -> bool:
@@ -159,18 +159,20 @@ class FileFixer:
             for diagnostic in diagnostics:
                 location = f"{name}: {diagnostic.dotted}" if diagnostic.path else name
                 yield (
-                    printable(f"{location}: {_fix_title(diagnostic)} ({diagnostic.code} {diagnostic.name})")
+                    escape_unprintable(
+                        f"{location}: {_fix_title(diagnostic)} ({diagnostic.code} {diagnostic.name})"
+                    )
                     + "\n"
                 )
 
     def outcome_line(self, left: int) -> str:
         """One line: the number of fixed and of remaining problems."""
         number = sum(map(len, self.by_file.values()))
-        applied = f"{'Would fix' if self.diff else 'Fixed'} {count(number, 'problem')}"
-        applied = f"{applied} in {count(self.changed, 'file')}" if number else "Nothing to fix"
+        applied = f"{'Would fix' if self.diff else 'Fixed'} {count_noun(number, 'problem')}"
+        applied = f"{applied} in {count_noun(self.changed, 'file')}" if number else "Nothing to fix"
         unsafe = f", {self.more} of them fixable with --unsafe-fixes" if self.more and not self.unsafe else ""
         hint = "; run again to fix more" if number and self.cut else ""
-        return f"{applied}; {count(left, 'problem')} left{unsafe}{hint}.\n" if left else f"{applied}.\n"
+        return f"{applied}; {count_noun(left, 'problem')} left{unsafe}{hint}.\n" if left else f"{applied}.\n"
 
     def fixed_file_lines(self) -> Iterator[str]:
         """A line for each fixed file, with the number of fixes by rule."""
@@ -179,7 +181,7 @@ class FileFixer:
             counts = ", ".join(
                 f"{number} x {code} ({rule})" for (code, rule), number in sorted(rules.items())
             )
-            yield printable(f"- {name}: {counts}") + "\n"
+            yield escape_unprintable(f"- {name}: {counts}") + "\n"
 
     def _write_or_print_diff(self, name: str, document: Document, text: str) -> None:
         """Print the diff, or write the new text."""

@@ -136,10 +136,10 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(text)
         return CLEAN
     from dsconfig.cli.command_inputs import write_output_file
-    from dsconfig.render.terminal_style import printable
+    from dsconfig.render.terminal_style import escape_unprintable
 
     write_output_file(args.file, text.encode())
-    print(f"wrote {printable(args.file)} for DeepSpeed {target.releases[-1]}")
+    print(f"wrote {escape_unprintable(args.file)} for DeepSpeed {target.releases[-1]}")
     return CLEAN
 
 
@@ -268,10 +268,10 @@ def _ask_question(question: str, default: str, parse: Callable[[str], _T]) -> _T
 def _parse_model(text: str) -> str:
     """Parse a model that `memory` can estimate; empty for none."""
     if text:
-        from dsconfig.resolve.model_source import model_of
+        from dsconfig.resolve.model_source import load_model
 
         try:
-            model_of(text)
+            load_model(text)
         except OSError as error:
             raise ValueError(f"{text}: {(error.strerror or str(error)).lower()}") from None
     return text
@@ -299,7 +299,7 @@ def _find_and_write_config(request: JobRequest, args: argparse.Namespace) -> int
     from dsconfig.cli.command_inputs import os_error_reason, write_output_file
     from dsconfig.cli.resolve_helpers import use_option_names
     from dsconfig.memory.verdict import UNKNOWN
-    from dsconfig.render.terminal_style import flowed, printable, style_of
+    from dsconfig.render.terminal_style import escape_unprintable, style_of, wrap_lines
 
     to_stdout = args.file == "-"
     stream = sys.stderr if to_stdout else sys.stdout
@@ -311,11 +311,11 @@ def _find_and_write_config(request: JobRequest, args: argparse.Namespace) -> int
     except OSError as error:
         fail_with_usage_error(f"{error.filename}: {os_error_reason(error)}")
     except ValueError as error:
-        fail_with_usage_error(printable(use_option_names(str(error))))
-    lines = [printable(line) for line in find_fitting_config.search_report(plan)]
+        fail_with_usage_error(escape_unprintable(use_option_names(str(error))))
+    lines = [escape_unprintable(line) for line in find_fitting_config.search_report(plan)]
     style = style_of(stream)
     if plan.chosen is None:
-        stream.write(flowed("\n".join([*lines, ""]), style))
+        stream.write(wrap_lines("\n".join([*lines, ""]), style))
         return FAILED if plan.verdict == UNKNOWN else PROBLEMS
     text = find_fitting_config.config_text(request, plan.chosen.level, plan.chosen.micro_batch)
     script = find_fitting_config.launch_script(plan)
@@ -325,11 +325,12 @@ def _find_and_write_config(request: JobRequest, args: argparse.Namespace) -> int
         write_output_file(request.file, text.encode())
         write_output_file(launch, script.encode())
         lines.append(
-            f"wrote {printable(request.file)} and {printable(launch)} for DeepSpeed {request.target.releases[-1]}"
+            f"wrote {escape_unprintable(request.file)} and {escape_unprintable(launch)} for DeepSpeed "
+            f"{request.target.releases[-1]}"
         )
-        lines.append(f"start it: sh {printable(launch)}{_training_script_hint(request)}")
-    lines.append(f"check it again: {printable(find_fitting_config.memory_command(plan))}")
-    stream.write(flowed("\n".join([*lines, ""]), style))
+        lines.append(f"start it: sh {escape_unprintable(launch)}{_training_script_hint(request)}")
+    lines.append(f"check it again: {escape_unprintable(find_fitting_config.memory_command(plan))}")
+    stream.write(wrap_lines("\n".join([*lines, ""]), style))
     return CLEAN
 
 

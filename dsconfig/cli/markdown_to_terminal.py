@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dsconfig.render.terminal_style import TerminalStyle, wrapped
+from dsconfig.render.terminal_style import TerminalStyle, wrap_line
 
 _CODE = re.compile(r"`[^`\n]+`")
 _LABEL = re.compile(r"[A-Z][a-z]+:")
@@ -55,4 +55,4 @@ def _render_lines(lines: list[str], style: TerminalStyle) -> Iterator[str]:
         else:
             text = _CODE.sub(lambda match: style.paint(match[0], "info"), line.replace("**", ""))
             entry = _ENTRY.match(line)
-            yield wrapped(text, style, entry.end() if entry else 0)
+            yield wrap_line(text, style, entry.end() if entry else 0)

@@ -40,8 +40,8 @@ from dsconfig.cli.resolve_helpers import (
     print_wrapped_lines,
     use_option_names,
 )
-from dsconfig.render.fingerprint import as_json
-from dsconfig.render.terminal_style import printable
+from dsconfig.render.fingerprint import dump_json
+from dsconfig.render.terminal_style import escape_unprintable
 
 if TYPE_CHECKING:
     from dsconfig.document import Document
@@ -222,7 +222,7 @@ def run(args: argparse.Namespace) -> int:
             raise
         fail_with_usage_error(f"{error.filename}: {os_error_reason(error)}")
     except ValueError as error:
-        fail_with_usage_error(printable(use_option_names(str(error))))
+        fail_with_usage_error(escape_unprintable(use_option_names(str(error))))
     if args.plot:
         _write_plot(estimate, args, suffix)
     return _write_estimate(args, estimate)
@@ -233,7 +233,7 @@ def print_stage_table(args: argparse.Namespace) -> int:
     from dsconfig.render.terminal_style import style_of
     from dsconfig.resolve import memory_output as render
     from dsconfig.resolve.memory import NODE
-    from dsconfig.resolve.zero_stage_table import stage_table
+    from dsconfig.resolve.zero_stage_table import build_stage_table
 
     if args.model is None and args.params is None:
         fail_with_usage_error(
@@ -250,18 +250,18 @@ def print_stage_table(args: argparse.Namespace) -> int:
         if size is not None:
             fail_with_usage_error("--nodes and --world-size exclude each other")
         size = args.nodes * (args.gpus_per_node or NODE)
-    rows = stage_table(_memory_options(args)._replace(world_size=size or args.gpus_per_node or NODE))
+    rows = build_stage_table(_memory_options(args)._replace(world_size=size or args.gpus_per_node or NODE))
     limits = render.RequestedLimits(args.gpu, args.host, args.margin)
     if args.output_format == "json":
         answer = {
             "stages": [row.to_dict(limits) for row in rows],
-            "verdict": render.stage_verdict(rows, limits),
+            "verdict": render.best_stage_verdict(rows, limits),
         }
-        sys.stdout.write(as_json(answer, indent=2) + "\n")
+        sys.stdout.write(dump_json(answer, indent=2) + "\n")
     else:
         style = style_of(sys.stdout, args.color)
-        print_wrapped_lines(render.stage_lines(rows, limits, style), style, sys.stdout)
-    return exit_code_of_verdicts([render.stage_verdict(rows, limits)])
+        print_wrapped_lines(render.stage_table_lines(rows, limits, style), style, sys.stdout)
+    return exit_code_of_verdicts([render.best_stage_verdict(rows, limits)])
 
 
 def _batch_error_advice(args: argparse.Namespace, error: ResolveError) -> tuple[str, ...]:
@@ -351,9 +351,9 @@ def _model_source(args: argparse.Namespace) -> ModelSource | None:
         return model
     if not all(sizes):
         fail_with_usage_error("--hidden and --layers require each other and --params")
-    from dsconfig.resolve.model_source import of_sizes
+    from dsconfig.resolve.model_source import architecture_of_sizes
 
-    return of_sizes(*sizes, heads=args.heads or 0, vocabulary=args.vocabulary or 0)
+    return architecture_of_sizes(*sizes, heads=args.heads or 0, vocabulary=args.vocabulary or 0)
 
 
 def _write_estimate(args: argparse.Namespace, estimate: Estimate) -> int:
@@ -362,12 +362,12 @@ def _write_estimate(args: argparse.Namespace, estimate: Estimate) -> int:
 
     limits = render.RequestedLimits(args.gpu, args.host, args.margin)
     if args.output_format == "json":
-        sys.stdout.write(as_json(estimate.to_dict() | limits.to_dict(estimate), indent=2) + "\n")
+        sys.stdout.write(dump_json(estimate.to_dict() | limits.to_dict(estimate), indent=2) + "\n")
     elif args.output_format == "csv":
         sys.stdout.writelines(render.csv_lines(estimate))
     else:
         style = style_of(sys.stdout, args.color)
-        print_wrapped_lines(render.text_lines(estimate, limits, style), style, sys.stdout)
+        print_wrapped_lines(render.estimate_lines(estimate, limits, style), style, sys.stdout)
     return exit_code_of_verdicts(limits.verdicts(estimate))
 
 
@@ -384,7 +384,7 @@ def find_changes_that_fit(args: argparse.Namespace, document: Document, options:
     """Find the smallest changes that fit, print them, and write the config with them if asked to."""
     from dsconfig.render.terminal_style import style_of
     from dsconfig.resolve import memory_output as render
-    from dsconfig.resolve.fit_search import find_fit, fitted_config
+    from dsconfig.resolve.fit_search import find_fit, write_fitted_config
 
     _reject_conflicting_options(args, document)
     limits = render.RequestedLimits(args.fit, args.host, args.margin)
@@ -392,7 +392,7 @@ def find_changes_that_fit(args: argparse.Namespace, document: Document, options:
     rewritten, failure = None, ""
     if args.output and result.fits:
         try:
-            rewritten = fitted_config(
+            rewritten = write_fitted_config(
                 document, options, result, document.name if args.output == "-" else args.output
             )
         except ValueError as error:  # the changes are printed anyway
@@ -401,7 +401,7 @@ def find_changes_that_fit(args: argparse.Namespace, document: Document, options:
     stream = sys.stderr if args.output == "-" and rewritten else sys.stdout
     if args.output_format == "json":
         answer = result.to_dict() | {"removed": list(removed), "consumer": consumer_name}
-        stream.write(as_json({"fit": answer}, indent=2) + "\n")
+        stream.write(dump_json({"fit": answer}, indent=2) + "\n")
     else:
         style = style_of(stream, args.color)
         print_wrapped_lines(render.fit_lines(result, limits, style, removed, consumer_name), style, stream)
@@ -441,16 +441,18 @@ def find_largest_value(args: argparse.Namespace, document: Document, options: Me
     """Find the largest value of one kind that fits, and print it."""
     from dsconfig.render.terminal_style import style_of
     from dsconfig.resolve import memory_output as render
-    from dsconfig.resolve.largest_fit import largest
+    from dsconfig.resolve.largest_fit import find_largest_fit
 
     if args.gpu is None:
         fail_with_usage_error("--max requires --gpu")
     if args.output_format == "csv" or args.plot:
         fail_with_usage_error("--max supports the output formats text and json")
-    result = largest(document, options, args.max, render.RequestedLimits(args.gpu, None, args.margin))
+    result = find_largest_fit(
+        document, options, args.max, render.RequestedLimits(args.gpu, None, args.margin)
+    )
     if args.output_format == "json":
-        sys.stdout.write(as_json({"max": result.to_dict()}, indent=2) + "\n")
+        sys.stdout.write(dump_json({"max": result.to_dict()}, indent=2) + "\n")
     else:
         style = style_of(sys.stdout, args.color)
-        print_wrapped_lines(render.max_lines(result, args.gpu, style), style, sys.stdout)
+        print_wrapped_lines(render.largest_fit_lines(result, args.gpu, style), style, sys.stdout)
     return exit_code_of_verdicts([result.verdict])

@@ -30,7 +30,7 @@ from dsconfig.core.diagnostic import dotted_path, truncate_middle
 from dsconfig.core.releases import UnknownReleaseError, resolve_target
 from dsconfig.fix.migrate import BLOCK_KEY, Migration, migrate
 from dsconfig.job.job import JobFact, job_from_consumer
-from dsconfig.render.terminal_style import printable
+from dsconfig.render.terminal_style import escape_unprintable
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import KeyPath
@@ -299,9 +299,9 @@ def migration_report(
     style: TerminalStyle,
 ) -> str:
     """Render the changes and the remaining decisions, in the order in which to make them."""
-    from dsconfig.render.terminal_style import flowed
+    from dsconfig.render.terminal_style import wrap_lines
 
-    return flowed(
+    return wrap_lines(
         "\n".join(_migration_report_lines(document, migration, route, elasticity_file, style)) + "\n", style
     )
 
@@ -313,12 +313,10 @@ def _migration_report_lines(
     elasticity_file: str | None,
     style: TerminalStyle,
 ) -> Iterator[str]:
-    name = printable(document.name)
-    from_to = (
-        f"from {migration.origin} ({route.known_from}) to {migration.target}, {printable(route.read_by)}"
-    )
+    name = escape_unprintable(document.name)
+    from_to = f"from {migration.origin} ({route.known_from}) to {migration.target}, {escape_unprintable(route.read_by)}"
     if migration.stopped is not None:
-        yield f"{name}: not migrated {from_to}: {printable(migration.stopped.reason)}"
+        yield f"{name}: not migrated {from_to}: {escape_unprintable(migration.stopped.reason)}"
         yield from _numbered_decisions("decide first", migration.stopped.first, style)
         yield from _list_section("help", migration.stopped.hints, style)
         return
@@ -345,7 +343,7 @@ def _list_section(title: str, lines: Sequence[str], style: TerminalStyle) -> Ite
     if lines:
         yield f"\n{style.paint(title, 'bold')}"
         for line in lines:
-            yield "\n".join(f"  {printable(part)}" for part in line.split("\n"))
+            yield "\n".join(f"  {escape_unprintable(part)}" for part in line.split("\n"))
 
 
 def _numbered_decisions(
@@ -355,10 +353,10 @@ def _numbered_decisions(
         yield f"\n{style.paint(title, 'bold')}"
     for number, each in enumerate(decisions, 1):
         place = _format_location(each.path, each.line, was=each.is_removed)
-        yield f"  {number}. {printable(place + each.why)}"
+        yield f"  {number}. {escape_unprintable(place + each.why)}"
         for letter, choice in zip(_LETTERS, each.choices, strict=False):
             means = f": {choice.consequence}" if choice.consequence else ""
-            yield f"     {letter}. {printable(choice.what + means)}"
+            yield f"     {letter}. {escape_unprintable(choice.what + means)}"
 
 
 _LETTERS = "abcdefgh"

@@ -67,9 +67,9 @@ def check_output_format(document: Document, name: str) -> None:
 
 def unified_diff(name: str, old: str, new: str) -> Iterator[str]:
     """Unified diff of two texts."""
-    from dsconfig.render.unified_diff import unified
+    from dsconfig.render.unified_diff import unified_diff_lines
 
-    return unified(old, new, _file_name_in_diff(f"a/{name}"), _file_name_in_diff(f"b/{name}"))
+    return unified_diff_lines(old, new, _file_name_in_diff(f"a/{name}"), _file_name_in_diff(f"b/{name}"))
 
 
 def print_diff(lines: Iterable[str]) -> None:
@@ -80,10 +80,10 @@ def print_diff(lines: Iterable[str]) -> None:
     Raises:
         UsageError: a CI service that logs the output would execute a line of it.
     """
-    from dsconfig.render.terminal_style import visible
+    from dsconfig.render.terminal_style import escape_invisible
 
     if sys.stdout.isatty():
-        sys.stdout.writelines(map(visible, lines))
+        sys.stdout.writelines(map(escape_invisible, lines))
         return
     text = "".join(lines)
     forbid_ci_commands(text, anywhere=any(os.environ.get(name) for name in CI_VARIABLES))

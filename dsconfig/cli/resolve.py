@@ -32,8 +32,8 @@ from dsconfig.cli.resolve_helpers import (
 )
 from dsconfig.core.diagnostic import dotted_path
 from dsconfig.core.releases import NUMBERS
-from dsconfig.render.fingerprint import as_json
-from dsconfig.render.terminal_style import printable
+from dsconfig.render.fingerprint import dump_json
+from dsconfig.render.terminal_style import escape_unprintable
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -122,18 +122,18 @@ def _resolved_config_as_json(config: JsonObject, release: str) -> str:
     for path, what in non_json_values(config):
         if may_release_read_path(path, NUMBERS[release]):
             fail_with_usage_error(
-                f"{printable(f'`{dotted_path(path)}` is {what}')}, which JSON cannot represent"
+                f"{escape_unprintable(f'`{dotted_path(path)}` is {what}')}, which JSON cannot represent"
             )
     config = to_json_value(config)
-    text = as_json(config, indent=2, ascii=False)
+    text = dump_json(config, indent=2, ascii=False)
     if not text.replace("\n", "").isprintable():  # a lone surrogate, or direction marks
-        text = as_json(config, indent=2)
+        text = dump_json(config, indent=2)
     return text + "\n"
 
 
 def _print_report(result: Run, stream: TextIO) -> None:
-    from dsconfig.render.terminal_style import flowed, style_of
+    from dsconfig.render.terminal_style import style_of, wrap_lines
     from dsconfig.resolve.resolved_run import run_lines
 
     style = style_of(stream)
-    stream.write(flowed("".join(run_lines(result, style)), style))
+    stream.write(wrap_lines("".join(run_lines(result, style)), style))

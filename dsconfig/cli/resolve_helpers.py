@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 from dsconfig.cli.errors import fail_with_usage_error
-from dsconfig.render.terminal_style import printable
+from dsconfig.render.terminal_style import escape_unprintable
 
 TYPE_CHECKING = False
 
@@ -41,9 +41,9 @@ def parse_assignment(text: str) -> tuple[str, Json]:
 
 def print_wrapped_lines(lines: Iterable[str], style: TerminalStyle, stream: TextIO) -> None:
     """Print lines, wrapped to the width of the terminal."""
-    from dsconfig.render.terminal_style import flowed
+    from dsconfig.render.terminal_style import wrap_lines
 
-    stream.writelines(flowed(line, style) for line in lines)
+    stream.writelines(wrap_lines(line, style) for line in lines)
 
 
 def fail_without_world_size(error: UnknownWorldSizeError, options: str = "--world-size") -> NoReturn:
@@ -51,7 +51,7 @@ def fail_without_world_size(error: UnknownWorldSizeError, options: str = "--worl
     advice = f"pass {options}, or set {WORLD_SIZE} in the environment"
     formula = [error.formula] if error.formula else []
     parts = [error.source, *formula, advice] if error.source else [advice, *formula]
-    fail_with_usage_error(printable(f"no world size: {'; '.join((*parts, *error.advice))}"))
+    fail_with_usage_error(escape_unprintable(f"no world size: {'; '.join((*parts, *error.advice))}"))
 
 
 _FLAGS = {
@@ -81,17 +81,17 @@ def _entries_as_set_options(entries: str) -> str:
 
 def print_resolve_error(error: ResolveError, stream: TextIO, advice: tuple[str, ...] = ()) -> None:
     """Print why a config cannot be resolved, and the hints; `advice` adds those of the command."""
-    from dsconfig.render.terminal_style import flowed, style_of
+    from dsconfig.render.terminal_style import style_of, wrap_lines
 
     style = style_of(stream)
     lines = [
-        f"{style.paint('error', 'error')}: {style.paint(printable(use_option_names(error.reason)), 'bold')}\n"
+        f"{style.paint('error', 'error')}: {style.paint(escape_unprintable(use_option_names(error.reason)), 'bold')}\n"
     ]
     lines += [
-        f"  {style.paint('=', 'place')} {printable(hint)}\n"
+        f"  {style.paint('=', 'place')} {escape_unprintable(hint)}\n"
         for hint in (*map(use_option_names, error.hints), *advice)
     ]
-    stream.write(flowed("".join(lines), style))
+    stream.write(wrap_lines("".join(lines), style))
 
 
 # YAML values that JSON cannot represent: dates, sets, bytes, NaN, infinity.

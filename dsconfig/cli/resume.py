@@ -86,23 +86,23 @@ _TONES = {"blocked": "error", "unknown": "warning"}
 
 
 def _resume_as_text(resume: ResumeReport, style: TerminalStyle) -> Iterator[str]:
-    from dsconfig.render.terminal_style import printable
+    from dsconfig.render.terminal_style import escape_unprintable
 
     checkpoint = resume.checkpoint
     ranks = "" if checkpoint.data_parallel is None else f", {checkpoint.data_parallel} data-parallel ranks"
     split = f" × {checkpoint.model_parallel} that split the model" if checkpoint.model_parallel > 1 else ""
     precision = {True: ", bf16", False: ", not bf16", None: ""}[checkpoint.is_bf16]
     writer = ", written by the Trainer" if checkpoint.is_of_trainer else ""
-    yield printable(
+    yield escape_unprintable(
         f"{os.path.normpath(checkpoint.path)}: {checkpoint.layout}{ranks}{split}{precision}{writer}"
     )
     for each in resume.obstacles:
         yield ""
-        yield f"{style.paint(each.verdict, _TONES[each.verdict])}: {printable(each.message)}"
+        yield f"{style.paint(each.verdict, _TONES[each.verdict])}: {escape_unprintable(each.message)}"
         for remedy in each.remedies:
-            yield f"  = help: {printable(remedy)}"
+            yield f"  = help: {escape_unprintable(remedy)}"
         for command in each.commands:
-            yield f"    {printable(command)}"
+            yield f"    {escape_unprintable(command)}"
     size = "" if resume.world_size is None else f" on {resume.world_size} ranks"
     endings = {
         "loads": f"DeepSpeed {resume.release} can load it{size}: files, ranks and stage agree.",

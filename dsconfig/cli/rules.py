@@ -13,7 +13,7 @@ from dsconfig.cli.arguments import (
     split_comma_list,
 )
 from dsconfig.cli.errors import CLEAN, fail_with_usage_error
-from dsconfig.render.fingerprint import as_json
+from dsconfig.render.fingerprint import dump_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     shown = [RULES[code] for code in sorted(codes)]
     if args.output_format == "json":
         document = {"version": 1, "rules": [_rule_as_json(rule) for rule in shown]}
-        sys.stdout.write(as_json(document, indent=1) + "\n")
+        sys.stdout.write(dump_json(document, indent=1) + "\n")
     else:
         sys.stdout.writelines(rule_lines(shown, style_of(sys.stdout, args.color)))
     return CLEAN
@@ -62,34 +62,35 @@ def run(args: argparse.Namespace) -> int:
 def _list_advisories(codes: Iterable[str], args: argparse.Namespace) -> None:
     """Print the advisories that these rules report."""
     from dsconfig.core.diagnostic import Effect
-    from dsconfig.render.terminal_style import style_of, wrapped
-    from dsconfig.rules._advisory_table import advisories, rule_of
+    from dsconfig.render.terminal_style import style_of, wrap_line
+    from dsconfig.rules._advisory_table import code_of_advisory, load_advisories
 
     selected = set(codes)
-    shown = [each for each in advisories() if rule_of(each) in selected]
+    shown = [each for each in load_advisories() if code_of_advisory(each) in selected]
     if args.output_format == "json":
         records = [
-            each._asdict() | {"affected": each.affected, "remedies": each.remedies, "rule": rule_of(each)}
+            each._asdict()
+            | {"affected": each.affected, "remedies": each.remedies, "rule": code_of_advisory(each)}
             for each in shown
         ]
-        sys.stdout.write(as_json({"version": 1, "advisories": records}, indent=1) + "\n")
+        sys.stdout.write(dump_json({"version": 1, "advisories": records}, indent=1) + "\n")
         return
     style = style_of(sys.stdout, args.color)
     for each in shown:
         effect = style.paint(f"{each.effect:8}", Effect(each.effect).severity)
         line = f"{style.paint(each.id, 'bold')}  {effect}  {each.affected}: {each.summary}"
-        sys.stdout.write(f"{wrapped(line, style, 2)}\n")
+        sys.stdout.write(f"{wrap_line(line, style, 2)}\n")
 
 
 def rule_lines(rules: Iterable[Rule], style: TerminalStyle) -> Iterator[str]:
     """A line for each rule: code, effect, name and title."""
     from dsconfig.core.diagnostic import rule_url
-    from dsconfig.render.terminal_style import wrapped
+    from dsconfig.render.terminal_style import wrap_line
 
     for rule in rules:
         code = style.link(style.paint(rule.code, "bold"), rule_url(rule.code))
         effect = style.paint(f"{rule.effect.value:10}", rule.effect.severity)
-        yield wrapped(f"{code}  {effect}  {rule.name}: {rule.title}", style, 20) + "\n"
+        yield wrap_line(f"{code}  {effect}  {rule.name}: {rule.title}", style, 20) + "\n"
 
 
 def _rule_as_json(rule: Rule) -> dict[str, object]:

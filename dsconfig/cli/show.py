@@ -18,7 +18,7 @@ from dsconfig.cli.arguments import (
 from dsconfig.cli.command_inputs import read_config_document, read_mapping_file
 from dsconfig.cli.errors import CLEAN, PROBLEMS, fail_with_usage_error, print_error
 from dsconfig.cli.resolve_helpers import to_json_value, use_option_names
-from dsconfig.render.fingerprint import as_json
+from dsconfig.render.fingerprint import dump_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,14 +52,14 @@ def run(args: argparse.Namespace) -> int:
     from dsconfig.cli.command_inputs import job_from_arguments
     from dsconfig.launch.located_config import locate_config
     from dsconfig.render.terminal_style import style_of
-    from dsconfig.resolve.effective_values import effective_in
+    from dsconfig.resolve.effective_values import effective_values_of_job
     from dsconfig.resolve.errors import ResolveError
 
     document = read_config_document(args.file)
     located = locate_config(document)
     job = job_from_arguments(args, document, located)
     try:
-        shown = effective_in(
+        shown = effective_values_of_job(
             located,
             job,
             training_args=read_mapping_file(args.training_args),
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _values_as_table(shown: Shown, style: TerminalStyle) -> Iterator[str]:
-    from dsconfig.render.terminal_style import flowed, printable, wrapped
+    from dsconfig.render.terminal_style import escape_unprintable, wrap_line, wrap_lines
 
     cells = [
         (value.key, json.dumps(to_json_value(value.value), ensure_ascii=False)) for value in shown.values
@@ -93,11 +93,11 @@ def _values_as_table(shown: Shown, style: TerminalStyle) -> Iterator[str]:
     if style.wraps:
         key, value = min(key, style.width // 2), min(value, style.width // 5)
     for (name, text), effective in zip(cells, shown.values, strict=True):
-        note = style.paint(printable(effective.note), _TONES.get(effective.origin, "bold"))
-        row = f"{printable(name):{key}}  {printable(text):{min(value, 40)}}  {note}"
-        yield wrapped(row, style, key + 2) + "\n"
+        note = style.paint(escape_unprintable(effective.note), _TONES.get(effective.origin, "bold"))
+        row = f"{escape_unprintable(name):{key}}  {escape_unprintable(text):{min(value, 40)}}  {note}"
+        yield wrap_line(row, style, key + 2) + "\n"
     for message in shown.messages:
-        yield flowed(f"{style.paint(message.kind, 'info')}: {printable(message.text)}\n", style)
+        yield wrap_lines(f"{style.paint(message.kind, 'info')}: {escape_unprintable(message.text)}\n", style)
 
 
 def _values_as_json(shown: Shown) -> Iterator[str]:
@@ -105,4 +105,4 @@ def _values_as_json(shown: Shown) -> Iterator[str]:
         {"key": value.key, "value": to_json_value(value.value), "origin": value.origin, "note": value.note}
         for value in shown.values
     ]
-    yield as_json({"version": 1, "release": shown.release, "values": values}, indent=2) + "\n"
+    yield dump_json({"version": 1, "release": shown.release, "values": values}, indent=2) + "\n"

@@ -56,15 +56,15 @@ def evaluate(
     cache = {} if text_findings is None else text_findings
     for rule in triggered_rules(context, rules):
         is_text_rule = rule.reads in ("text", "launch file", "job", "hostfile")
-        results = _text_findings(rule, context, cache) if is_text_rule else _findings(rule, context)
+        results = _run_text_rule(rule, context, cache) if is_text_rule else _run_rule(rule, context)
         if results:
             findings += [(rule, each) for each in results if not _is_overwritten(context, rule, each)]
     if context.is_launch and not any(finding.effect is Effect.REJECTED for _, finding in findings):
-        block_outcome = _block_outcome(context, release)
+        block_outcome = _evaluate_accelerate_block(context, release)
         findings += block_outcome.findings
         alike = alike.intersect(block_outcome.equivalent)
     return EvaluationOutcome(
-        tuple(one_per_cause(context, findings)),
+        tuple(keep_one_finding_per_cause(context, findings)),
         alike.intersect(context.equivalent).intersect(context.walk.equivalent),
         context,
         sum(
@@ -85,7 +85,7 @@ def _is_overwritten(context: Context, rule: Rule, finding: Finding) -> bool:
     return context.overwrite(dotted_path(path)) is not None
 
 
-def _block_outcome(context: Context, release: int) -> EvaluationOutcome:
+def _evaluate_accelerate_block(context: Context, release: int) -> EvaluationOutcome:
     """Evaluate the config that Accelerate builds from a launch file's block; findings keep their keys there."""
     config = accelerate_launch_file.build_plugin_config(context.data, context.version)
     if config is None:
@@ -102,12 +102,12 @@ def _block_outcome(context: Context, release: int) -> EvaluationOutcome:
         if path_in_block is None and finding.advisory:  # about the job, or a key that the block does not have
             path_in_block = (accelerate_launch_file.BLOCK,)
         # The rules on launch files report keys that are absent from the block.
-        if path_in_block is not None and _contains(config, finding.path):
+        if path_in_block is not None and _contains_path(config, finding.path):
             findings.append((rule, finding._replace(path=path_in_block, related=(), fix=None, span=None)))
     return EvaluationOutcome(tuple(findings), outcome.equivalent, context)
 
 
-def _contains(value: Json, path: KeyPath) -> bool:
+def _contains_path(value: Json, path: KeyPath) -> bool:
     for part in path:
         if not isinstance(value, dict) or part not in value:
             return False
@@ -115,7 +115,7 @@ def _contains(value: Json, path: KeyPath) -> bool:
     return True
 
 
-def _shortened(finding: Finding) -> Finding:
+def _shorten_finding(finding: Finding) -> Finding:
     """Shorten the message and help of a finding that quotes a very long key."""
     help_ = finding.help or ""
     if len(finding.message) > _MAX_MESSAGE or len(help_) > _MAX_MESSAGE:
@@ -124,7 +124,7 @@ def _shortened(finding: Finding) -> Finding:
     return finding
 
 
-def _text_findings(rule: Rule, context: Context, cache: TextFindings) -> tuple[Finding, ...]:
+def _run_text_rule(rule: Rule, context: Context, cache: TextFindings) -> tuple[Finding, ...]:
     """Run a rule that looks at the text alone, or reuse its findings from another release.
 
     Most of these rules find the same in all releases.
@@ -135,13 +135,13 @@ def _text_findings(rule: Rule, context: Context, cache: TextFindings) -> tuple[F
             context.equivalent = context.equivalent.intersect(alike)
             return findings
     alike_before, context.equivalent = context.equivalent, context.same_parser
-    findings = tuple(_findings(rule, context))
+    findings = tuple(_run_rule(rule, context))
     cached.append((context.equivalent, findings))
     context.equivalent = alike_before.intersect(context.equivalent)
     return findings
 
 
-def _findings(rule: Rule, context: Context) -> list[Finding]:
+def _run_rule(rule: Rule, context: Context) -> list[Finding]:
     """Run a rule and give each finding its effect; no more than the limit for each effect."""
     kept: list[Finding] = []
     counts: dict[Effect, int] = {}
@@ -152,7 +152,7 @@ def _findings(rule: Rule, context: Context) -> list[Finding]:
             effect = finding.effect or rule.effect
             counts[effect] = counts.get(effect, 0) + 1
             if counts[effect] <= context.max_findings:
-                kept.append(_shortened(finding if finding.effect else finding._replace(effect=effect)))
+                kept.append(_shorten_finding(finding if finding.effect else finding._replace(effect=effect)))
             else:
                 context.is_truncated = True
     except SkipRule:
@@ -190,14 +190,14 @@ def applicable_rules(
     release: int, root: RootKind = "config", consumer: str = "deepspeed"
 ) -> tuple[RuleSet, ReleaseInterval]:
     """Return the rules for a release, a kind of root and a consumer, and the releases with exactly these rules."""
-    boundaries = _boundaries()
+    boundaries = _releases_with_other_rules()
     index = bisect_right(boundaries, release)
     alike = ReleaseInterval(boundaries[index - 1], boundaries[index] - 1)
-    return _applicable(alike.first, root, consumer), alike
+    return _find_applicable_rules(alike.first, root, consumer), alike
 
 
 @cache
-def _applicable(release: int, root: RootKind, consumer: str) -> RuleSet:
+def _find_applicable_rules(release: int, root: RootKind, consumer: str) -> RuleSet:
     subjects = _SUBJECTS[root]
     rules: list[Rule] = []
     always: list[int] = []
@@ -226,7 +226,7 @@ def _applicable(release: int, root: RootKind, consumer: str) -> RuleSet:
 
 
 @cache
-def _boundaries() -> tuple[int, ...]:
+def _releases_with_other_rules() -> tuple[int, ...]:
     """Return the first releases with another set of rules, ascending, with an end beyond all releases."""
     numbers = {0, NEVER}
     for rule in RULES.values():
@@ -301,14 +301,16 @@ def _job_triggers(context: Context) -> dict[str, bool]:
 RuleFinding: TypeAlias = "tuple[Rule, Finding]"
 
 
-def one_per_cause(context: Context, findings: list[RuleFinding]) -> list[RuleFinding]:
+def keep_one_finding_per_cause(context: Context, findings: list[RuleFinding]) -> list[RuleFinding]:
     """Drop the findings that follow from other findings."""
     findings = [
-        each for each in without_guesses(context, findings) if not _is_about_filled_value(context, each[1])
+        each
+        for each in drop_findings_on_guesses(context, findings)
+        if not _is_about_filled_value(context, each[1])
     ]
     if any(rule.reads == "template" for rule, _ in findings):
-        findings = list(_template_alone(context, findings))
-    return findings if len(findings) < 2 else _without_redundant(_without_consequences(findings))
+        findings = list(_keep_template_findings(context, findings))
+    return findings if len(findings) < 2 else _drop_redundant_findings(_drop_consequences(findings))
 
 
 def _is_about_filled_value(context: Context, finding: Finding) -> bool:
@@ -322,7 +324,7 @@ def _is_about_filled_value(context: Context, finding: Finding) -> bool:
     return any(finding.path == tuple(each.key.split(".")) for each in context.filled.filled)
 
 
-def _template_alone(context: Context, findings: list[RuleFinding]) -> Iterator[RuleFinding]:
+def _keep_template_findings(context: Context, findings: list[RuleFinding]) -> Iterator[RuleFinding]:
     """Keep the findings on placeholders and the text; all others follow from the placeholders."""
     is_rejected = not context.document.is_readable(context.parser) or any(
         finding.effect is Effect.REJECTED for rule, finding in findings if rule.reads != "template"
@@ -334,7 +336,7 @@ def _template_alone(context: Context, findings: list[RuleFinding]) -> Iterator[R
             yield rule, finding
 
 
-def _without_consequences(findings: list[RuleFinding]) -> list[RuleFinding]:
+def _drop_consequences(findings: list[RuleFinding]) -> list[RuleFinding]:
     """Drop findings about absent keys that are only misspelled or misplaced, unless the verdict depends on them.
 
     A finding that stays for the verdict loses its fix, which would write the key beside its misspelling.
@@ -354,7 +356,7 @@ def _without_consequences(findings: list[RuleFinding]) -> list[RuleFinding]:
     ]
 
 
-def _without_redundant(findings: list[RuleFinding]) -> list[RuleFinding]:
+def _drop_redundant_findings(findings: list[RuleFinding]) -> list[RuleFinding]:
     """Drop findings that another finding at the same path explains better.
 
     A general finding on a value's type is dropped for a more specific rule on the same value, for a more severe
@@ -410,13 +412,15 @@ _STRUCTURAL = frozenset({"unclosed", "unexpected", "yaml-error"})
 """Problem kinds after which it is uncertain which section a key belongs to."""
 
 
-def without_guesses(context: Context, findings: list[tuple[Rule, Finding]]) -> list[tuple[Rule, Finding]]:
+def drop_findings_on_guesses(
+    context: Context, findings: list[tuple[Rule, Finding]]
+) -> list[tuple[Rule, Finding]]:
     """Drop the findings that rest on a guess of the recovering parser.
 
     Rules about the text stay. Of the others, findings about absent keys go, and findings at a location that
     contains an error. Where brackets or lines are in doubt, only the values of known keys are certain.
     """
-    uncertain = [problem for problem in context.document.problems if _is_doubtful(context, problem)]
+    uncertain = [problem for problem in context.document.problems if _is_doubtful_problem(context, problem)]
     if not uncertain:
         return findings
     # Later problems are not recorded, so nothing else is certain.
@@ -424,34 +428,34 @@ def without_guesses(context: Context, findings: list[tuple[Rule, Finding]]) -> l
         return [(rule, finding) for rule, finding in findings if rule.reads in _TEXT_SUBJECTS]
     starts = [problem.span.start for problem in uncertain]
     structure_is_lost = any(
-        problem.kind in _STRUCTURAL or _swallows_an_entry(problem) for problem in uncertain
+        problem.kind in _STRUCTURAL or _contains_next_entry(problem) for problem in uncertain
     )
     return [
         (rule, finding)
         for rule, finding in findings
         if rule.reads in _TEXT_SUBJECTS
-        or ((rule.general or not structure_is_lost) and _is_intact(context.document, finding, starts))
+        or ((rule.general or not structure_is_lost) and _has_intact_paths(context.document, finding, starts))
     ]
 
 
-def _is_doubtful(context: Context, problem: TextProblem) -> bool:
+def _is_doubtful_problem(context: Context, problem: TextProblem) -> bool:
     if context.parser not in problem.rejected_by or problem.kind in _UNAMBIGUOUS:
         return False
     return problem.kind != "missing-comma" or "hjson" in problem.rejected_by
 
 
-def _swallows_an_entry(problem: TextProblem) -> bool:
+def _contains_next_entry(problem: TextProblem) -> bool:
     """Whether an unquoted string holds a colon: Hjson reads to the end of the line, over the next entry."""
     return problem.kind == "unquoted-string" and ": " in problem.detail
 
 
-def _is_intact(document: Document, finding: Finding, starts: Sequence[int]) -> bool:
+def _has_intact_paths(document: Document, finding: Finding, starts: Sequence[int]) -> bool:
     """Whether every path of the finding is in the text, without an error inside."""
     paths = (finding.path, *(path for _, path in finding.related))
-    return all(document.has_path(path) and not _has_error(document, path, starts) for path in paths)
+    return all(document.has_path(path) and not _has_error_inside(document, path, starts) for path in paths)
 
 
-def _has_error(document: Document, path: KeyPath, starts: Sequence[int]) -> bool:
+def _has_error_inside(document: Document, path: KeyPath, starts: Sequence[int]) -> bool:
     if not path:  # the root holds them all
         return True
     start, end = document.span(path, "entry")

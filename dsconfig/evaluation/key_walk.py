@@ -5,7 +5,7 @@ from __future__ import annotations
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple, Spec
 from dsconfig.core.releases import EVERY_RELEASE, ReleaseInterval
 from dsconfig.document.tree import UNKNOWN
-from dsconfig.evaluation.coercion import CoercedValue, RejectedValue, is_unchanged, read
+from dsconfig.evaluation.coercion import CoercedValue, RejectedValue, coerce, is_unchanged
 from dsconfig.model.key_table import KeyView, SectionView, child_section, find_type, section_view_of_release
 
 # The walk judges nothing. It records unknown, rejected, converted, deprecated and "auto" values, and the
@@ -59,7 +59,7 @@ class KeyWalk:
         if data.get(_STRICT_ARGUMENT):
             section = section._replace(drops_auto=False)
         if name in _TYPED:
-            section = self._with_params(section, data)
+            section = self._section_with_params(section, data)
         values: JsonObject = {}
         # `target` is the canonical path of a key, `source` its path in the file, which may use an alias.
         for word, value in data.items():
@@ -70,7 +70,11 @@ class KeyWalk:
                 )
                 continue
             info = key.info
-            if info.hidden_by is not None and section.dialect == "hand" and _is_hidden(section, key, data):
+            if (
+                info.hidden_by is not None
+                and section.dialect == "hand"
+                and _is_hidden_by_replacement(section, key, data)
+            ):
                 continue
             target = (*canonical, info.name)
             source = (*path, word)
@@ -89,7 +93,7 @@ class KeyWalk:
             values[info.name] = effective
         return values
 
-    def _with_params(self, section: SectionView, data: JsonObject) -> SectionView:
+    def _section_with_params(self, section: SectionView, data: JsonObject) -> SectionView:
         """Return the optimizer or scheduler section with the `params` of its type, if the release knows the type."""
         section_type = find_type(section.name, data.get("type"))
         if section_type is None:
@@ -107,12 +111,12 @@ class KeyWalk:
             self.unused.append(entry)
         elif info.deprecated <= self.release:
             self.deprecated.append(entry)
-        if self.is_partial and _holds_unknown(value):
+        if self.is_partial and _contains_unknown_value(value):
             return UNREADABLE
         if value == "auto" and isinstance(value, str):
             if self.consumer in info.fills and ".".join(map(str, canonical)) not in self.unfilled:
                 return UNREADABLE
-            if "auto_is_value" not in info.flags and (section.drops_auto or not _takes_auto(key.type)):
+            if "auto_is_value" not in info.flags and (section.drops_auto or not _accepts_auto(key.type)):
                 self.unresolved_autos.append(entry)
                 if section.drops_auto:
                     return _ABSENT
@@ -127,7 +131,7 @@ class KeyWalk:
             return self._read_non_object(entry, child, canonical)
         if child is not None and shapes_of(value) & key.takes:
             return value
-        verdict = read(key.type, value, section.dialect)
+        verdict = coerce(key.type, value, section.dialect)
         if isinstance(verdict, RejectedValue):
             self.rejected.append(RejectionEvent(*entry, verdict))
             return value if section.dialect == "hand" else UNREADABLE
@@ -157,26 +161,30 @@ class KeyWalk:
         if spec[0] == "map" and isinstance(value, dict):
             child = child_section(spec[1])
             return {
-                k: self._element(spec[1], child, v, (*path, k), (*canonical, k)) for k, v in value.items()
+                k: self._walk_element(spec[1], child, v, (*path, k), (*canonical, k))
+                for k, v in value.items()
             }
         if spec[0] == "list" and isinstance(value, list):
             child = child_section(spec[1])
             if child is None:
                 return value
             return [
-                self._element(spec[1], child, v, (*path, i), (*canonical, i)) for i, v in enumerate(value)
+                self._walk_element(spec[1], child, v, (*path, i), (*canonical, i))
+                for i, v in enumerate(value)
             ]
         return value
 
-    def _element(self, spec: Spec, child: str | None, value: Json, path: KeyPath, canonical: KeyPath) -> Json:
+    def _walk_element(
+        self, spec: Spec, child: str | None, value: Json, path: KeyPath, canonical: KeyPath
+    ) -> Json:
         if child is not None and isinstance(value, dict):
             return self.section(child, value, path, canonical)
         return self._nested(spec, value, path, canonical)
 
 
-def _holds_unknown(value: Json) -> bool:
+def _contains_unknown_value(value: Json) -> bool:
     """Whether a value, or an entry of a list, is only known at run time; a section is looked into key by key."""
-    return value is UNKNOWN or (isinstance(value, list) and any(map(_holds_unknown, value)))
+    return value is UNKNOWN or (isinstance(value, list) and any(map(_contains_unknown_value, value)))
 
 
 _ABSENT = object()
@@ -187,7 +195,7 @@ _STRICT_ARGUMENT = "strict"
 """
 
 
-def _is_hidden(section: SectionView, key: KeyView, data: JsonObject) -> bool:
+def _is_hidden_by_replacement(section: SectionView, key: KeyView, data: JsonObject) -> bool:
     """Whether DeepSpeed ignores the key because the file contains the key that replaces it."""
     replacement = key.info.hidden_by
     if replacement is None or replacement not in data or replacement not in section.keys:
@@ -195,10 +203,10 @@ def _is_hidden(section: SectionView, key: KeyView, data: JsonObject) -> bool:
     return not (data[replacement] is None and "null" in section.keys[replacement].takes)
 
 
-def _takes_auto(spec: Spec) -> bool:
+def _accepts_auto(spec: Spec) -> bool:
     """Whether "auto" is a valid value of the type: one of its members, or any string."""
     if spec[0] == "union":
-        return any(_takes_auto(arm) for arm in spec[1:])
+        return any(_accepts_auto(arm) for arm in spec[1:])
     return spec[0] in ("any", "str", "path") or (spec[0] == "enum" and "auto" in spec[1:])
 
 
@@ -259,7 +267,7 @@ _JSON_TYPES = (type(None), bool, int, float, str, list, tuple, dict)
 
 def shapes_of(value: Json) -> frozenset[str]:
     """Return the shapes of a value (`dsconfig.model.key.Shape`) by which DeepSpeed may accept it as a section."""
-    shapes = {_shape(value)}
+    shapes = {_shape_of(value)}
     if isinstance(value, _JSON_TYPES) and not value:  # numpy raises for the truth value of an array
         shapes.add("falsy")
     if isinstance(value, list | str) and value in ([], "auto"):
@@ -269,7 +277,7 @@ def shapes_of(value: Json) -> frozenset[str]:
     return frozenset(shapes)
 
 
-def _shape(value: Json) -> str:
+def _shape_of(value: Json) -> str:
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()
     return "string" if isinstance(value, str) else "list" if isinstance(value, list) else "number"

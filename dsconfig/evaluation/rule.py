@@ -49,7 +49,7 @@ class RuleDeclaration(NamedTuple):
     @property
     def doc(self) -> str:
         """The function's docstring."""
-        return docstring(self.check)
+        return source_docstring(self.check)
 
 
 _DOCSTRINGS_DROPPED = sys.flags.optimize >= 2
@@ -229,13 +229,13 @@ class SchemaCondition(NamedTuple):
     """The consumers it applies to; empty for all."""
 
 
-def docstring(documented: object) -> str:
+def source_docstring(documented: object) -> str:
     """Return the docstring with its indentation, read from the source under `python -OO`; empty without one."""
     text = getattr(documented, "__doc__", None)
-    return text if isinstance(text, str) else _from_source(documented)
+    return text if isinstance(text, str) else _docstring_from_source(documented)
 
 
-def _from_source(documented: object) -> str:
+def _docstring_from_source(documented: object) -> str:
     import ast
     import inspect
     import textwrap

@@ -160,10 +160,10 @@ class Context:
         self._facts: dict[Callable[[Context], object], object] = {}
         self.walk = KeyWalk(release, self.consumer, keys_not_filled(source.consumer))
         self.walk.is_partial = bool(source.unknown)
-        self.walk.values = self.walk.section(ROOT, self._without_overwritten(), (), ())
+        self.walk.values = self.walk.section(ROOT, self._config_without_overwritten_keys(), (), ())
         self.walk.unknown += self._unknown_elasticity_keys()
 
-    def _without_overwritten(self) -> JsonObject:
+    def _config_without_overwritten_keys(self) -> JsonObject:
         """Return the config without the keys that the consumer overwrites in any case."""
         if not self.overwritten & self.data.keys():
             return self.data
@@ -174,7 +174,7 @@ class Context:
         block = self.original_data.get("elasticity")
         if self.is_elastic and isinstance(block, dict):
             # The last DeepSpeed release with an elasticity schema: 0.19.8 removed `deepspeed/elasticity`.
-            section = section_view_of_release("Elasticity", _number("0.19.7"))
+            section = section_view_of_release("Elasticity", _release_number("0.19.7"))
             keys = section.keys
             for key, value in block.items():
                 if key not in keys:
@@ -243,7 +243,7 @@ class Context:
         """Whether the evaluated release is this one or a later one."""
         # Every comparison narrows `equivalent`: beyond the boundary the answer, and so the outcome, may
         # differ.
-        boundary = _number(release)
+        boundary = _release_number(release)
         first, last = self.equivalent
         if self.release >= boundary:
             if boundary > first:
@@ -259,7 +259,7 @@ class Context:
 
     def between(self, first: str, last: str) -> bool:
         """Whether the evaluated release lies in the interval, both ends included."""
-        interval = ReleaseInterval(_number(first), _number(last))
+        interval = ReleaseInterval(_release_number(first), _release_number(last))
         self.equivalent = self.equivalent.intersect(interval.releases_on_same_side(self.release))
         return self.release in interval
 
@@ -280,14 +280,14 @@ class Context:
         for part in self.written_path(path) if self.walk.aliases else split_path(path):
             if not isinstance(value, dict) or part not in value:
                 if self.walk.is_partial:
-                    self._refuse_to_guess(path, value)
+                    self._skip_if_unknown(path, value)
                 return MISSING
             value = value[part]
         if value is UNKNOWN:
             raise SkipRule
         return value
 
-    def _refuse_to_guess(self, absent: str, value: Json) -> None:
+    def _skip_if_unknown(self, absent: str, value: Json) -> None:
         """Skip the rule where a value, or whether a key is there, is only known at run time."""
         if value is UNKNOWN:
             raise SkipRule
@@ -306,7 +306,7 @@ class Context:
         for part in self.written_path(path) if self.walk.aliases else split_path(path):
             if not isinstance(value, dict) or part not in value:
                 if self.walk.is_partial:
-                    self._refuse_to_guess(path, value)
+                    self._skip_if_unknown(path, value)
                 return False
             value = value[part]
         return True
@@ -347,7 +347,7 @@ class Context:
                 raise SkipRule
             if not isinstance(current, dict) or part not in current:
                 if self.walk.is_partial:
-                    self._refuse_to_guess(path, current)
+                    self._skip_if_unknown(path, current)
                 return self.default(path)
             current = current[part]
         if current is UNREADABLE:
@@ -373,7 +373,7 @@ class Context:
 
     def _find(self, path: str) -> KeyView | None:
         is_elastic = self.is_elastic and path.startswith("elasticity")
-        key, releases = find_key(path, _number("0.19.7") if is_elastic else self.release)
+        key, releases = find_key(path, _release_number("0.19.7") if is_elastic else self.release)
         self.equivalent = self.equivalent.intersect(releases)
         return key
 
@@ -428,7 +428,7 @@ class Context:
 
 
 @cache
-def _number(release: str) -> int:
+def _release_number(release: str) -> int:
     return release_number(release)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.launch.located_config import locate_config
 from dsconfig.lsp.cursor import config_scope_of
-from dsconfig.resolve.effective_values import Shown, effective_in
+from dsconfig.resolve.effective_values import Shown, effective_values_of_job
 from dsconfig.resolve.errors import ResolveError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def effective_values(snapshot: DocumentSnapshot, *, every: bool = False) -> Show
     """Effective values of the config in a document; None if they cannot be determined."""
     job = snapshot.report.job
     try:
-        return job and effective_in(locate_config(snapshot.text.document), job, every=every)
+        return job and effective_values_of_job(locate_config(snapshot.text.document), job, every=every)
     except (ResolveError, OSError, ValueError):
         return None
 

@@ -10,7 +10,7 @@ from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
 from dsconfig.lsp.cursor import config_scope_of, key_at_document_path
 from dsconfig.lsp.effective_values import effective_values_by_key
 from dsconfig.model.key_description import describe_key
-from dsconfig.render.terminal_style import printable
+from dsconfig.render.terminal_style import escape_unprintable
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject, KeyPath
@@ -103,7 +103,7 @@ _SPECIAL = re.compile(r"[\\`*_{}\[\]<>#|~&@]|(?<=www)\.|:(?=//)", re.IGNORECASE)
 
 def markdown_code_span(text: str) -> str:
     """Return a Markdown code span with the text, which may contain backticks."""
-    shown = printable(text)
+    shown = escape_unprintable(text)
     longest = max((len(run) for run in re.findall("`+", shown)), default=0)
     fence = "`" * (longest + 1)
     blank = " " if longest or not shown.strip() else ""
@@ -112,7 +112,7 @@ def markdown_code_span(text: str) -> str:
 
 def escape_markdown(text: str) -> str:
     """Escape running text for Markdown; its code spans stay, and bare URLs do not become links."""
-    parts = _SPAN.split(printable(text))
+    parts = _SPAN.split(escape_unprintable(text))
     return "".join(
         markdown_code_span(part) if at % 2 else _SPECIAL.sub(r"\\\g<0>", part)
         for at, part in enumerate(parts)

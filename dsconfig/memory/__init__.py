@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from dsconfig.memory.verdict import SCRIPT_OPTIMIZER as SCRIPT_OPTIMIZER
     from dsconfig.memory.verdict import NotModelledError as NotModelledError
     from dsconfig.memory.zeropp_shapes import QUANTIZER_ALIGNMENT as QUANTIZER_ALIGNMENT
-    from dsconfig.memory.zeropp_shapes import behind as behind
-    from dsconfig.memory.zeropp_shapes import divided as divided
-    from dsconfig.memory.zeropp_shapes import uneven as uneven
+    from dsconfig.memory.zeropp_shapes import find_indivisible_groups as find_indivisible_groups
+    from dsconfig.memory.zeropp_shapes import find_shard_past_parameter_end as find_shard_past_parameter_end
+    from dsconfig.memory.zeropp_shapes import find_uneven_shard as find_uneven_shard
 
 EXPORTS = {
     "ConfigValues": "config_values",
@@ -39,9 +39,9 @@ EXPORTS = {
     "preset_of": "models.model_zoo",
     "weights_of": "models.record_model",
     "QUANTIZER_ALIGNMENT": "zeropp_shapes",
-    "behind": "zeropp_shapes",
-    "divided": "zeropp_shapes",
-    "uneven": "zeropp_shapes",
+    "find_shard_past_parameter_end": "zeropp_shapes",
+    "find_indivisible_groups": "zeropp_shapes",
+    "find_uneven_shard": "zeropp_shapes",
     "release_borders": "release_quirks",
     "TrainingJob": "training_job",
     "HOST_BUILD": "verdict",

@@ -32,19 +32,19 @@ class MemoryAdvice(NamedTuple):
 def advice_for(engine: Engine, ledger: MemoryLedger) -> tuple[MemoryAdvice, ...]:
     """Collect the advice on an engine's settings."""
     return (
-        *_oversized_bucket(engine),
-        *_flatten_location(engine, ledger),
-        *_stage3_gathering(engine, ledger),
-        *_recomputed_modules(engine),
-        *_mistaken_fp32_accumulation(engine),
-        *_experts_not_leaf(engine),
-        *_sequence_parallel_dtype(engine),
-        *_autoep_save(engine),
-        *_zenflow_layout(engine),
+        *_warn_about_oversized_bucket(engine),
+        *_advise_on_flatten_location(engine, ledger),
+        *_warn_about_stage3_gathering(engine, ledger),
+        *_warn_about_recomputed_modules(engine),
+        *_warn_about_ignored_fp32_accumulation(engine),
+        *_suggest_leaf_experts(engine),
+        *_warn_about_sequence_parallel_dtype(engine),
+        *_warn_about_failing_autoep_save(engine),
+        *_warn_about_zenflow_transposes(engine),
     )
 
 
-def _oversized_bucket(engine: Engine) -> Iterator[MemoryAdvice]:
+def _warn_about_oversized_bucket(engine: Engine) -> Iterator[MemoryAdvice]:
     """Warn about a reduce bucket that is larger than the model."""
     setup = engine.setup
     if setup.stage and setup.contiguous_gradients and setup.reduce_bucket_size > engine.trainable_numel:
@@ -55,7 +55,7 @@ def _oversized_bucket(engine: Engine) -> Iterator[MemoryAdvice]:
         yield MemoryAdvice(f"{ZERO}reduce_bucket_size", f"{text}, and is allocated in full")
 
 
-def _flatten_location(engine: Engine, ledger: MemoryLedger) -> Iterator[MemoryAdvice]:
+def _advise_on_flatten_location(engine: Engine, ledger: MemoryLedger) -> Iterator[MemoryAdvice]:
     """Say where stages 1 and 2 flatten the weights, if that decides the peak (`flatten_on_accelerator`)."""
     if not isinstance(engine, DeepSpeedZeroOptimizer) or engine.setup.quirks.flattens_weights_on_host:
         return
@@ -67,7 +67,7 @@ def _flatten_location(engine: Engine, ledger: MemoryLedger) -> Iterator[MemoryAd
         yield MemoryAdvice(f"{ZERO}stage", f"{since}: pass `--gpu` to see which applies")
 
 
-def _stage3_gathering(engine: Engine, ledger: MemoryLedger) -> Iterator[MemoryAdvice]:
+def _warn_about_stage3_gathering(engine: Engine, ledger: MemoryLedger) -> Iterator[MemoryAdvice]:
     """Warn if stage 3 keeps the whole model gathered, or if `ratio` has no effect."""
     setup = engine.setup
     if setup.stage != 3:
@@ -83,7 +83,7 @@ def _stage3_gathering(engine: Engine, ledger: MemoryLedger) -> Iterator[MemoryAd
         yield MemoryAdvice(f"{ZERO}offload_optimizer.ratio", text)
 
 
-def _recomputed_modules(engine: Engine) -> Iterator[MemoryAdvice]:
+def _warn_about_recomputed_modules(engine: Engine) -> Iterator[MemoryAdvice]:
     """Warn about parameters that non-reentrant checkpointing keeps gathered.
 
     0.16.0 to 0.16.7 do not reset `ds_grads_remaining` before a pass (runtime/zero/parameter_offload.py).
@@ -96,7 +96,7 @@ def _recomputed_modules(engine: Engine) -> Iterator[MemoryAdvice]:
         yield MemoryAdvice(f"{ZERO}stage", f"{text}: upgrade to 0.16.8, or pass `use_reentrant=True`")
 
 
-def _mistaken_fp32_accumulation(engine: Engine) -> Iterator[MemoryAdvice]:
+def _warn_about_ignored_fp32_accumulation(engine: Engine) -> Iterator[MemoryAdvice]:
     """Warn about releases that ignore fp32 gradient accumulation.
 
     0.17.6 to 0.18.4 define `DDP_BFLOAT16` with the value of `BFLOAT16` (runtime/constants.py).
@@ -108,7 +108,7 @@ def _mistaken_fp32_accumulation(engine: Engine) -> Iterator[MemoryAdvice]:
         )
 
 
-def _experts_not_leaf(engine: Engine) -> Iterator[MemoryAdvice]:
+def _suggest_leaf_experts(engine: Engine) -> Iterator[MemoryAdvice]:
     """Suggest leaf modules for MoE blocks, whose ranks can use different experts."""
     classes = {module.class_name for module in engine.tape.modules if module.class_name}
     if engine.setup.stage == 3 and classes and not classes & set(engine.setup.leaf_classes):
@@ -125,7 +125,7 @@ def _experts_not_leaf(engine: Engine) -> Iterator[MemoryAdvice]:
             yield MemoryAdvice(f"{ZERO}leaf_module.classes", f"make {names} a leaf module: {why}")
 
 
-def _sequence_parallel_dtype(engine: Engine) -> Iterator[MemoryAdvice]:
+def _warn_about_sequence_parallel_dtype(engine: Engine) -> Iterator[MemoryAdvice]:
     """Warn about fp32 gradient communication, the default with sequence parallelism."""
     setup = engine.setup
     if setup.sp_size > 1 and setup.stage in (0, 3) and setup.comm_itemsize > setup.itemsize:
@@ -136,7 +136,7 @@ def _sequence_parallel_dtype(engine: Engine) -> Iterator[MemoryAdvice]:
         )
 
 
-def _autoep_save(engine: Engine) -> Iterator[MemoryAdvice]:
+def _warn_about_failing_autoep_save(engine: Engine) -> Iterator[MemoryAdvice]:
     """Warn about a save that fails.
 
     `_zero3_consolidated_16bit_state_dict` raises if experts have their own partition group (0.19.8).
@@ -147,7 +147,7 @@ def _autoep_save(engine: Engine) -> Iterator[MemoryAdvice]:
         yield MemoryAdvice(f"{ZERO}stage3_gather_16bit_weights_on_model_save", text)
 
 
-def _zenflow_layout(engine: Engine) -> Iterator[MemoryAdvice]:
+def _warn_about_zenflow_transposes(engine: Engine) -> Iterator[MemoryAdvice]:
     """Warn about weights that ZenFlow transposes.
 
     `_update_model_bit16_weights` reads the transposed weights with their original shape (0.19.7 and 0.19.8).

@@ -360,13 +360,13 @@ class ForwardTape:
             module = self.module(
                 name, (out, into), *bias, inputs_require_grad=inputs_require_grad, casts=True
             )
-            self._quantize(module.weights[0])
+            self.quantize_weight(module.weights[0])
             return module
         wrapper = self.module(name, inputs_require_grad=inputs_require_grad)
         base = self.module(
             f"{name}.base_layer", (out, into), *bias, inputs_require_grad=inputs_require_grad, casts=True
         )
-        self._quantize(base.weights[0])
+        self.quantize_weight(base.weights[0])
         dropout = self.module(f"{name}.lora_dropout.default", inputs_require_grad=inputs_require_grad)
         self.adapter = None  # LoRA matrices are trainable
         first = self.module(
@@ -385,7 +385,7 @@ class ForwardTape:
         )
         return wrapper
 
-    def _quantize(self, weight: ModelParameter) -> None:
+    def quantize_weight(self, weight: ModelParameter) -> None:
         """Store a frozen weight packed; its forward and backward dequantize it into a temporary tensor."""
         if self.quantization is not None:
             weight.original_numel = weight.numel
@@ -449,7 +449,7 @@ class ForwardTape:
             index, Operation((), ActivationTensor(0, 1, False, "temporaries"), (), (), count, 0, False)
         )
 
-    def scope(self, module: Module, *arguments: ActivationTensor) -> ModuleScope:
+    def record_module(self, module: Module, *arguments: ActivationTensor) -> ModuleScope:
         """Record the block as a module's forward; the caller keeps `arguments` alive."""
         return ModuleScope(self, module, arguments)
 
@@ -493,16 +493,16 @@ class ModuleHookCall(NamedTuple):
     """Number of the module whose backward triggered the recomputation."""
 
 
-def forward_visits(steps: Sequence[Step], owner: int | None = None) -> Iterator[ModuleHookCall]:
+def forward_hook_calls(steps: Sequence[Step], owner: int | None = None) -> Iterator[ModuleHookCall]:
     """Module hooks of a forward pass, in order."""
     for step in steps:
         if isinstance(step, (EnterModule, LeaveModule)):
             yield ModuleHookCall(step.module, isinstance(step, EnterModule), False, owner)
         elif isinstance(step, CheckpointedSegment):
-            yield from forward_visits(step.steps, owner)
+            yield from forward_hook_calls(step.steps, owner)
 
 
-def backward_visits(steps: Sequence[Step]) -> Iterator[ModuleHookCall]:
+def backward_hook_calls(steps: Sequence[Step]) -> Iterator[ModuleHookCall]:
     """Module hooks of a backward pass, recomputations included."""
     for step in reversed(steps):
         if isinstance(step, LeaveModule) and step.requires_grad:
@@ -511,9 +511,9 @@ def backward_visits(steps: Sequence[Step]) -> Iterator[ModuleHookCall]:
             yield ModuleHookCall(step.module, False, True)
         elif isinstance(step, CheckpointedSegment):
             recomputed, rest = step.split()
-            yield from backward_visits(rest)
-            yield from forward_visits(recomputed, recomputing_module(rest))
-            yield from backward_visits(recomputed)
+            yield from backward_hook_calls(rest)
+            yield from forward_hook_calls(recomputed, recomputing_module(rest))
+            yield from backward_hook_calls(recomputed)
 
 
 def recomputing_module(rest: Sequence[Step]) -> int | None:
@@ -528,9 +528,9 @@ def recomputing_module(rest: Sequence[Step]) -> int | None:
     return open_modules[-1] if open_modules else None
 
 
-def module_visits(steps: Sequence[Step], counted: Collection[int] = ()) -> list[ModuleHookCall]:
+def module_hook_calls(steps: Sequence[Step], counted: Collection[int] = ()) -> list[ModuleHookCall]:
     """Module hooks of a forward and a backward pass, without post-backward hooks of `counted` modules."""
-    visits = [*forward_visits(steps), *backward_visits(steps)]
+    visits = [*forward_hook_calls(steps), *backward_hook_calls(steps)]
     return [
         visit
         for visit in visits
@@ -543,7 +543,7 @@ def recomputed_modules(steps: Sequence[Step]) -> Iterator[int]:
     for step in steps:
         if isinstance(step, CheckpointedSegment):
             recomputed, _ = step.split()
-            yield from (visit.module.number for visit in forward_visits(recomputed) if visit.is_entry)
+            yield from (visit.module.number for visit in forward_hook_calls(recomputed) if visit.is_entry)
 
 
 def modules_never_left(visits: Sequence[ModuleHookCall]) -> list[Module]:

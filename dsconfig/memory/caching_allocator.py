@@ -129,7 +129,7 @@ class CachingAllocator:
             block = self._new_segment(pool, size)
         else:
             pool.remove(block)
-        self._split(block, size)
+        self._split_block(block, size)
         self.allocated += block.size
         self.peak_allocated = max(self.peak_allocated, self.allocated)
         self.live.setdefault(name, {}).setdefault(count, []).append(block)
@@ -143,17 +143,17 @@ class CachingAllocator:
             else -(-size // ROUND_LARGE) * ROUND_LARGE
         )
         if self.expandable:
-            return self._expand(pool, size)
-        self._reserve(segment)
+            return self._expand_segment(pool, size)
+        self._reserve_bytes(segment)
         return SegmentBlock(pool, segment)
 
-    def _expand(self, pool: BlockPool, size: int) -> SegmentBlock:
+    def _expand_segment(self, pool: BlockPool, size: int) -> SegmentBlock:
         """Map pages at the end of the pool's segment, next to a free block there (`try_allocate_expandable_block`)."""
         page = SMALL_SEGMENT if pool.is_small else LARGE_SEGMENT
         tail = self.tails.get(pool)
         missing = size - (tail.size if tail and tail.is_free else 0)
         grown = -(-missing // page) * page
-        self._reserve(grown)
+        self._reserve_bytes(grown)
         if tail and tail.is_free:
             pool.remove(tail)
             tail.size += grown
@@ -165,7 +165,7 @@ class CachingAllocator:
         self.tails[pool] = block
         return block
 
-    def _reserve(self, count: int) -> None:
+    def _reserve_bytes(self, count: int) -> None:
         if self.capacity is not None and self.reserved + count > self.capacity:
             self.release_cached()
             self.retries += 1
@@ -189,7 +189,7 @@ class CachingAllocator:
                     block.previous.next = None
                     self.tails[pool] = block.previous
 
-    def _split(self, block: SegmentBlock, size: int) -> None:
+    def _split_block(self, block: SegmentBlock, size: int) -> None:
         rest = block.size - size
         # `should_split`: a small block keeps no rest of a minimal block, a large one none of up to `kSmallSize`.
         splits = rest >= MIN_BLOCK if block.pool.is_small or self.expandable else rest > SMALL
@@ -263,7 +263,7 @@ class ReservedMemory(NamedTuple):
     """Times that cached segments had to be released; each costs time."""
 
 
-def reserve(
+def simulate_reserved_memory(
     at_rest: Sequence[AllocationEvent],
     steps: Iterable[Sequence[AllocationEvent]],
     capacity: int | None = None,

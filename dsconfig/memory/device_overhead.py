@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.memory.caching_allocator import AllocationEvent, reserve
+from dsconfig.memory.caching_allocator import AllocationEvent, simulate_reserved_memory
 from dsconfig.memory.verdict import ACTIVATION_TERMS
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class DeviceUsage:
     @cached_property
     def equal_steps(self) -> ReservedMemory:
         """Memory that torch reserves if nothing limits it and all sequences are equally long."""
-        result = reserve(self.at_rest, [self.step] * EQUAL_STEPS)
+        result = simulate_reserved_memory(self.at_rest, [self.step] * EQUAL_STEPS)
         assert result is not None
         return result
 
@@ -133,14 +133,14 @@ class DeviceUsage:
         """Memory that torch reserves if nothing limits it."""
         if not self.lengths:
             return self.equal_steps
-        result = reserve(self.at_rest, self._steps())
+        result = simulate_reserved_memory(self.at_rest, self._steps())
         assert result is not None
         return result if result.reserved > self.equal_steps.reserved else self.equal_steps
 
     @cached_property
     def expandable(self) -> ReservedMemory:
         """The same with `expandable_segments`."""
-        result = reserve(self.at_rest, self._steps(), expandable=True)
+        result = simulate_reserved_memory(self.at_rest, self._steps(), expandable=True)
         assert result is not None
         return result
 
@@ -176,11 +176,14 @@ class DeviceUsage:
         cached = max(self.bound, self.unlimited.reserved) + self.overhead[1]
         return cached if capacity is None else max(self.needed, min(cached, capacity))
 
-    def survives(self, capacity: int, *, expandable: bool = False) -> bool:
+    def fits_despite_fragmentation(self, capacity: int, *, expandable: bool = False) -> bool:
         """Whether torch finds memory for every block within this capacity, despite fragmentation."""
         spare = self.bound - self.allocated
         room = capacity - self.overhead[1] - spare
-        return room > 0 and reserve(self.at_rest, self._steps(), room, expandable=expandable) is not None
+        return (
+            room > 0
+            and simulate_reserved_memory(self.at_rest, self._steps(), room, expandable=expandable) is not None
+        )
 
     def to_dict(self) -> JsonObject:
         """The usage as JSON."""

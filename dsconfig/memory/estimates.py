@@ -18,10 +18,10 @@ from dsconfig.memory.memory_ledger import (
     LimitExceededError,
     MemoryLedger,
     MemoryPool,
-    with_slack,
+    add_slack,
 )
 from dsconfig.memory.models.generic_transformer import APPROXIMATION
-from dsconfig.memory.models.record_model import record
+from dsconfig.memory.models.record_model import record_forward_pass
 from dsconfig.memory.setup_from_config import micro_batch_of, setup_of
 from dsconfig.memory.trainer_memory import (
     FROZEN,
@@ -193,14 +193,14 @@ class Estimate:
         """Whether `rank` or `host` fits into `least` bytes (or `most`, if a range of sizes is possible)."""
         needed = (self.rank if name == RANK else self.host).upper_bound + margin
         if needed <= least:
-            return self._unless_raised(name)
+            return self._fits_unless_raised(name)
         most = least if most is None else most
         if needed <= most or self.lower_bound(name) + margin <= most:
             is_assumed = needed > most and not any(name in each.lowers for each in self.unmodelled)
             return TIGHT if is_assumed and name == RANK else UNKNOWN
         return EXCEEDS
 
-    def _unless_raised(self, name: str) -> Verdict:
+    def _fits_unless_raised(self, name: str) -> Verdict:
         """`fits`, unless a setting that is not estimated, or an input that is not given, may need more."""
         if any(name in each.raises for each in self.unmodelled):
             return UNKNOWN
@@ -223,7 +223,7 @@ class Estimate:
             unmodeled = [each for each in lowering if each in self.unmodelled]
             if unmodeled and self.rank.least_needed(unmodeled) + low <= most:
                 return DeviceVerdict(UNKNOWN, "settings that are not estimated decide whether it fits")
-            return DeviceVerdict(TIGHT, _reasons(lowering))
+            return DeviceVerdict(TIGHT, _describe_deciding_settings(lowering))
         if device.needed > least:
             if device.needed <= most:
                 return DeviceVerdict(UNKNOWN, CARD)
@@ -233,10 +233,10 @@ class Estimate:
         cached = _cached_blocks(device, least)
         if cached is not None:
             return cached
-        verdict = self._unless_raised(RANK)
+        verdict = self._fits_unless_raised(RANK)
         if verdict == UNKNOWN:
             return DeviceVerdict(UNKNOWN, "settings that are not estimated decide whether it fits")
-        reason = _reasons(each for each in self.assumed if RANK in each.raises)
+        reason = _describe_deciding_settings(each for each in self.assumed if RANK in each.raises)
         return DeviceVerdict(verdict, reason, is_assumed=verdict == TIGHT)
 
     def lower_bound(self, name: str) -> int:
@@ -292,16 +292,19 @@ def _cached_blocks(device: DeviceUsage, capacity: int) -> DeviceVerdict | None:
     """The verdict if cached blocks do not fit next to the tensors; None if they do, or torch releases them in time."""
     if device.high() <= capacity:
         return None
-    survives, equal = device.survives(capacity), device.equal_steps.reserved + device.overhead[1]
+    survives, equal = (
+        device.fits_despite_fragmentation(capacity),
+        device.equal_steps.reserved + device.overhead[1],
+    )
     if survives and equal <= capacity:
         return None  # only sequences of different lengths fill the GPU with cached blocks
     reason = "torch has to release cached blocks, which takes time" if survives else "fragmentation decides"
-    if device.survives(capacity, expandable=True):
+    if device.fits_despite_fragmentation(capacity, expandable=True):
         reason += "; `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` avoids it"
     return DeviceVerdict(TIGHT, reason)
 
 
-def _reasons(settings: Iterable[UnmodeledSetting]) -> str:
+def _describe_deciding_settings(settings: Iterable[UnmodeledSetting]) -> str:
     return "; ".join(f"{each.key} decides: {each.text}" for each in settings)
 
 
@@ -358,7 +361,7 @@ def simulate(
         ledger.allocate(VALUE, ledger.rank.total)
     ledger.allocate(FROZEN, extra.frozen)
     ledger.allocate(VLLM, extra.vllm)
-    ledger.rank.mark_step()
+    ledger.rank.mark_step_start()
     if extra.generation:
         ledger.enter("forward")
         ledger.allocate_briefly(GENERATION, extra.generation)
@@ -391,12 +394,12 @@ def usage_of(pool: MemoryPool, engine: Engine | None = None, times: int = 1) -> 
     return MemoryUsage(
         pool.total * times,
         peaks,
-        {phase: bound(count, phase, engine) for phase, count in peaks.items()},
+        {phase: upper_bound_of_peak(count, phase, engine) for phase, count in peaks.items()},
         tuple(terms),
     )
 
 
-def bound(count: int, phase: str, engine: Engine | None = None) -> int:
+def upper_bound_of_peak(count: int, phase: str, engine: Engine | None = None) -> int:
     """Upper bound of a peak.
 
     The step may allocate one more gradient of the largest parameter. So may forward and backward passes that
@@ -407,7 +410,7 @@ def bound(count: int, phase: str, engine: Engine | None = None) -> int:
     # Which gradients of a layer coexist depends on autograd's order, so the bound adds one of the largest
     # size.
     gathers_one_more = engine is not None and (phase == "step" or (engine.gathers and phase != "load"))
-    return with_slack(count) + (
+    return add_slack(count) + (
         engine.largest_block_in(phase) if engine is not None and gathers_one_more else 0
     )
 
@@ -454,7 +457,7 @@ def _estimate(
     records = expects_device and limit == NO_LIMIT
     ranks_are_equal = setup.stage in (0, 3)
     host = limit.host // ranks_of_host if ranks_are_equal and limit.host is not None else None
-    tape = record(arch, batch)
+    tape = record_forward_pass(arch, batch)
     if extra.gathered:
         tape.add_transient(extra.gathered)
     # At stages 1 and 2 the last rank owns the last layers, whose gradients come while all activations are

@@ -12,7 +12,7 @@ from dsconfig.memory.models.architecture import Architecture, MicroBatch
 # Layers as autograd operations. Shapes and saved tensors follow torch and Transformers, not the math.
 
 
-def cast(tape: ForwardTape, x: ActivationTensor, itemsize: int) -> ActivationTensor:
+def cast_tensor(tape: ForwardTape, x: ActivationTensor, itemsize: int) -> ActivationTensor:
     """`x.to(dtype)`; returns `x` itself if it already has the dtype."""
     if x.itemsize == itemsize:
         return x
@@ -21,7 +21,7 @@ def cast(tape: ForwardTape, x: ActivationTensor, itemsize: int) -> ActivationTen
 
 def to_fp32_under_autocast(tape: ForwardTape, x: ActivationTensor) -> ActivationTensor:
     """Cast to fp32 where CUDA's autocast does: pow, norms, softmax (`AT_FORALL_FP32`, ATen/autocast_mode.h)."""
-    return cast(tape, x, 4) if tape.autocast else x
+    return cast_tensor(tape, x, 4) if tape.autocast else x
 
 
 def linear(
@@ -39,10 +39,10 @@ def linear(
     `flat`: the input is two-dimensional, so that the bias is part of the product (`addmm`).
     """
     if module.lora_modules is not None:
-        return _adapted(tape, module, module.lora_modules, x, rows, out)
-    with tape.scope(module, x):
+        return _lora_linear(tape, module, module.lora_modules, x, rows, out)
+    with tape.record_module(module, x):
         itemsize = 2 if tape.autocast else 4 if module.weights[0].stays_fp32 else tape.itemsize
-        x = cast(tape, x, itemsize)
+        x = cast_tensor(tape, x, itemsize)
         output = tape.tensor(rows * out, itemsize, label=label)
         is_stage3_linear = (
             tape.saves_linear_inputs and module.weights[0].is_linear and len(module.weights) > 1
@@ -73,30 +73,30 @@ def saved_inputs(
     return [x] if is_stage3_linear or any(weight.requires_grad for weight in weights) else []
 
 
-def _adapted(
+def _lora_linear(
     tape: ForwardTape, module: Module, parts: LoraModules, x: ActivationTensor, rows: int, out: int
 ) -> ActivationTensor:
     """PEFT's `Linear.forward`: the base layer plus the scaled output of `lora_B(lora_A(dropout(x)))`."""
     assert tape.adapter is not None
-    with tape.scope(module, x):
+    with tape.record_module(module, x):
         base = linear(tape, parts.base, x, rows, out)
-        y = cast(tape, x, 4) if tape.adapter.stays_fp32 else x
-        with tape.scope(parts.dropout):
+        y = cast_tensor(tape, x, 4) if tape.adapter.stays_fp32 else x
+        with tape.record_module(parts.dropout):
             y = dropout(tape, y, tape.adapter.dropout)
         low_rank = linear(tape, parts.lora_a, y, rows, tape.adapter.rank)
         delta = linear(tape, parts.lora_b, low_rank, rows, out)
         scaled = tape.op([delta], tape.tensor(delta.numel, delta.itemsize))
-        return cast(tape, add(tape, base, scaled), base.itemsize)
+        return cast_tensor(tape, add_residual(tape, base, scaled), base.itemsize)
 
 
-def add(tape: ForwardTape, x: ActivationTensor, y: ActivationTensor) -> ActivationTensor:
+def add_residual(tape: ForwardTape, x: ActivationTensor, y: ActivationTensor) -> ActivationTensor:
     """Residual addition: both inputs share the gradient; for mixed dtypes a CPU first casts the narrower one."""
     same_dtype, itemsize = x.itemsize == y.itemsize, max(x.itemsize, y.itemsize)
     cast_first = 0 if same_dtype or not tape.on_cpu else itemsize * x.numel
     return tape.op([x, y], tape.tensor(x.numel, itemsize), temporary=cast_first, shares_grad=same_dtype)
 
 
-def multiply(tape: ForwardTape, x: ActivationTensor, y: ActivationTensor) -> ActivationTensor:
+def multiply_elementwise(tape: ForwardTape, x: ActivationTensor, y: ActivationTensor) -> ActivationTensor:
     """Element-wise product, which saves both factors."""
     return tape.op([x, y], tape.tensor(x.numel, max(x.itemsize, y.itemsize)), [x, y])
 
@@ -105,13 +105,13 @@ def activation(tape: ForwardTape, module: Module | None, x: ActivationTensor) ->
     """Element-wise function that saves its input (SiLU, GELU)."""
     if module is None:
         return tape.op([x], tape.tensor(x.numel, x.itemsize), [x])
-    with tape.scope(module, x):
+    with tape.record_module(module, x):
         return tape.op([x], tape.tensor(x.numel, x.itemsize), [x])
 
 
 def relu(tape: ForwardTape, module: Module, x: ActivationTensor) -> ActivationTensor:
     """Element-wise function that saves its output (ReLU, tanh)."""
-    with tape.scope(module, x):
+    with tape.record_module(module, x):
         output = tape.tensor(x.numel, x.itemsize)
         return tape.op([x], output, [output])
 
@@ -119,7 +119,7 @@ def relu(tape: ForwardTape, module: Module, x: ActivationTensor) -> ActivationTe
 def gated_activation(tape: ForwardTape, module: Module, both: ActivationTensor) -> ActivationTensor:
     """`act(gate) * up` on the halves of one tensor; the backward pass concatenates their gradients."""
     count = both.numel // 2
-    with tape.scope(module):
+    with tape.record_module(module):
         gate = tape.op([both], tape.tensor(count, both.itemsize), [both])
     return tape.op([gate], tape.tensor(count, both.itemsize), [gate, both], backward_temporary=gate.bytes)
 
@@ -127,7 +127,7 @@ def gated_activation(tape: ForwardTape, module: Module, both: ActivationTensor) 
 def gelu_new(tape: ForwardTape, module: Module | None, x: ActivationTensor) -> ActivationTensor:
     """`NewGELUActivation`: seven operations, of which the power, tanh and products save tensors."""
     count = x.numel
-    with nullcontext() if module is None else tape.scope(module, x):
+    with nullcontext() if module is None else tape.record_module(module, x):
         # 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))), one tensor per operation.
         half = tape.op([x], tape.tensor(count, x.itemsize))
         x_fp32 = to_fp32_under_autocast(tape, x)
@@ -141,7 +141,7 @@ def gelu_new(tape: ForwardTape, module: Module | None, x: ActivationTensor) -> A
         tanh = tape.tensor(count, itemsize)
         tape.op([inner], tanh, [tanh])
         one = tape.op([tanh], tape.tensor(count, itemsize), shares_grad=True)
-        return multiply(tape, half, one)
+        return multiply_elementwise(tape, half, one)
 
 
 def dropout(tape: ForwardTape, x: ActivationTensor, rate: float) -> ActivationTensor:
@@ -196,7 +196,7 @@ class AttentionHeads(NamedTuple):
         return self.num_tokens * self.num_heads * (self.value_head_dim or self.head_dim)
 
 
-def multi_head(arch: Architecture, batch: MicroBatch, **options: bool) -> AttentionHeads:
+def multi_head_dimensions(arch: Architecture, batch: MicroBatch, **options: bool) -> AttentionHeads:
     """Dimensions of attention without shared key/value heads; `options` are flags of `AttentionHeads`."""
     size = arch.hidden_size // arch.num_heads
     tokens = batch.micro_batch_size, batch.sequence_length
@@ -229,7 +229,7 @@ def attention(
                 tape.tensor(heads.batch_size * heads.sequence_length**2, itemsize, requires_grad=False),
             )
         ]
-    query, key, value = (cast(tape, x, itemsize) for x in (query, key, value))
+    query, key, value = (cast_tensor(tape, x, itemsize) for x in (query, key, value))
     logsumexp = tape.tensor(heads.num_tokens * heads.num_heads, 4, requires_grad=False)
     tape.op([], logsumexp)
     output = tape.tensor(heads.output_numel, itemsize)
@@ -258,7 +258,7 @@ def _eager_attention(
     """`eager_attention_forward`: scores of S×S per head, softmax in fp32 and its cast."""
     count = heads.batch_size * heads.num_heads * heads.sequence_length**2
     key, value = _repeat_kv(tape, heads, key), _repeat_kv(tape, heads, value)
-    query, key, value = (cast(tape, x, itemsize) for x in (query, key, value))
+    query, key, value = (cast_tensor(tape, x, itemsize) for x in (query, key, value))
     scores = tape.op([query, key], tape.tensor(count, itemsize), [query, key])
     scaled = tape.op([scores], tape.tensor(count, itemsize))
     if softcap:
@@ -276,7 +276,7 @@ def _eager_attention(
     probs_fp32 = tape.tensor(count, 4 if heads.fp32_softmax or tape.autocast else itemsize)
     copy = 4 * count if itemsize != probs_fp32.itemsize else 0  # ATen's `softmax` casts its input first
     tape.op([masked], probs_fp32, [probs_fp32], temporary=copy)
-    probs = dropout(tape, cast(tape, probs_fp32, itemsize), heads.dropout)
+    probs = dropout(tape, cast_tensor(tape, probs_fp32, itemsize), heads.dropout)
     output = tape.op([probs, value], tape.tensor(heads.output_numel, itemsize), [probs, value])
     return tape.op([output], tape.tensor(heads.output_numel, itemsize))
 
@@ -293,7 +293,7 @@ def _unfused_sdpa(
     count, square = heads.numel, heads.batch_size * heads.num_heads * heads.sequence_length**2
 
     def in_fp32(x: ActivationTensor, *, is_scaled: bool = True) -> ActivationTensor:
-        x = cast(tape, x, 4)
+        x = cast_tensor(tape, x, 4)
         if is_scaled:
             x = tape.op([x], tape.tensor(x.numel, 4))
         return tape.op([x], tape.tensor(count, 4), shares_grad=True)
@@ -304,7 +304,7 @@ def _unfused_sdpa(
     probs = tape.tensor(square, 4)
     tape.op([masked], probs, [probs])
     value = in_fp32(value, is_scaled=False)
-    output = cast(tape, tape.op([probs, value], tape.tensor(count, 4), [probs, value]), itemsize)
+    output = cast_tensor(tape, tape.op([probs, value], tape.tensor(count, 4), [probs, value]), itemsize)
     return tape.op([output], tape.tensor(count, itemsize), shares_grad=True)
 
 
@@ -377,11 +377,11 @@ def lm_head(tape: ForwardTape, words: Module, arch: Architecture) -> Module:
     return head
 
 
-def embed(
+def embed_tokens(
     tape: ForwardTape, table: Module, count: int, batch: MicroBatch, scaled: bool = False
 ) -> ActivationTensor:
     """Look up token embeddings; Gemma multiplies them by `sqrt(hidden_size)`."""
-    with tape.scope(table):
+    with tape.record_module(table):
         x = tape.op([], tape.tensor(count), weights=table.weights)
         if scaled:
             x = tape.op([x], tape.tensor(count))
@@ -408,10 +408,10 @@ def language_loss(
     itemsize = 2 if tape.autocast else tape.itemsize
     hidden_states = x
     if tape.kernels.loss != "full":
-        _loss_without_logits(tape, head, weights, cast(tape, x, itemsize), rows, vocabulary)
+        _loss_without_logits(tape, head, weights, cast_tensor(tape, x, itemsize), rows, vocabulary)
         return
-    with tape.scope(head):
-        x = cast(tape, x, itemsize)
+    with tape.record_module(head):
+        x = cast_tensor(tape, x, itemsize)
         logits = tape.tensor(rows * vocabulary // shards, itemsize, label=LOGITS)
         tape.op([x], logits, saved_inputs(tape, x, weights), weights)
         if shards > 1:  # all-gathered, then concatenated (`GatherFromTensorParallelRegion`)
@@ -455,7 +455,7 @@ def _loss_without_logits(
         chunk = (x.itemsize + 8) * min(rows, CHUNK) * vocabulary
         # Gradients of the head from two chunks are added.
         temporary, backward_temporary = chunk, chunk + 2 * head_bytes
-    with tape.scope(head, x):
+    with tape.record_module(head, x):
         loss = tape.tensor(1, 4)
         tape.op([x], loss, [x], weights, temporary, backward_temporary)
     tape.op([loss], tape.tensor(1, 4), shares_grad=True)

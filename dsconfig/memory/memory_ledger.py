@@ -12,7 +12,7 @@ SLACK, SMALL = 32, 1 << 20
 """Headroom of the upper bound: 1/32 of the estimate plus 1 MiB, for kernel workspaces (measured)."""
 
 
-def with_slack(count: int) -> int:
+def add_slack(count: int) -> int:
     """Upper bound of an estimate of `count` bytes."""
     return count + count // SLACK + SMALL
 
@@ -66,7 +66,7 @@ class MemoryPool:
             self._top = self.total
             self.peaks[self.phase] = PhasePeak(self.total, self.live.copy())
 
-    def mark_step(self) -> None:
+    def mark_step_start(self) -> None:
         """Note that the step starts now."""
         self.step_start = len(self.events or ())
 

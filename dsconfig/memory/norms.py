@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.memory.layers import cast, to_fp32_under_autocast
+from dsconfig.memory.layers import cast_tensor, to_fp32_under_autocast
 
 if TYPE_CHECKING:
     from dsconfig.memory.autograd_graph import ActivationTensor, ForwardTape, Module
@@ -47,12 +47,12 @@ def rms_norm(
     itemsize, count = x.itemsize, x.numel
     if tape.kernels.fused_norms:
         # `LigerRMSNormFunction` saves its input and one reciprocal root per token, and writes the gradient in place.
-        with tape.scope(module, x):
+        with tape.record_module(module, x):
             root = tape.tensor(rows, 4, requires_grad=False)
             tape.op([], root)
             return tape.op([x, root], tape.tensor(count, itemsize), [x, root], module.weights)
-    with tape.scope(module, x):
-        x_fp32 = cast(tape, x, 4)
+    with tape.record_module(module, x):
+        x_fp32 = cast_tensor(tape, x, 4)
         # `pow(2)` saves its input, and `mean` and `rsqrt` keep one value per token.
         square = tape.op([x_fp32], tape.tensor(count, 4), [x_fp32], backward_temporary=2 * 4 * count)
         mean = tape.op([square], tape.tensor(rows, 4))
@@ -62,7 +62,7 @@ def rms_norm(
             [x_fp32, root], tape.tensor(count, 4), [x_fp32, root], backward_temporary=4 * count
         )
         if style == "llama":
-            normalized = cast(tape, normalized, itemsize)
+            normalized = cast_tensor(tape, normalized, itemsize)
         requires_grad = any(weight.requires_grad for weight in module.weights)
         saved, back = ([normalized], normalized.bytes) if requires_grad else ([], 0)
         output = tape.tensor(count, 4 if style != "llama" else max(itemsize, tape.itemsize))
@@ -72,7 +72,7 @@ def rms_norm(
             tape.op([normalized, scale], output, [*saved, scale], backward_temporary=back)
         else:
             tape.op([normalized], output, saved, module.weights, backward_temporary=back)
-        return output if style == "llama" else cast(tape, output, itemsize)
+        return output if style == "llama" else cast_tensor(tape, output, itemsize)
 
 
 def layer_norm(
@@ -82,9 +82,9 @@ def layer_norm(
 
     `kind`: Nemotron adds 1 to the weight first (`layer_1p`), OLMo computes in fp32 (`layer_unweighted`).
     """
-    with tape.scope(module, x):
+    with tape.record_module(module, x):
         itemsize = x.itemsize
-        x = cast(tape, x, 4) if kind == "layer_unweighted" else to_fp32_under_autocast(tape, x)
+        x = cast_tensor(tape, x, 4) if kind == "layer_unweighted" else to_fp32_under_autocast(tape, x)
         output = tape.tensor(x.numel, x.itemsize)
         sums = tape.tensor(2 * rows, x.itemsize, requires_grad=False)
         tape.op([], sums)
@@ -92,14 +92,14 @@ def layer_norm(
             scale = tape.op([], tape.tensor(module.weights[0].numel), weights=module.weights[:1])
             return tape.op([x, sums, scale], output, [x, sums, scale], module.weights[1:])
         tape.op([x, sums], output, [x, sums], module.weights)
-        return cast(tape, output, itemsize) if kind == "layer_unweighted" else output
+        return cast_tensor(tape, output, itemsize) if kind == "layer_unweighted" else output
 
 
 def _layer_norm_fp32(tape: ForwardTape, module: Module, x: ActivationTensor, rows: int) -> ActivationTensor:
     """`CohereLayerNorm`: the input minus its mean twice, squared and scaled, each as an operation of its own."""
     itemsize, count = x.itemsize, x.numel
-    with tape.scope(module, x):
-        x_fp32 = cast(tape, x, 4)
+    with tape.record_module(module, x):
+        x_fp32 = cast_tensor(tape, x, 4)
         mean = tape.op([x_fp32], tape.tensor(rows, 4))
         centered = tape.op([x_fp32, mean], tape.tensor(count, 4))
         square = tape.op([centered], tape.tensor(count, 4), [centered], backward_temporary=2 * 4 * count)
@@ -114,4 +114,4 @@ def _layer_norm_fp32(tape: ForwardTape, module: Module, x: ActivationTensor, row
         saved = [normalized] if scale.requires_grad else []
         output = tape.op([normalized, scale], tape.tensor(count, 4), [*saved, scale])
         tape.keep_alive(variance, mean)
-        return cast(tape, output, itemsize)
+        return cast_tensor(tape, output, itemsize)

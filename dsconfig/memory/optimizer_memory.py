@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.memory.engines.engine_setup import OptimizerCost, ZenFlowSettings
 from dsconfig.memory.engines.param_groups import GRAM
-from dsconfig.memory.unsupported_settings import reason, unsupported
+from dsconfig.memory.unsupported_settings import unsupported, why_unsupported
 from dsconfig.memory.verdict import NotModelledError
 
 if TYPE_CHECKING:
@@ -69,10 +69,10 @@ def cost_from_config(kind: str, params: Mapping[str, Json], offloads: bool) -> O
     if name == "adagrad":
         # `DeepSpeedCPUAdagrad` allocates its states at the first step, torch's Adagrad in its constructor.
         return OptimizerCost(name, 4, 0) if offloads else CLIENTS["adagrad"]
-    raise unsupported(f"the optimizer `{kind}`", reason(name))
+    raise unsupported(f"the optimizer `{kind}`", why_unsupported(name))
 
 
-def cost_of_client(name: str, offloads: bool) -> OptimizerCost:
+def cost_of_client_optimizer(name: str, offloads: bool) -> OptimizerCost:
     """The cost of a client optimizer; on the host torch allocates one more temporary tensor.
 
     Raises:

@@ -74,9 +74,9 @@ class ReleaseQuirks:
             ValueError: the text is not a release.
         """
         version = DeepSpeedVersion.parse(release)
-        self.names = frozenset(row.name for row in rows() if row.applies_to(version))
+        self.names = frozenset(row.name for row in quirk_rows() if row.applies_to(version))
         # A plain attribute is found before the row of the class, and the engines ask often.
-        self.__dict__.update((row.name, row.name in self.names) for row in rows())
+        self.__dict__.update((row.name, row.name in self.names) for row in quirk_rows())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ReleaseQuirks) and self.names == other.names
@@ -370,7 +370,7 @@ class ReleaseQuirks:
 _ROWS = tuple(row for row in vars(ReleaseQuirks).values() if isinstance(row, MemoryQuirk))
 
 
-def rows() -> tuple[MemoryQuirk, ...]:
+def quirk_rows() -> tuple[MemoryQuirk, ...]:
     """All rows of the table."""
     return _ROWS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.memory.layers import cast
+from dsconfig.memory.layers import cast_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,10 +59,10 @@ def rotate(
     elif kind == "fp32_interleaved":
         rotated = tuple(_rotate_in_fp32(tape, x, tables) for x in (query, key))
     else:
-        copies = (cast(tape, query, 4), cast(tape, key, 4)) if kind == "fp32" else (query, key)
+        copies = (cast_tensor(tape, query, 4), cast_tensor(tape, key, 4)) if kind == "fp32" else (query, key)
         rotated = tuple(rotary(tape, x, 4) for x in copies)
     if kind.startswith("fp32"):
-        query_key = cast(tape, rotated[0], query.itemsize), cast(tape, rotated[1], key.itemsize)
+        query_key = cast_tensor(tape, rotated[0], query.itemsize), cast_tensor(tape, rotated[1], key.itemsize)
     else:
         query_key = rotated[0], rotated[1]
     if tables:
@@ -75,9 +75,9 @@ def _rotate_in_fp32(
 ) -> ActivationTensor:
     """ERNIE's rotation: cast to fp32, and again after pairs of elements are exchanged."""
     count = x.numel
-    x_cos = tape.op([cast(tape, x, 4), tables[0]], tape.tensor(count, 4), [tables[0]])
+    x_cos = tape.op([cast_tensor(tape, x, 4), tables[0]], tape.tensor(count, 4), [tables[0]])
     exchanged = tape.op([x], tape.tensor(count, x.itemsize), temporary=count // 2 * x.itemsize)
-    x_sin = tape.op([cast(tape, exchanged, 4), tables[1]], tape.tensor(count, 4), [tables[1]])
+    x_sin = tape.op([cast_tensor(tape, exchanged, 4), tables[1]], tape.tensor(count, 4), [tables[1]])
     return tape.op([x_cos, x_sin], tape.tensor(count, 4), shares_grad=True)
 
 

@@ -11,7 +11,7 @@ from dsconfig.memory.optimizer_memory import (
     DEFAULT_CLIENT,
     DEFAULT_CPU_CLIENT,
     cost_from_config,
-    cost_of_client,
+    cost_of_client_optimizer,
     zenflow_settings,
 )
 from dsconfig.memory.release_quirks import ReleaseQuirks
@@ -108,7 +108,7 @@ def _setup(
         grad_accum_itemsize=_grad_accum_itemsize(values, itemsize, stage, half_dtype, quirks),
         comm_itemsize=_comm_itemsize(values, itemsize),
         comm_dtype_is_other_half=_comm_dtype_is_other_half(values, half_dtype),
-        optimizer=_optimizer(values, client, offloads_optimizer, quirks.muon_has_its_own_adam),
+        optimizer=_optimizer_cost(values, client, offloads_optimizer, quirks.muon_has_its_own_adam),
         checks_overflow=half_dtype == "fp16",
         offloads_optimizer=offloads_optimizer,
         offloads_params=stage == 3 and values.text(f"{ZERO}offload_param.device") in OFFLOADED,
@@ -220,10 +220,12 @@ def _leaf_classes(values: ConfigValues) -> tuple[str, ...]:
     )
 
 
-def _optimizer(values: ConfigValues, client: str | None, offloads: bool, muon_late: bool) -> OptimizerCost:
+def _optimizer_cost(
+    values: ConfigValues, client: str | None, offloads: bool, muon_late: bool
+) -> OptimizerCost:
     kind = values.text("optimizer.type")
     if client is not None or kind is None:
-        return cost_of_client(client or DEFAULT_CLIENT, offloads)
+        return cost_of_client_optimizer(client or DEFAULT_CLIENT, offloads)
     start = "optimizer.params."
     params = {key.removeprefix(start): value for key, value in values.values.items() if key.startswith(start)}
     rule = cost_from_config(kind, params, offloads)

@@ -14,10 +14,10 @@ from dsconfig.memory.verdict import NotModelledError
 from dsconfig.memory.zeropp_shapes import (
     QUANTIZER_ALIGNMENT,
     UnevenShard,
-    behind,
-    divided,
+    find_indivisible_groups,
+    find_shard_past_parameter_end,
+    find_uneven_shard,
     padded_shard_numel,
-    uneven,
 )
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ AUTOEP_VALUES = {
 """Values of `expert_parallel` keys with which engines were measured."""
 
 
-def reason(name: str) -> str:
+def why_unsupported(name: str) -> str:
     """Why a key, or an optimizer by its lower-case name, has no estimate."""
     return REASONS.get(name, _ALONE)
 
@@ -75,7 +75,7 @@ def unsupported(what: str, why: str, help: str = "") -> NotModelledError:
     return NotModelledError(f"{what} is not supported yet: {why}", help)
 
 
-def stops(what: str, why: str, help: str = "") -> NotModelledError:
+def stop_error(what: str, why: str, help: str = "") -> NotModelledError:
     """The error for a run that DeepSpeed itself does not finish."""
     return NotModelledError(f"DeepSpeed stops {what}: {why}", help)
 
@@ -103,30 +103,30 @@ class UnmeasuredCombination(NamedTuple):
         return self.first.is_used(values) and self.second.is_used(values) and values.stage in self.stages
 
 
-def _switch(key: str) -> NamedSetting:
+def _is_on(key: str) -> NamedSetting:
     return NamedSetting(f"`{key}`", lambda values: values.flag(key))
 
 
-def _disabled(key: str) -> NamedSetting:
+def _is_off(key: str) -> NamedSetting:
     return NamedSetting(f"`{key}` false", lambda values: values.is_false(key))
 
 
-def _several(key: str) -> NamedSetting:
+def _is_above_one(key: str) -> NamedSetting:
     return NamedSetting(f"`{key}`", lambda values: values.count(key, 1) > 1)
 
 
-def _on_nvme(section: str) -> NamedSetting:
+def _is_on_nvme(section: str) -> NamedSetting:
     key = f"{ZERO}{section}.device"
     return NamedSetting(f"`{key}`", lambda values: values.text(key) == "nvme")
 
 
 _ZENFLOW = NamedSetting(f"`{ZERO}zenflow`", lambda values: values.has_zenflow)
 _MUON = NamedSetting("Muon", lambda values: str(values.text("optimizer.type")).lower() == "muon")
-_AUTOTP, _ULYSSES, _AUTOEP = _several(AUTOTP), _several(ULYSSES), _switch(AUTOEP)
-_SUPER = _switch(f"{ZERO}offload_optimizer.super_offload")
-_NVME = (_on_nvme("offload_optimizer"), _on_nvme("offload_param"))
-_QUANTIZED = (_switch(f"{ZERO}zero_quantized_weights"), _switch(f"{ZERO}zero_quantized_gradients"))
-_HPZ = _several(f"{ZERO}zero_hpz_partition_size")
+_AUTOTP, _ULYSSES, _AUTOEP = _is_above_one(AUTOTP), _is_above_one(ULYSSES), _is_on(AUTOEP)
+_SUPER = _is_on(f"{ZERO}offload_optimizer.super_offload")
+_NVME = (_is_on_nvme("offload_optimizer"), _is_on_nvme("offload_param"))
+_QUANTIZED = (_is_on(f"{ZERO}zero_quantized_weights"), _is_on(f"{ZERO}zero_quantized_gradients"))
+_HPZ = _is_above_one(f"{ZERO}zero_hpz_partition_size")
 _SHARDED = "it decides which layers are sharded"
 
 ZENFLOW_COMBINATIONS = (
@@ -136,27 +136,27 @@ ZENFLOW_COMBINATIONS = (
 )
 AUTOTP_COMBINATIONS = (
     UnmeasuredCombination(_HPZ, _AUTOTP, _ALONE),
-    UnmeasuredCombination(_switch("tensor_parallel.partition_config.layer_specs"), _AUTOTP, _SHARDED),
-    UnmeasuredCombination(_switch("tensor_parallel.preset_model"), _AUTOTP, _SHARDED),
+    UnmeasuredCombination(_is_on("tensor_parallel.partition_config.layer_specs"), _AUTOTP, _SHARDED),
+    UnmeasuredCombination(_is_on("tensor_parallel.preset_model"), _AUTOTP, _SHARDED),
     UnmeasuredCombination(
-        _switch("tensor_parallel.injection_policy_tuple"), _AUTOTP, "it decides which outputs are summed"
+        _is_on("tensor_parallel.injection_policy_tuple"), _AUTOTP, "it decides which outputs are summed"
     ),
     UnmeasuredCombination(
-        _switch("tensor_parallel.vocab_parallel_lm_head"), _AUTOTP, "the loss is sharded too"
+        _is_on("tensor_parallel.vocab_parallel_lm_head"), _AUTOTP, "the loss is sharded too"
     ),
-    UnmeasuredCombination(_switch("tensor_parallel.keep_module_on_host"), _AUTOTP, "shards stay on the host"),
+    UnmeasuredCombination(_is_on("tensor_parallel.keep_module_on_host"), _AUTOTP, "shards stay on the host"),
     UnmeasuredCombination(_QUANTIZED[1], _AUTOTP, _ALONE),
 )
 AUTOEP_COMBINATIONS = (
     *(UnmeasuredCombination(_AUTOEP, each, _ALONE) for each in (_AUTOTP, _HPZ, *_QUANTIZED)),
-    UnmeasuredCombination(_AUTOEP, _switch(f"{ZERO}round_robin_gradients"), _ALONE),
-    UnmeasuredCombination(_AUTOEP, _switch("torch_autocast.enabled"), _ALONE),
-    UnmeasuredCombination(_AUTOEP, _disabled(f"{ZERO}contiguous_gradients"), _ALONE, (1, 2)),
-    UnmeasuredCombination(_AUTOEP, _disabled(f"{ZERO}reduce_scatter"), _ALONE, (1, 2)),
+    UnmeasuredCombination(_AUTOEP, _is_on(f"{ZERO}round_robin_gradients"), _ALONE),
+    UnmeasuredCombination(_AUTOEP, _is_on("torch_autocast.enabled"), _ALONE),
+    UnmeasuredCombination(_AUTOEP, _is_off(f"{ZERO}contiguous_gradients"), _ALONE, (1, 2)),
+    UnmeasuredCombination(_AUTOEP, _is_off(f"{ZERO}reduce_scatter"), _ALONE, (1, 2)),
 )
 MUON_COMBINATIONS = (
     UnmeasuredCombination(
-        _switch("optimizer.params.per_head_muon"), _MUON, "splitting layers by heads was not measured"
+        _is_on("optimizer.params.per_head_muon"), _MUON, "splitting layers by heads was not measured"
     ),
     UnmeasuredCombination(_AUTOEP, _MUON),
     UnmeasuredCombination(_SUPER, _MUON),
@@ -203,9 +203,9 @@ def reject_config(
         _reject_zenflow(values, quirks, client)
     for switch in UNMODELED_SWITCHES:
         if values.flag(switch):
-            raise unsupported(f"`{switch}`", reason(switch))
+            raise unsupported(f"`{switch}`", why_unsupported(switch))
     if values.count(f"{ZERO}mics_shard_size") > 0:
-        raise unsupported(f"`{ZERO}mics_shard_size`", reason(f"{ZERO}mics_shard_size"))
+        raise unsupported(f"`{ZERO}mics_shard_size`", why_unsupported(f"{ZERO}mics_shard_size"))
     for key in (f"{ZERO}leaf_module.names", f"{ZERO}leaf_module.name_suffixes"):
         if values.stage == 3 and values.flag(key):
             why = "module names differ between Transformers releases"
@@ -280,7 +280,7 @@ def _reject_autoep(values: ConfigValues, quirks: ReleaseQuirks, world: int) -> N
     for name, supported in AUTOEP_VALUES.items():
         value = values.values.get(f"expert_parallel.{name}", supported[0])
         if value not in supported:
-            raise unsupported(f"`expert_parallel.{name}` {value!r}", reason(name))
+            raise unsupported(f"`expert_parallel.{name}` {value!r}", why_unsupported(name))
     _reject_combinations(values, AUTOEP_COMBINATIONS)
 
 
@@ -459,25 +459,27 @@ def _reject_zenflow_shapes(setup: EngineSetup, weights: Sequence[ModelParameter]
     tensor = next((weight for weight in weights if weight.requires_grad and len(weight.shape) > 2), None)
     if tensor is not None:
         size = " × ".join(map(str, tensor.shape))
-        raise stops(what, f"it transposes matrices only, but `{tensor.name}` has a weight of shape {size}")
+        raise stop_error(
+            what, f"it transposes matrices only, but `{tensor.name}` has a weight of shape {size}"
+        )
     if setup.stage != 3:
         return
     hooks = "at stage 3 its hooks transpose gathered weights"
     if setup.zero_init:
-        raise stops(what, f"{hooks}, but shards from `zero.Init` were not transposed before")
+        raise stop_error(what, f"{hooks}, but shards from `zero.Init` were not transposed before")
     if recomputes:
-        raise stops(what, f"{hooks}, and a recomputed segment ends before they transpose them back")
+        raise stop_error(what, f"{hooks}, and a recomputed segment ends before they transpose them back")
     if not all(weight.requires_grad for weight in weights):
-        raise stops(what, f"{hooks}, but not those of frozen layers (LoRA)")
+        raise stop_error(what, f"{hooks}, but not those of frozen layers (LoRA)")
     ranks = setup.dp_world_size
     for weight in weights:
         if len(weight.shape) == 1 and weight.numel % -(-weight.numel // ranks):
             why = f"at stage 3 {ranks} ranks cannot evenly split a vector of {weight.numel:,} elements"
-            raise stops(what, why)
+            raise stop_error(what, why)
     largest = max((weight.numel for weight in weights), default=0)
     if largest > setup.reduce_bucket_size:
         size = f"the size of the largest parameter, {largest:,} elements"
-        raise stops(what, f"at stage 3 `{ZERO}reduce_bucket_size` must be at least {size}")
+        raise stop_error(what, f"at stage 3 `{ZERO}reduce_bucket_size` must be at least {size}")
 
 
 def _reject_secondary_partition(setup: EngineSetup, tape: ForwardTape) -> None:
@@ -496,22 +498,21 @@ def _reject_quantized(setup: EngineSetup, tape: ForwardTape) -> None:
     ranks, copies = setup.dp_world_size, setup.hpz_size > 1
     sizes = [(weight.name, weight.numel) for weight in tape.weights if copies or setup.quantized_weights]
     if copies and setup.quirks.secondary_partition_is_narrowed_past_end:
-        short = behind(sizes, ranks, setup.hpz_size)
+        short = find_shard_past_parameter_end(sizes, ranks, setup.hpz_size)
         if short is not None:
             shard = f"a rank's secondary shard of `{short.name}`"
             why = f"{shard} would start at element {short.start:,} of {short.numel:,}"
-            raise stops(f"with {_HPZ.shown}", why, _WAYS_OUT)
+            raise stop_error(f"with {_HPZ.shown}", why, _WAYS_OUT)
     if setup.quantized_weights and ranks > 1:
-        uneven_module = uneven(sizes, ranks, setup.hpz_size if copies else ranks)
+        uneven_module = find_uneven_shard(sizes, ranks, setup.hpz_size if copies else ranks)
         if uneven_module is not None:
             raise _uneven_error(uneven_module)
     if setup.quantized_gradients and ranks > setup.gpus_per_node:
-        matrix = divided(
-            ((weight.name, weight.shape) for weight in tape.weights if weight.requires_grad), ranks
-        )
+        trainable = ((weight.name, weight.shape) for weight in tape.weights if weight.requires_grad)
+        matrix = find_indivisible_groups(trainable, ranks)
         if matrix is not None:
             groups = f"the {matrix.groups:,} groups of `{matrix.name}`"
-            raise stops(
+            raise stop_error(
                 f"with `{ZERO}zero_quantized_gradients`",
                 f"{ranks:,} ranks do not share {groups} evenly",
                 _WAYS_OUT,
@@ -537,7 +538,7 @@ def reject_uneven_gather(setup: EngineSetup, weights: Sequence[ModelParameter], 
 def _uneven_error(part: UnevenShard) -> NotModelledError:
     shard = f"a rank's shard of `{part.module}` has {part.numel:,} elements"
     why = f"{shard}, not a multiple of {QUANTIZER_ALIGNMENT}"
-    return stops(f"with `{ZERO}zero_quantized_weights`", why, _WAYS_OUT)
+    return stop_error(f"with `{ZERO}zero_quantized_weights`", why, _WAYS_OUT)
 
 
 def _reject_mistyped_grads(setup: EngineSetup, tape: ForwardTape) -> None:
@@ -551,7 +552,9 @@ def _reject_mistyped_grads(setup: EngineSetup, tape: ForwardTape) -> None:
     )
     if casts_late and setup.overlap_comm and setup.gradient_accumulation_steps == 1:  # DSC418
         why = "gradients are reduced before they are cast to `grad_accum_dtype`"
-        raise stops(f"with `{ZERO}overlap_comm`", why, "remove it, or upgrade DeepSpeed to 0.16.5 or later")
+        raise stop_error(
+            f"with `{ZERO}overlap_comm`", why, "remove it, or upgrade DeepSpeed to 0.16.5 or later"
+        )
     other_dtype = setup.comm_itemsize != setup.itemsize or setup.comm_dtype_is_other_half
     if setup.autocast or other_dtype:
         trainable = [weight for weight in tape.weights if weight.requires_grad]
@@ -573,7 +576,7 @@ def _reject_small_bucket(
         and setup.quirks.full_bucket_is_reported_by_model_dtype
         and total > setup.reduce_bucket_size
     ):
-        raise stops(what, f"the {total:,} gradient elements do not fit into one bucket", ways_out)
+        raise stop_error(what, f"the {total:,} gradient elements do not fit into one bucket", ways_out)
     largest = max(communicated, key=lambda weight: weight.numel, default=None)
     if (
         setup.quirks.large_grad_is_looked_up_by_model_dtype
@@ -582,7 +585,7 @@ def _reject_small_bucket(
         and largest.numel > setup.reduce_bucket_size
     ):
         elements = f"`{largest.name}` has {largest.numel:,} elements"
-        raise stops(what, f"{elements}, and its gradient is communicated in another dtype", ways_out)
+        raise stop_error(what, f"{elements}, and its gradient is communicated in another dtype", ways_out)
 
 
 def _reject_muon_shapes(setup: EngineSetup, tape: ForwardTape) -> None:

@@ -22,7 +22,7 @@ def padded_shard_numel(numel: int, ranks: int, parts: int) -> int:
     return -(-numel // ranks) * ranks // parts
 
 
-def uneven(parameters: Iterable[tuple[str, int]], ranks: int, parts: int) -> UnevenShard | None:
+def find_uneven_shard(parameters: Iterable[tuple[str, int]], ranks: int, parts: int) -> UnevenShard | None:
     """Find the first module whose shards do not meet the quantizer's alignment.
 
     `parameters` are pairs of module name and numel. In its first pass stage 3 gathers each module on its own
@@ -50,7 +50,9 @@ class ShardPastParameterEnd(NamedTuple):
     start: int
 
 
-def behind(parameters: Iterable[tuple[str, int]], ranks: int, secondary: int) -> ShardPastParameterEnd | None:
+def find_shard_past_parameter_end(
+    parameters: Iterable[tuple[str, int]], ranks: int, secondary: int
+) -> ShardPastParameterEnd | None:
     """Find the first parameter whose last secondary shard would start past its end.
 
     DeepSpeed narrows it there and torch raises, up to 0.19.4. Source:
@@ -63,7 +65,7 @@ def behind(parameters: Iterable[tuple[str, int]], ranks: int, secondary: int) ->
     return None
 
 
-def sent_as_int4(shape: Sequence[int], ranks: int) -> bool:
+def is_sent_as_int4(shape: Sequence[int], ranks: int) -> bool:
     """Whether a gradient is quantized, rather than reduce-scattered as usual.
 
     Source: `runtime/comm/coalesced_collectives.py:all_to_all_quant_reduce`. Before 0.14 only vectors fell
@@ -79,13 +81,15 @@ class IndivisibleGroups(NamedTuple):
     groups: int
 
 
-def divided(parameters: Iterable[tuple[str, Sequence[int]]], ranks: int) -> IndivisibleGroups | None:
+def find_indivisible_groups(
+    parameters: Iterable[tuple[str, Sequence[int]]], ranks: int
+) -> IndivisibleGroups | None:
     """Find the first parameter whose quantization groups do not divide evenly among ranks.
 
     The number of groups is the largest of the first two dimensions and the number of ranks. An all-to-all
     sends the scales in equal parts, first within a node and then between nodes.
     """
     for name, shape in parameters:
-        if sent_as_int4(shape, ranks) and (groups := max(*shape[:2], ranks)) % ranks:
+        if is_sent_as_int4(shape, ranks) and (groups := max(*shape[:2], ranks)) % ranks:
             return IndivisibleGroups(name, groups)
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from dsconfig.core.diagnostic import Diagnostic
-from dsconfig.render.terminal_style import printable
+from dsconfig.render.terminal_style import escape_unprintable
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ def render(reports: Iterable[FileReport], target: CheckedReleases, style: Termin
         for diagnostic in report.diagnostics:
             severity = style.paint(diagnostic.severity, diagnostic.severity)
             rule = style.link(style.paint(diagnostic.code, "bold"), diagnostic.url)
-            location = place(report.name, diagnostic)
-            message = printable(diagnostic.message)
+            location = format_position(report.name, diagnostic)
+            message = escape_unprintable(diagnostic.message)
             yield f"{location}: {rule} {diagnostic.name} {diagnostic.effect.value} {severity}: {message}\n"
 
 
-def place(name: str, diagnostic: Diagnostic) -> str:
+def format_position(name: str, diagnostic: Diagnostic) -> str:
     """Line and column of a diagnostic, or the path of its key without a location."""
     if diagnostic.location is not None:
-        return f"{printable(name)}:{diagnostic.location.shown}"
-    return printable(f"{name}:{diagnostic.dotted}" if diagnostic.path else name)
+        return f"{escape_unprintable(name)}:{diagnostic.location.shown}"
+    return escape_unprintable(f"{name}:{diagnostic.dotted}" if diagnostic.path else name)

@@ -10,7 +10,7 @@ from functools import cache
 from dsconfig.core.diagnostic import Diagnostic
 
 
-def relative(name: str) -> str:
+def relative_path(name: str) -> str:
     """Path relative to the repository root, or to the working directory outside of a repository.
 
     Files elsewhere keep their absolute path, and names such as `<stdin>` stay as they are.
@@ -19,7 +19,7 @@ def relative(name: str) -> str:
         return name
     path = os.path.abspath(name)
     try:
-        below = os.path.relpath(path, _root(os.getcwd()))
+        below = os.path.relpath(path, _repository_root(os.getcwd()))
     except ValueError:  # another drive
         return path
     outside = below == os.pardir or below.startswith(os.pardir + os.sep)
@@ -27,7 +27,7 @@ def relative(name: str) -> str:
 
 
 @cache
-def _root(folder: str) -> str:
+def _repository_root(folder: str) -> str:
     """Nearest parent directory that is a repository, or the directory itself."""
     above = folder
     while not os.path.lexists(os.path.join(above, ".git")):
@@ -37,7 +37,7 @@ def _root(folder: str) -> str:
     return above
 
 
-def escaped_name(name: str) -> str:
+def escape_file_name(name: str) -> str:
     """File name as valid UTF-8: other bytes are escaped.
 
     Python represents them as lone surrogates, which many JSON parsers reject.
@@ -48,7 +48,7 @@ def escaped_name(name: str) -> str:
         return name.encode(errors="backslashreplace").decode()
 
 
-def as_json(value: object, indent: int | None = None, *, ascii: bool = True) -> str:
+def dump_json(value: object, indent: int | None = None, *, ascii: bool = True) -> str:
     """Value as JSON, with `##` escaped: CI services execute commands such as `##[group]` in a log."""
     return json.dumps(value, indent=indent, ensure_ascii=ascii).replace("##", r"#\u0023")
 
@@ -61,7 +61,7 @@ class Fingerprints:
 
     def of(self, name: str, diagnostic: Diagnostic) -> str:
         """Hash of rule, file and key, with a number if it occurs again."""
-        words = "\0".join((relative(name), diagnostic.code, diagnostic.dotted))
+        words = "\0".join((relative_path(name), diagnostic.code, diagnostic.dotted))
         from hashlib import sha256  # loads OpenSSL, which few formats need
 
         digest = sha256(words.encode(errors="surrogatepass")).hexdigest()[:32]

@@ -7,9 +7,9 @@ from itertools import groupby
 
 from dsconfig.core.diagnostic import SEVERITIES, Diagnostic, Location, dotted_path
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.render.concise import place
-from dsconfig.render.summary import count
-from dsconfig.render.terminal_style import TerminalStyle, cells, printable, wrapped
+from dsconfig.render.concise import format_position
+from dsconfig.render.summary import count_noun
+from dsconfig.render.terminal_style import TerminalStyle, character_cells, escape_unprintable, wrap_line
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -21,32 +21,34 @@ def render(reports: Iterable[FileReport], target: CheckedReleases, style: Termin
     """Yield a block for each diagnostic, after a line with the detected consumer."""
     for report in reports:
         if report.summary is not None:
-            yield wrapped(job_line(report.summary, style), style, 2) + "\n\n"
+            yield wrap_line(format_job(report.summary, style), style, 2) + "\n\n"
         if report.diagnostics and report.reader.origin not in ("argument", "default"):
-            yield wrapped(printable(f"{report.name}: {report.reader}"), style, 2) + "\n\n"
+            yield wrap_line(escape_unprintable(f"{report.name}: {report.reader}"), style, 2) + "\n\n"
         for diagnostic in report.diagnostics:
-            yield "\n".join(_block(report, diagnostic, style)) + "\n\n"
+            yield "\n".join(_render_diagnostic(report, diagnostic, style)) + "\n\n"
 
 
-def job_line(job: JobSummary, style: TerminalStyle) -> str:
+def format_job(job: JobSummary, style: TerminalStyle) -> str:
     """The job that was followed: `run.sh:3: Trainer, 16 ranks, batch 256 = 4 × 4 × 16, 2 errors`."""
     ranks = job.world_size
-    location = style.paint(printable(job.location), "bold")
+    location = style.paint(escape_unprintable(job.location), "bold")
     if job.why_not_checked:
-        return f"{location}: {printable(f'{job.consumer}, not checked: {job.why_not_checked}')}"
+        return f"{location}: {escape_unprintable(f'{job.consumer}, not checked: {job.why_not_checked}')}"
     with_config = f" with {job.config}" if job.config else ""
-    parts = [printable(f"{job.consumer}{with_config}")]
-    open_size = printable(f"world size unknown ({job.unknown})" if job.unknown else "world size unknown")
+    parts = [escape_unprintable(f"{job.consumer}{with_config}")]
+    open_size = escape_unprintable(
+        f"world size unknown ({job.unknown})" if job.unknown else "world size unknown"
+    )
     parts.append(open_size if ranks is None else "1 rank" if ranks == 1 else f"{ranks} ranks")
     if job.batch is not None and job.data_parallel_size is not None:
         train, micro, steps = job.batch
         parts.append(f"batch {train} = {micro} × {steps} × {job.data_parallel_size:g}")
     elif job.formula:
-        parts.append(printable(job.formula))
+        parts.append(escape_unprintable(job.formula))
     elif job.unknown and ranks is not None:
-        parts.append(printable(job.unknown))
+        parts.append(escape_unprintable(job.unknown))
     counts = [
-        style.paint(count(job.counts[severity], severity), severity)
+        style.paint(count_noun(job.counts[severity], severity), severity)
         for severity in SEVERITIES
         if job.counts.get(severity)
     ]
@@ -54,29 +56,29 @@ def job_line(job: JobSummary, style: TerminalStyle) -> str:
     return f"{location}: {', '.join(parts)}"
 
 
-def _block(report: FileReport, diagnostic: Diagnostic, style: TerminalStyle) -> Iterator[str]:
+def _render_diagnostic(report: FileReport, diagnostic: Diagnostic, style: TerminalStyle) -> Iterator[str]:
     severity = style.link(
         style.paint(f"{diagnostic.severity}[{diagnostic.code}]", diagnostic.severity), diagnostic.url
     )
-    message = style.paint(printable(diagnostic.message), "bold")
-    yield wrapped(f"{severity} {diagnostic.name} ({diagnostic.effect.value}): {message}", style, 2)
+    message = style.paint(escape_unprintable(diagnostic.message), "bold")
+    yield wrap_line(f"{severity} {diagnostic.name} ({diagnostic.effect.value}): {message}", style, 2)
     text = report.document.text if report.document else ""
-    pad = " " * _digits(diagnostic)
-    yield f"{pad}{style.paint('-->', 'place')} {place(report.name, diagnostic)}"
-    yield from _source(text, diagnostic.location, pad, style, diagnostic.severity)
+    pad = " " * _line_number_width(diagnostic)
+    yield f"{pad}{style.paint('-->', 'place')} {format_position(report.name, diagnostic)}"
+    yield from _render_source(text, diagnostic.location, pad, style, diagnostic.severity)
     for other in diagnostic.related:
-        message = f"{_related_location(other.location, other.path)}{printable(other.message)}"
-        yield wrapped(f"{pad}{style.paint(':::', 'place')} {message}", style, len(pad) + 4)
-        yield from _source(text, other.location, pad, style, "place")
-    for label, note in _notes(report, diagnostic):
-        lines = [printable(line) for line in note.splitlines()] or [""]
+        message = f"{_related_location(other.location, other.path)}{escape_unprintable(other.message)}"
+        yield wrap_line(f"{pad}{style.paint(':::', 'place')} {message}", style, len(pad) + 4)
+        yield from _render_source(text, other.location, pad, style, "place")
+    for label, note in _notes_of_diagnostic(report, diagnostic):
+        lines = [escape_unprintable(line) for line in note.splitlines()] or [""]
         indent = len(pad) + len(label) + 5
         first = f"{pad} {style.paint('=', 'place')} {style.paint(label, 'bold')}: {lines[0]}"
-        yield wrapped(first, style, indent)
-        yield from (wrapped(f"{' ' * indent}{line}", style, indent) for line in lines[1:])
+        yield wrap_line(first, style, indent)
+        yield from (wrap_line(f"{' ' * indent}{line}", style, indent) for line in lines[1:])
 
 
-def _digits(diagnostic: Diagnostic) -> int:
+def _line_number_width(diagnostic: Diagnostic) -> int:
     """Width of the largest line number in the block."""
     locations = [diagnostic.location, *(other.location for other in diagnostic.related)]
     return max((len(str(place.end_line)) for place in locations if place), default=1)
@@ -85,10 +87,12 @@ def _digits(diagnostic: Diagnostic) -> int:
 def _related_location(location: Location | None, path: tuple[str | int, ...]) -> str:
     if location is not None:
         return f"{location.shown}: "
-    return f"{printable(dotted_path(path))}: " if path else ""
+    return f"{escape_unprintable(dotted_path(path))}: " if path else ""
 
 
-def _source(text: str, location: Location | None, pad: str, style: TerminalStyle, tone: str) -> Iterator[str]:
+def _render_source(
+    text: str, location: Location | None, pad: str, style: TerminalStyle, tone: str
+) -> Iterator[str]:
     if not text or location is None:
         return
     bar = style.paint("|", "place")
@@ -101,17 +105,17 @@ def _source(text: str, location: Location | None, pad: str, style: TerminalStyle
         yield f"{pad} {bar} {' ' * line.before}{style.paint('^' * line.marked, tone)}"
 
 
-def _notes(report: FileReport, diagnostic: Diagnostic) -> Iterator[tuple[str, str]]:
+def _notes_of_diagnostic(report: FileReport, diagnostic: Diagnostic) -> Iterator[tuple[str, str]]:
     if diagnostic.help:
         yield "help", diagnostic.help
     if diagnostic.fix is not None:
         yield "fix", f"{diagnostic.fix.title}{'' if diagnostic.fix.safe else ' (unsafe)'}"
     checked = report.target.releases
     if len(checked) > 1 and diagnostic.releases and len(diagnostic.releases) < len(checked):
-        yield "releases", spans(diagnostic.releases, checked)
+        yield "releases", format_releases(diagnostic.releases, checked)
 
 
-def spans(releases: Sequence[str], checked: Sequence[str]) -> str:
+def format_releases(releases: Sequence[str], checked: Sequence[str]) -> str:
     """Releases as ranges of the checked ones: `0.14.0 to 0.16.9, 0.19.8`."""
     order = {release: index for index, release in enumerate(checked)}
     affected = sorted((release for release in releases if release in order), key=order.__getitem__)
@@ -149,11 +153,11 @@ def source_lines(text: str, location: Location, style: TerminalStyle) -> Iterato
     if location.end_line > location.line and location.end_column > 1:
         if location.end_line > location.line + 1:
             yield None
-        start = min(last + _indent(text, last, location.end), location.end)
+        start = min(last + _marker_indent(text, last, location.end), location.end)
         yield _source_line(text, location.end_line, last, (start, location.end), width, style.encoding)
 
 
-def _indent(text: str, start: int, end: int) -> int:
+def _marker_indent(text: str, start: int, end: int) -> int:
     line = text[start : min(end, start + MOST_INDENT)]
     return len(line) - len(line.lstrip())
 
@@ -165,16 +169,18 @@ def _source_line(
     start, stop = min(span[0], end), min(span[1], end)
     # Only the visible part is processed, so that a line of megabytes costs no more than a short one.
     low, high = max(first, start - width), min(end, start + width)
-    shown = cells(text[low:high], encoding)
-    left = _left(shown, start - low, width)
+    shown = character_cells(text[low:high], encoding)
+    left = _first_visible_character(shown, start - low, width)
     head = CUT if low + left > first else ""
-    right = _right(shown, left, width - len(head) - len(CUT))
-    if _span(shown, right, len(shown)) <= len(CUT) and high == end:
+    right = _last_visible_character(shown, left, width - len(head) - len(CUT))
+    if _marker_width(shown, right, len(shown)) <= len(CUT) and high == end:
         right = len(shown)
     tail = CUT if low + right < end else ""
     source = head + "".join(piece for piece, _ in shown[left:right]) + tail
-    before = len(head) + _span(shown, left, start - low)
-    return SourceLine(number, source, before, max(1, _span(shown, start - low, min(right, stop - low))))
+    before = len(head) + _marker_width(shown, left, start - low)
+    return SourceLine(
+        number, source, before, max(1, _marker_width(shown, start - low, min(right, stop - low)))
+    )
 
 
 def _line_end(text: str, start: int, width: int) -> int:
@@ -184,13 +190,13 @@ def _line_end(text: str, start: int, width: int) -> int:
     return min((end for end in ends if end >= 0), default=far)
 
 
-def _span(shown: list[tuple[str, int]], start: int, stop: int) -> int:
+def _marker_width(shown: list[tuple[str, int]], start: int, stop: int) -> int:
     return sum(width for _, width in shown[start:stop])
 
 
-def _left(shown: list[tuple[str, int]], start: int, width: int) -> int:
+def _first_visible_character(shown: list[tuple[str, int]], start: int, width: int) -> int:
     """First character to show: the start of the line, unless the marker would be too far to the right."""
-    if _span(shown, 0, len(shown)) <= width or _span(shown, 0, start) <= width // 2:
+    if _marker_width(shown, 0, len(shown)) <= width or _marker_width(shown, 0, start) <= width // 2:
         return 0
     left, room = start, width // 3
     while left > 0 and room > 0:
@@ -199,7 +205,7 @@ def _left(shown: list[tuple[str, int]], start: int, width: int) -> int:
     return left
 
 
-def _right(shown: list[tuple[str, int]], left: int, room: int) -> int:
+def _last_visible_character(shown: list[tuple[str, int]], left: int, room: int) -> int:
     right = left
     while right < len(shown) and room >= shown[right][1]:
         room -= shown[right][1]

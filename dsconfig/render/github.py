@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from dsconfig.core.diagnostic import Diagnostic
-from dsconfig.render.fingerprint import relative
-from dsconfig.render.terminal_style import printable
+from dsconfig.render.fingerprint import relative_path
+from dsconfig.render.terminal_style import escape_unprintable
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ def render(reports: Iterable[FileReport], target: CheckedReleases, style: Termin
     """Yield a line for each diagnostic."""
     for report in reports:
         for diagnostic in report.diagnostics:
-            yield _command(report.name, diagnostic)
+            yield _annotation_command(report.name, diagnostic)
 
 
-def _command(name: str, diagnostic: Diagnostic) -> str:
+def _annotation_command(name: str, diagnostic: Diagnostic) -> str:
     properties = {
         "title": f"{diagnostic.code} {diagnostic.name} ({diagnostic.effect.value})",
-        "file": relative(name),
+        "file": relative_path(name),
     }
     location = diagnostic.location
     if location is not None:
@@ -36,13 +36,16 @@ def _command(name: str, diagnostic: Diagnostic) -> str:
         ):  # GitHub ignores columns of multi-line annotations
             properties.update(col=str(location.column), endColumn=str(location.end_column))
     lines = [diagnostic.message, *([f"help: {diagnostic.help}"] if diagnostic.help else [])]
-    parameters = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
-    return f"::{_LEVELS[diagnostic.severity]} {parameters}::{'%0A'.join(_data(printable(line)) for line in lines)}\n"
+    parameters = ",".join(f"{key}={_escape_property(value)}" for key, value in properties.items())
+    return (
+        f"::{_LEVELS[diagnostic.severity]} "
+        f"{parameters}::{'%0A'.join(_escape_data(escape_unprintable(line)) for line in lines)}\n"
+    )
 
 
-def _data(text: str) -> str:
+def _escape_data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _property(text: str) -> str:
-    return _data(printable(text)).replace(":", "%3A").replace(",", "%2C")
+def _escape_property(text: str) -> str:
+    return _escape_data(escape_unprintable(text)).replace(":", "%3A").replace(",", "%2C")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from dsconfig.render.fingerprint import Fingerprints, as_json, escaped_name, relative
+from dsconfig.render.fingerprint import Fingerprints, dump_json, escape_file_name, relative_path
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def render(reports: Iterable[FileReport], target: CheckedReleases, style: Termin
     comma = "[\n"
     for report in reports:
         for diagnostic in report.diagnostics:
-            yield comma + as_json(_issue(report.name, diagnostic, fingerprints.of(report.name, diagnostic)))
+            yield comma + dump_json(_issue(report.name, diagnostic, fingerprints.of(report.name, diagnostic)))
             comma = ",\n"
     yield "\n]\n" if comma == ",\n" else "[]\n"
 
@@ -35,5 +35,5 @@ def _issue(name: str, diagnostic: Diagnostic, fingerprint: str) -> dict[str, obj
         "check_name": diagnostic.name,
         "fingerprint": fingerprint,
         "severity": _SEVERITIES[diagnostic.severity],
-        "location": {"path": escaped_name(relative(name)), "lines": lines},
+        "location": {"path": escape_file_name(relative_path(name)), "lines": lines},
     }

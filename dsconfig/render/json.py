@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from dsconfig.render.fingerprint import as_json
+from dsconfig.render.fingerprint import dump_json
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -21,27 +21,27 @@ VERSION = 1
 
 def render(reports: Iterable[FileReport], target: CheckedReleases, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
     """Yield one document for the whole run, a line for each file."""
-    yield f'{{"version": {VERSION}, "target": {as_json(target.text)}, "files": ['
+    yield f'{{"version": {VERSION}, "target": {dump_json(target.text)}, "files": ['
     comma = "\n"
     for report in reports:
-        yield comma + as_json(file(report))
+        yield comma + dump_json(file_record(report))
         comma = ",\n"
     yield "\n]}\n" if comma == ",\n" else "]}\n"
 
 
-def file(report: FileReport) -> dict[str, object]:
+def file_record(report: FileReport) -> dict[str, object]:
     """Record of one file."""
     if report.read_error:
         return {"path": report.name, "error": report.read_error, "diagnostics": []}
-    record = {"path": report.name, "target": report.target.text, "reader": reader(report.reader)}
+    record = {"path": report.name, "target": report.target.text, "reader": consumer_record(report.reader)}
     if report.summary is not None:
-        record["job"] = job(report.summary)
+        record["job"] = job_record(report.summary)
     if report.why_not_config:
         record["foreign"] = report.why_not_config
     return {**record, "diagnostics": [diagnostic.to_dict() for diagnostic in report.diagnostics]}
 
 
-def job(summary: JobSummary) -> dict[str, object]:
+def job_record(summary: JobSummary) -> dict[str, object]:
     """Record of the job that was followed."""
     return {
         "location": summary.location,
@@ -56,6 +56,6 @@ def job(summary: JobSummary) -> dict[str, object]:
     }
 
 
-def reader(consumer: DetectedConsumer) -> dict[str, object]:
+def consumer_record(consumer: DetectedConsumer) -> dict[str, object]:
     """Record of the consumer and its evidence."""
     return {"name": consumer.name, "why": consumer.why, "origin": consumer.origin, "likely": consumer.likely}

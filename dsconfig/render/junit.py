@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 from dsconfig.core.diagnostic import Diagnostic
-from dsconfig.render.concise import place
-from dsconfig.render.fingerprint import relative
-from dsconfig.render.terminal_style import printable
+from dsconfig.render.concise import format_position
+from dsconfig.render.fingerprint import relative_path
+from dsconfig.render.terminal_style import escape_unprintable
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 def render(reports: Iterable[FileReport], target: CheckedReleases, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
     """Yield one document for the whole run, in ASCII."""
     suites = [
-        _unread(each) if each.read_error or each.why_not_config else _suite(each.name, each.diagnostics)
+        _unreadable_file_suite(each)
+        if each.read_error or each.why_not_config
+        else _file_suite(each.name, each.diagnostics)
         for each in reports
     ]
     tests, failures = sum(suite[1] for suite in suites), sum(suite[2] for suite in suites)
@@ -34,9 +36,12 @@ def render(reports: Iterable[FileReport], target: CheckedReleases, style: Termin
     yield "</testsuites>\n"
 
 
-def _unread(report: FileReport) -> tuple[str, int, int, int]:
+def _unreadable_file_suite(report: FileReport) -> tuple[str, int, int, int]:
     """Suite of a file that could not be checked: one test with an error."""
-    name, why = _text(relative(report.name)), _text(report.read_error or report.why_not_config or "")
+    name, why = (
+        _xml_text(relative_path(report.name)),
+        _xml_text(report.read_error or report.why_not_config or ""),
+    )
     return (
         (
             f'  <testsuite name="{name}" tests="1" failures="0" errors="1">\n'
@@ -49,33 +54,33 @@ def _unread(report: FileReport) -> tuple[str, int, int, int]:
     )
 
 
-def _suite(name: str, diagnostics: Sequence[Diagnostic]) -> tuple[str, int, int, int]:
+def _file_suite(name: str, diagnostics: Sequence[Diagnostic]) -> tuple[str, int, int, int]:
     """Suite of one file, with the numbers of its tests, failures and errors."""
     failures = sum(each.severity != "info" for each in diagnostics)
     tests = max(1, len(diagnostics))
-    head = f'  <testsuite name="{_text(relative(name))}" tests="{tests}" failures="{failures}" errors="0">\n'
-    cases = "".join(_case(name, each) for each in diagnostics) or _passed(name)
+    head = f'  <testsuite name="{_xml_text(relative_path(name))}" tests="{tests}" failures="{failures}" errors="0">\n'
+    cases = "".join(_failed_test_case(name, each) for each in diagnostics) or _passed_test_case(name)
     return f"{head}{cases}  </testsuite>\n", tests, failures, 0
 
 
-def _passed(name: str) -> str:
-    return f'    <testcase name="dsconfig" classname="{_text(relative(name))}"/>\n'
+def _passed_test_case(name: str) -> str:
+    return f'    <testcase name="dsconfig" classname="{_xml_text(relative_path(name))}"/>\n'
 
 
-def _case(name: str, diagnostic: Diagnostic) -> str:
+def _failed_test_case(name: str, diagnostic: Diagnostic) -> str:
     line = f' line="{diagnostic.location.file_lines[0]}"' if diagnostic.location else ""
     title = f"{diagnostic.code} {diagnostic.name}{f' {diagnostic.dotted}' if diagnostic.path else ''}"
     advice = f" ({diagnostic.help})" if diagnostic.help else ""
-    text = f"{place(relative(name), diagnostic)}: {diagnostic.message}{advice}"
+    text = f"{format_position(relative_path(name), diagnostic)}: {diagnostic.message}{advice}"
     if diagnostic.severity == "info":
-        body = f"      <system-out>{_text(text)}</system-out>\n"
+        body = f"      <system-out>{_xml_text(text)}</system-out>\n"
     else:
-        attributes = f'message="{_text(diagnostic.message)}" type="{diagnostic.effect.value}"'
-        body = f"      <failure {attributes}>{_text(text)}</failure>\n"
-    location = f'classname="{_text(relative(name))}" file="{_text(relative(name))}"{line}'
-    return f'    <testcase name="{_text(title)}" {location}>\n{body}    </testcase>\n'
+        attributes = f'message="{_xml_text(diagnostic.message)}" type="{diagnostic.effect.value}"'
+        body = f"      <failure {attributes}>{_xml_text(text)}</failure>\n"
+    location = f'classname="{_xml_text(relative_path(name))}" file="{_xml_text(relative_path(name))}"{line}'
+    return f'    <testcase name="{_xml_text(title)}" {location}>\n{body}    </testcase>\n'
 
 
-def _text(text: str) -> str:
+def _xml_text(text: str) -> str:
     """Text for XML, which allows no control characters, not even escaped."""
-    return escape(printable(text)).encode("ascii", "xmlcharrefreplace").decode("ascii")
+    return escape(escape_unprintable(text)).encode("ascii", "xmlcharrefreplace").decode("ascii")

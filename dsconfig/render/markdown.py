@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from dsconfig.core.diagnostic import SEVERITIES, Diagnostic, Location
-from dsconfig.render.fingerprint import escaped_name, relative
-from dsconfig.render.summary import LONG, against, count
-from dsconfig.render.terminal_style import printable
+from dsconfig.render.fingerprint import escape_file_name, relative_path
+from dsconfig.render.summary import LONG, count_noun, format_checked_releases
+from dsconfig.render.terminal_style import escape_unprintable
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -26,16 +26,16 @@ def render(reports: Iterable[FileReport], target: CheckedReleases, style: Termin
     """Yield the totals, then a list of diagnostics for each file; beyond `LIMIT` only their number."""
     kept = [each for each in reports if each.why_not_config is None]
     diagnostics = [each for report in kept for each in report.diagnostics]
-    yield f"{MARK}\n{_heading(diagnostics)}\n\n{_checked(kept)}\n"
+    yield f"{MARK}\n{_totals_heading(diagnostics)}\n\n{_checked_files_line(kept)}\n"
     if len(diagnostics) >= LONG:
-        yield f"\n{''.join(_rules(diagnostics))}"
+        yield f"\n{''.join(_rules_table(diagnostics))}"
     room, left_out = LIMIT, 0
     for report in kept:
-        heading = f"\n#### {_code(escaped_name(relative(report.name)))}\n\n"
+        heading = f"\n#### {_code_span(escape_file_name(relative_path(report.name)))}\n\n"
         if report.read_error:
-            yield f"{heading}- **error**: cannot be read: {_escaped(printable(report.read_error))}\n"
+            yield f"{heading}- **error**: cannot be read: {_escape_markdown(escape_unprintable(report.read_error))}\n"
         for diagnostic in report.diagnostics:
-            item = heading + _item(diagnostic)
+            item = heading + _list_item(diagnostic)
             room -= len(item)
             if room < 0:
                 left_out += 1
@@ -43,23 +43,28 @@ def render(reports: Iterable[FileReport], target: CheckedReleases, style: Termin
             yield item
             heading = ""
     if left_out:
-        yield f"\n{count(left_out, 'more problem')} left out: run `dsconfig check` to see all of them.\n"
+        yield f"\n{count_noun(left_out, 'more problem')} left out: run `dsconfig check` to see all of them.\n"
 
 
-def _heading(diagnostics: list[Diagnostic]) -> str:
+def _totals_heading(diagnostics: list[Diagnostic]) -> str:
     numbers = Counter(each.severity for each in diagnostics)
-    totals = ", ".join(count(numbers[each], each) for each in SEVERITIES if numbers[each])
+    totals = ", ".join(count_noun(numbers[each], each) for each in SEVERITIES if numbers[each])
     return f"### DeepSpeed configs: {totals or 'no problems found'}"
 
 
-def _checked(reports: list[FileReport]) -> str:
-    read = {each.name: against(each.target, None) for each in reports if each.read_error is None}
+def _checked_files_line(reports: list[FileReport]) -> str:
+    read = {
+        each.name: format_checked_releases(each.target, None) for each in reports if each.read_error is None
+    }
     if not read:
         return "No file was checked."
-    return f"Checked {count(len(read), 'file')} against DeepSpeed {_escaped('; '.join(dict.fromkeys(read.values())))}."
+    return (
+        f"Checked {count_noun(len(read), 'file')} against DeepSpeed "
+        f"{_escape_markdown('; '.join(dict.fromkeys(read.values())))}."
+    )
 
 
-def _rules(diagnostics: list[Diagnostic]) -> Iterator[str]:
+def _rules_table(diagnostics: list[Diagnostic]) -> Iterator[str]:
     """Table of the rules, most frequent first."""
     yield "| problems | rule |\n|---:|---|\n"
     for (name, code, url), number in Counter(
@@ -68,48 +73,50 @@ def _rules(diagnostics: list[Diagnostic]) -> Iterator[str]:
         yield f"| {number} | [{code}]({url}) {name} |\n"
 
 
-def _place(location: Location) -> str:
+def _format_line(location: Location) -> str:
     """The line of a location, in a notebook with its cell."""
     cell = "" if location.cell is None else f"cell {location.cell.number}, "
     return f"{cell}line {location.line}"
 
 
-def _item(diagnostic: Diagnostic) -> str:
+def _list_item(diagnostic: Diagnostic) -> str:
     """One item of a list; the help and the fix are items below it."""
-    place = f" in {_place(diagnostic.location)}" if diagnostic.location else ""
+    place = f" in {_format_line(diagnostic.location)}" if diagnostic.location else ""
     rule = f"[{diagnostic.code} {diagnostic.name}]({diagnostic.url})"
-    message = _text(diagnostic.message)
+    message = _message_as_markdown(diagnostic.message)
     lines = [f"- **{diagnostic.severity}**{place}, {rule} ({diagnostic.effect.value}): {message}"]
     if diagnostic.help:
-        lines.append(f"  - help: {_text(diagnostic.help)}")
+        lines.append(f"  - help: {_message_as_markdown(diagnostic.help)}")
     if diagnostic.fix is not None:
         unsafe = "" if diagnostic.fix.safe else " (unsafe)"
-        lines.append(f"  - fix: {_text(diagnostic.fix.title)}{unsafe}")
+        lines.append(f"  - fix: {_message_as_markdown(diagnostic.fix.title)}{unsafe}")
     return "\n".join(lines) + "\n"
 
 
 # Names and values come from the checked files, so nothing of them may become markup.
 
 
-def _text(message: str) -> str:
+def _message_as_markdown(message: str) -> str:
     """A message as Markdown: what it has in backticks stays code, and all else is escaped."""
-    pieces = printable(" ".join(message.splitlines())).split("`")
+    pieces = escape_unprintable(" ".join(message.splitlines())).split("`")
     if len(pieces) % 2 == 0:  # a backtick without a partner
-        return _escaped("`".join(pieces))
-    return "".join(_code(piece) if index % 2 else _escaped(piece) for index, piece in enumerate(pieces))
+        return _escape_markdown("`".join(pieces))
+    return "".join(
+        _code_span(piece) if index % 2 else _escape_markdown(piece) for index, piece in enumerate(pieces)
+    )
 
 
-def _code(text: str) -> str:
+def _code_span(text: str) -> str:
     """A code span, delimited by more backticks than the text has in a row."""
-    text = printable(text)
+    text = escape_unprintable(text)
     if not text.strip():
-        return _escaped(text)
+        return _escape_markdown(text)
     longest = max((len(each) for each in re.findall("`+", text)), default=0)
     fence, pad = "`" * (longest + 1), " " if longest else ""
     return f"{fence}{pad}{text}{pad}{fence}"
 
 
-def _escaped(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     """Plain text: characters of markup are escaped, and `@` mentions no user."""
     escaped = re.sub(r"([\\`*_\[\]<>&|~$!])", r"\\\1", text)
     # A comment interrupts mentions, references to issues, and links, which GitHub finds after it reads the markup.

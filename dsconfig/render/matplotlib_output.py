@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".svg", ".png")
 
 
-def picture(draw: Callable[[Figure], None], suffix: str) -> bytes:
+def render_figure(draw: Callable[[Figure], None], suffix: str) -> bytes:
     """Image of what `draw` puts on a figure. Imports matplotlib.
 
     Raises:

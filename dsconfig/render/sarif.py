@@ -10,9 +10,9 @@ from urllib.parse import quote
 
 from dsconfig.core.diagnostic import Diagnostic, Location, dotted_path
 from dsconfig.core.version import __version__
-from dsconfig.render.fingerprint import Fingerprints, as_json, relative
-from dsconfig.render.json import reader
-from dsconfig.render.terminal_style import printable
+from dsconfig.render.fingerprint import Fingerprints, dump_json, relative_path
+from dsconfig.render.json import consumer_record
+from dsconfig.render.terminal_style import escape_unprintable
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -35,14 +35,17 @@ def render(reports: Iterable[FileReport], target: CheckedReleases, style: Termin
         if why := report.read_error or report.why_not_config:
             notifications.append(_notification(report.name, why))
             continue
-        readers.append({"path": relative(report.name), **reader(report.reader)})
+        readers.append({"path": relative_path(report.name), **consumer_record(report.reader)})
         regions = _SarifRegions(report.document.text if report.document else "")
         for diagnostic in report.diagnostics:
             if diagnostic.code not in rules:
-                rules[diagnostic.code] = len(rules), _rule(diagnostic, report.rule(diagnostic.code))
-            result = _result(report, diagnostic, rules[diagnostic.code][0], regions)
+                rules[diagnostic.code] = (
+                    len(rules),
+                    _reporting_descriptor(diagnostic, report.rule(diagnostic.code)),
+                )
+            result = _sarif_result(report, diagnostic, rules[diagnostic.code][0], regions)
             result["partialFingerprints"] = {"dsconfig/v1": fingerprints.of(report.name, diagnostic)}
-            yield comma + as_json(result)
+            yield comma + dump_json(result)
             comma = ",\n"
     tail = {
         "tool": {
@@ -55,13 +58,13 @@ def render(reports: Iterable[FileReport], target: CheckedReleases, style: Termin
         "originalUriBaseIds": {"SRCROOT": {"description": {"text": "root of the repository"}}},
         "properties": {"target": target.text, "releases": list(target.releases), "readers": readers},
     }
-    yield f"\n],\n{as_json(tail)[1:]}]}}\n"
+    yield f"\n],\n{dump_json(tail)[1:]}]}}\n"
 
 
-def _rule(diagnostic: Diagnostic, page: RulePage | None) -> dict[str, object]:
+def _reporting_descriptor(diagnostic: Diagnostic, page: RulePage | None) -> dict[str, object]:
     rule: dict[str, object] = {
         "id": diagnostic.code,
-        "name": _pascal(diagnostic.name),
+        "name": _pascal_case(diagnostic.name),
         "helpUri": diagnostic.url,
     }
     if page is not None:
@@ -69,7 +72,7 @@ def _rule(diagnostic: Diagnostic, page: RulePage | None) -> dict[str, object]:
         rule["shortDescription"] = {"text": page.title}
         first, _, rest = page.doc.strip().partition("\n")
         text = f"{first}\n{dedent(rest)}"
-        rule["fullDescription"] = {"text": _summary(text)}
+        rule["fullDescription"] = {"text": _page_summary(text)}
         rule["help"] = {"text": text, "markdown": text}
         rule["defaultConfiguration"] = {"level": _LEVELS[effect.severity]}
         rule["properties"] = {"effect": effect.value, "tags": ["deepspeed", effect.value]}
@@ -80,27 +83,29 @@ def _notification(name: str, why: str) -> dict[str, object]:
     """Notification about a file that could not be checked."""
     return {
         "level": "error",
-        "message": {"text": _unlinked(f"{printable(relative(name))}: {printable(why)}")},
-        "locations": [_location(name, None, "")],
+        "message": {
+            "text": _escape_links(f"{escape_unprintable(relative_path(name))}: {escape_unprintable(why)}")
+        },
+        "locations": [_sarif_location(name, None, "")],
     }
 
 
-def _unlinked(text: str) -> str:
+def _escape_links(text: str) -> str:
     """Message without links: SARIF reads `[text](address)` as one (3.11.6)."""
     return text.replace("](", r"\](")
 
 
-def _pascal(name: str) -> str:
+def _pascal_case(name: str) -> str:
     """Rule name in SARIF's convention: `unknown-key` becomes UnknownKey."""
     return "".join(word.capitalize() for word in name.split("-"))
 
 
-def _summary(doc: str) -> str:
+def _page_summary(doc: str) -> str:
     """Page up to its first example, as running text."""
     return " ".join(re.split(r"\n\s*(?:Bad|Good|Fixed)\b[^\n]*:\n", doc)[0].split())
 
 
-def _result(
+def _sarif_result(
     report: FileReport, diagnostic: Diagnostic, index: int, regions: _SarifRegions
 ) -> dict[str, object]:
     result: dict[str, object] = {
@@ -108,31 +113,31 @@ def _result(
         "ruleIndex": index,
         "level": _LEVELS[diagnostic.severity],
         "message": {
-            "text": _unlinked(
+            "text": _escape_links(
                 f"{diagnostic.message}; {diagnostic.help}" if diagnostic.help else diagnostic.message
             )
         },
-        "locations": [_location(report.name, diagnostic.location, diagnostic.dotted)],
+        "locations": [_sarif_location(report.name, diagnostic.location, diagnostic.dotted)],
         "properties": {"effect": diagnostic.effect.value, "releases": list(diagnostic.releases)},
     }
     if diagnostic.related:
         result["relatedLocations"] = [
             {
-                **_location(report.name, other.location, dotted_path(other.path)),
-                "message": {"text": _unlinked(other.message)},
+                **_sarif_location(report.name, other.location, dotted_path(other.path)),
+                "message": {"text": _escape_links(other.message)},
             }
             for other in diagnostic.related
         ]
     # A fix edits the source of a cell, whose offsets are not those of the notebook file.
     is_in_cell = diagnostic.location is not None and diagnostic.location.cell is not None
-    fixes = [] if is_in_cell else list(_fixes(report, diagnostic, regions))
+    fixes = [] if is_in_cell else list(_sarif_fixes(report, diagnostic, regions))
     if fixes:
         result["fixes"] = fixes
     return result
 
 
-def _location(name: str, location: Location | None, key: str) -> dict[str, object]:
-    physical: dict[str, object] = {"artifactLocation": _artifact(name)}
+def _sarif_location(name: str, location: Location | None, key: str) -> dict[str, object]:
+    physical: dict[str, object] = {"artifactLocation": _artifact_location(name)}
     if location is not None and location.cell is not None:
         first, last = location.file_lines
         physical["region"] = {"startLine": first, "endLine": last}
@@ -149,8 +154,8 @@ def _location(name: str, location: Location | None, key: str) -> dict[str, objec
     return result
 
 
-def _artifact(name: str) -> dict[str, object]:
-    path = relative(name)
+def _artifact_location(name: str) -> dict[str, object]:
+    path = relative_path(name)
     try:
         uri = quote(path, errors="surrogateescape")  # the bytes of the name, even if they are not UTF-8
     except UnicodeEncodeError:
@@ -160,7 +165,9 @@ def _artifact(name: str) -> dict[str, object]:
     return {"uri": uri, "uriBaseId": "SRCROOT"}
 
 
-def _fixes(report: FileReport, diagnostic: Diagnostic, regions: _SarifRegions) -> Iterator[dict[str, object]]:
+def _sarif_fixes(
+    report: FileReport, diagnostic: Diagnostic, regions: _SarifRegions
+) -> Iterator[dict[str, object]]:
     edits = report.edits(diagnostic)
     if diagnostic.fix is None or not edits:
         return
@@ -170,7 +177,9 @@ def _fixes(report: FileReport, diagnostic: Diagnostic, regions: _SarifRegions) -
     ]
     yield {
         "description": {"text": f"{diagnostic.fix.title}{'' if diagnostic.fix.safe else ' (unsafe)'}"},
-        "artifactChanges": [{"artifactLocation": _artifact(report.name), "replacements": replacements}],
+        "artifactChanges": [
+            {"artifactLocation": _artifact_location(report.name), "replacements": replacements}
+        ],
     }
 
 

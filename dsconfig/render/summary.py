@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from dsconfig.core.diagnostic import SEVERITIES
-from dsconfig.render.terminal_style import printable, wrapped
+from dsconfig.render.terminal_style import escape_unprintable, wrap_line
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ ORIGINS = {
 }
 
 
-def summary(
+def summary_line(
     counts: Mapping[str, int],
     targets: Mapping[str, int],
     readers: Sequence[tuple[DetectedConsumer, int]],
@@ -36,18 +36,20 @@ def summary(
     files = sum(targets.values())
     if not files:
         return ""
-    parts = [style.paint(count(counts.get(s, 0), s), s) for s in SEVERITIES if counts.get(s)]
+    parts = [style.paint(count_noun(counts.get(s, 0), s), s) for s in SEVERITIES if counts.get(s)]
     parts = parts or [style.paint("no problems found", "good")]
     if counts.get("suppressed"):
         parts.append(f"{counts['suppressed']} suppressed")
     first, *others = targets
     number = f", {targets[first]}" if others else ""
-    checked = f"Checked {count(files, 'file')}{_consumers(readers)}{number} against DeepSpeed {first}"
+    checked = (
+        f"Checked {count_noun(files, 'file')}{_format_consumers(readers)}{number} against DeepSpeed {first}"
+    )
     checked += "".join(f", {targets[other]} against {other}" for other in others)
-    return wrapped(f"{checked}: {', '.join(parts)}.", style, 2) + "\n"
+    return wrap_line(f"{checked}: {', '.join(parts)}.", style, 2) + "\n"
 
 
-def _consumers(readers: Sequence[tuple[DetectedConsumer, int]]) -> str:
+def _format_consumers(readers: Sequence[tuple[DetectedConsumer, int]]) -> str:
     """Consumers of the files; empty if DeepSpeed itself loads all of them by default."""
     names = Counter[str]()
     for consumer, number in readers:
@@ -57,21 +59,21 @@ def _consumers(readers: Sequence[tuple[DetectedConsumer, int]]) -> str:
     ):
         return ""
     if len(readers) == 1:
-        return f" ({printable(str(readers[0][0]))})"
+        return f" ({escape_unprintable(str(readers[0][0]))})"
     counted = [f"{name}: {number}" for name, number in names.most_common()]
     return f" ({', '.join(counted)})"
 
 
-def note(text: str, style: TerminalStyle) -> str:
+def note_line(text: str, style: TerminalStyle) -> str:
     """Line of a note."""
-    return wrapped(f"{style.paint('note', 'bold')}: {printable(text)}", style, 6) + "\n"
+    return wrap_line(f"{style.paint('note', 'bold')}: {escape_unprintable(text)}", style, 6) + "\n"
 
 
 _MOST_SIZES = 3
 """Files whose world sizes are listed without `--verbose`."""
 
 
-def working_sizes(sizes: Mapping[str, str], *, every: bool) -> list[str]:
+def format_working_world_sizes(sizes: Mapping[str, str], *, every: bool) -> list[str]:
     """World sizes at which batches work, by file, in one line for the whole run."""
     if len(sizes) < 2:
         return [f"{name} works at these world sizes: {world_sizes}" for name, world_sizes in sizes.items()]
@@ -81,16 +83,16 @@ def working_sizes(sizes: Mapping[str, str], *, every: bool) -> list[str]:
     return [f"{len(sizes)} files work at some world sizes only: {listed}{rest}"]
 
 
-def against(target: CheckedReleases, source: str | None) -> str:
+def format_checked_releases(target: CheckedReleases, source: str | None) -> str:
     """Checked releases, and the origin of the choice."""
-    origin = ORIGINS.get(target.origin) or printable(target.source or source or "settings")
+    origin = ORIGINS.get(target.origin) or escape_unprintable(target.source or source or "settings")
     if len(target.releases) == 1:
         return f"{target.releases[0]} ({origin})"
     oldest, newest = target.releases[0], target.releases[-1]
     return f"{oldest} to {newest} ({len(target.releases)} releases, {origin})"
 
 
-def statistics(rules: Mapping[tuple[str, str], int], style: TerminalStyle) -> str:
+def rule_statistics(rules: Mapping[tuple[str, str], int], style: TerminalStyle) -> str:
     """Number of diagnostics of each rule, most frequent first."""
     rows = sorted(rules.items(), key=lambda item: (-item[1], item[0]))
     return "".join(f"{count:6} {style.paint(code, 'bold')} {name}\n" for (code, name), count in rows)
@@ -102,7 +104,7 @@ _MOST_RULES = 10
 """Rules that the overview of a long report lists."""
 
 
-def overview(
+def overview_of_rules(
     rules: Mapping[tuple[str, str], int],
     fixable: int,
     errors: int,
@@ -120,11 +122,11 @@ def overview(
         return ""
     frequent = dict(Counter(rules).most_common(_MOST_RULES))
     others = total - sum(frequent.values())
-    rest = f"{others:6} of {count(len(rules) - len(frequent), 'other rule')}\n" if others else ""
-    rows = "" if listed else statistics(frequent, style) + rest
+    rest = f"{others:6} of {count_noun(len(rules) - len(frequent), 'other rule')}\n" if others else ""
+    rows = "" if listed else rule_statistics(frequent, style) + rest
     return (
         rows
-        + wrapped(f"{style.paint('start here', 'bold')}: {_first_step(rules, fixable, errors)}", style, 2)
+        + wrap_line(f"{style.paint('start here', 'bold')}: {_first_step(rules, fixable, errors)}", style, 2)
         + "\n"
     )
 
@@ -140,7 +142,7 @@ def _first_step(rules: Mapping[tuple[str, str], int], fixable: int, errors: int)
     return f"`dsconfig explain {code}` says what to do about {name}, {number} of {total} problems"
 
 
-def count(number: int, noun: str) -> str:
+def count_noun(number: int, noun: str) -> str:
     """Number with its noun, in plural if needed."""
     if noun == "info":
         return f"{number} info"

@@ -49,7 +49,7 @@ def style_of(stream: TextIO, color: str = "auto") -> TerminalStyle:
     """Style for `stream`; with `color="auto"`, by environment variables and terminal."""
     terminal = stream.isatty()
     colored = color == "always" or (color == "auto" and _uses_color(terminal))
-    width = columns(stream) if terminal else 100
+    width = terminal_width(stream) if terminal else 100
     return TerminalStyle(
         colored, width, stream.encoding or "utf-8", terminal, _shows_links(terminal and colored)
     )
@@ -72,7 +72,7 @@ def _shows_links(colored: bool) -> bool:
     return colored and os.environ.get("TERM") != "linux"
 
 
-def columns(stream: TextIO | None = None) -> int:
+def terminal_width(stream: TextIO | None = None) -> int:
     """Width of the terminal: COLUMNS, or its own; 100 without a terminal."""
     value = os.environ.get("COLUMNS", "")
     if value.isdecimal() and int(value[:6]) > 0:
@@ -88,17 +88,17 @@ def columns(stream: TextIO | None = None) -> int:
 TAB = 4
 
 
-def printable(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     """`text` on one line, with unprintable characters escaped.
 
     Escaped are control characters, lone surrogates, direction marks, no-break spaces, and the start of commands
     that CI services execute.
     """
     if not text.isprintable():
-        text = "".join(c if c.isprintable() else _escape(c) for c in text)
+        text = "".join(c if c.isprintable() else _escape_character(c) for c in text)
     if text.lstrip().startswith("::"):
         text = text.replace(":", r"\x3a", 1)
-    for at in reversed(_commands(text)):
+    for at in reversed(_ci_command_offsets(text)):
         text = rf"{text[:at]}\x23{text[at + 1 :]}"
     return text
 
@@ -123,19 +123,22 @@ def is_agent_command(line: str) -> bool:
     return re.search(_AGENT_COMMAND, line, re.IGNORECASE) is not None
 
 
-def visible(line: str) -> str:
+def escape_invisible(line: str) -> str:
     """Line of a file with invisible characters escaped, except tabs and the line end."""
     inner = line.removesuffix("\n")
     if inner.isprintable():
         return line
-    return "".join(c if c.isprintable() or c == "\t" else _escape(c) for c in inner) + line[len(inner) :]
+    return (
+        "".join(c if c.isprintable() or c == "\t" else _escape_character(c) for c in inner)
+        + line[len(inner) :]
+    )
 
 
-def _escape(char: str) -> str:
+def _escape_character(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
 
 
-def _commands(text: str) -> list[int]:
+def _ci_command_offsets(text: str) -> list[int]:
     """Offsets at which commands to a CI service start: `##[group]`, `##vso[...]`."""
     if "##" not in text:
         return []
@@ -144,9 +147,9 @@ def _commands(text: str) -> list[int]:
     return [match.start() for match in re.finditer(r"#(?=#\w*\[)", text)]
 
 
-def cells(text: str, encoding: str = "utf-8") -> list[tuple[str, int]]:
+def character_cells(text: str, encoding: str = "utf-8") -> list[tuple[str, int]]:
     """Each character of a line as shown, with its width in columns."""
-    commands = _commands(text)
+    commands = _ci_command_offsets(text)
     if text.isascii() and text.isprintable() and not commands:
         return [(char, 1) for char in text]
     result: list[tuple[str, int]] = []
@@ -155,23 +158,23 @@ def cells(text: str, encoding: str = "utf-8") -> list[tuple[str, int]]:
         if at in commands:
             piece = r"\x23"
         else:
-            piece = " " * (TAB - column % TAB) if char == "\t" else _piece(char, encoding)
-        width = len(piece) if len(piece) != 1 else _width(piece)
+            piece = " " * (TAB - column % TAB) if char == "\t" else _displayed_character(char, encoding)
+        width = len(piece) if len(piece) != 1 else _character_width(piece)
         column += width
         result.append((piece, width))
     return result
 
 
-def _piece(char: str, encoding: str) -> str:
+def _displayed_character(char: str, encoding: str) -> str:
     if not char.isprintable():
-        return _escape(char)
+        return _escape_character(char)
     try:
         return char.encode(encoding, "backslashreplace").decode(encoding)
     except (LookupError, UnicodeError):
-        return _escape(char)
+        return _escape_character(char)
 
 
-def _width(char: str) -> int:
+def _character_width(char: str) -> int:
     if char.isascii():
         return 1
     from unicodedata import category, east_asian_width
@@ -186,28 +189,28 @@ def _width(char: str) -> int:
 _INVISIBLE = r"\x1b\[[0-9;]*m|\x1b\]8;;[^\x1b]*\x1b\\"
 
 
-def wrapped(text: str, style: TerminalStyle, hanging: int = 0) -> str:
+def wrap_line(text: str, style: TerminalStyle, hanging: int = 0) -> str:
     """Line of text wrapped to the terminal; lines after the first are indented by `hanging` columns.
 
     A word longer than a line is not broken: it may be a path that a user copies.
     """
     if not style.wraps or len(text) <= style.width:
         return text
-    return "\n".join(_lines(text, style, min(hanging, style.width // 2)))
+    return "\n".join(_wrapped_lines(text, style, min(hanging, style.width // 2)))
 
 
-def flowed(text: str, style: TerminalStyle) -> str:
+def wrap_lines(text: str, style: TerminalStyle) -> str:
     """Text whose lines are wrapped separately; continuation lines are indented by two more columns."""
     if not style.wraps:
         return text
     lines = text.split("\n")
-    return "\n".join(wrapped(line, style, len(line) - len(line.lstrip(" ")) + 2) for line in lines)
+    return "\n".join(wrap_line(line, style, len(line) - len(line.lstrip(" ")) + 2) for line in lines)
 
 
-def _lines(text: str, style: TerminalStyle, hanging: int) -> Iterator[str]:
+def _wrapped_lines(text: str, style: TerminalStyle, hanging: int) -> Iterator[str]:
     room = style.width
     line, used = "", 0
-    for blank, word in _words(text):
+    for blank, word in _words_with_blanks(text):
         width = _word_width(word, style)
         if line.strip() and used + len(blank) + width > room:
             yield line
@@ -217,7 +220,7 @@ def _lines(text: str, style: TerminalStyle, hanging: int) -> Iterator[str]:
     yield line
 
 
-def _words(text: str) -> Iterator[tuple[str, str]]:
+def _words_with_blanks(text: str) -> Iterator[tuple[str, str]]:
     """Each word with the blanks before it."""
     for match in re.finditer(r"( *)([^ ]*)", text):
         if match[0]:
@@ -226,4 +229,4 @@ def _words(text: str) -> Iterator[tuple[str, str]]:
 
 def _word_width(word: str, style: TerminalStyle) -> int:
     visible_word = re.sub(_INVISIBLE, "", word) if "\x1b" in word else word
-    return sum(width for _, width in cells(visible_word, style.encoding))
+    return sum(width for _, width in character_cells(visible_word, style.encoding))

@@ -27,25 +27,25 @@ class ChangedLines(NamedTuple):
     new_end: int
 
 
-def unified(old: str, new: str, old_name: str, new_name: str) -> Iterator[str]:
+def unified_diff_lines(old: str, new: str, old_name: str, new_name: str) -> Iterator[str]:
     """Unified diff, line by line; nothing for equal texts.
 
     A line that GitHub's runner would execute as a command is removed and added again: a context line only gets a
     leading blank, which the runner ignores (`ActionCommand.TryParseV2`).
     """
-    before, after = _lines(old), _lines(new)
-    changed = changes(before, after)
+    before, after = _split_lines(old), _split_lines(new)
+    changed = changed_lines(before, after)
     if changed and "::" in old:
-        changed = sorted((*changed, *_commands(before, changed)))
-    for number, hunk in enumerate(_hunks(changed)):
+        changed = sorted((*changed, *_command_lines(before, changed)))
+    for number, hunk in enumerate(_group_into_hunks(changed)):
         if not number:
             yield f"--- {old_name}\n"
             yield f"+++ {new_name}\n"
-        for line in _hunk(hunk, before, after):
+        for line in _format_hunk(hunk, before, after):
             yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
 
-def _lines(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     """Lines with their ends; only a line feed ends a line, as in patch tools."""
     *lines, last = text.split("\n")
     return [f"{line}\n" for line in lines] + [last] * bool(last)
@@ -54,20 +54,20 @@ def _lines(text: str) -> list[str]:
 # -- changes -----------------------------------------------------------------------------------------------
 
 
-def changes(old: Sequence[str], new: Sequence[str]) -> list[ChangedLines]:
+def changed_lines(old: Sequence[str], new: Sequence[str]) -> list[ChangedLines]:
     """Changed stretches in order, separated by equal lines."""
     result: list[ChangedLines] = []
     old_at = new_at = 0
-    for old_line, new_line in (*_anchors(old, new), (len(old), len(new))):
-        result += _between(old, new, ChangedLines(old_at, old_line, new_at, new_line))
+    for old_line, new_line in (*_unique_common_lines(old, new), (len(old), len(new))):
+        result += _changes_in_gap(old, new, ChangedLines(old_at, old_line, new_at, new_line))
         old_at, new_at = old_line, new_line
     return result
 
 
-def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+def _unique_common_lines(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
     """Lines that occur once in both texts: the longest selection with the same order in both."""
-    where = _once(new)
-    pairs = [(at, where[line]) for line, at in _once(old).items() if line in where]
+    where = _lines_that_occur_once(new)
+    pairs = [(at, where[line]) for line, at in _lines_that_occur_once(old).items() if line in where]
     ends: list[int] = []
     last: list[int] = []
     before: list[int] = []
@@ -84,12 +84,12 @@ def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
     return chosen[::-1]
 
 
-def _once(lines: Sequence[str]) -> dict[str, int]:
+def _lines_that_occur_once(lines: Sequence[str]) -> dict[str, int]:
     count = Counter(lines)
     return {line: at for at, line in enumerate(lines) if count[line] == 1}
 
 
-def _between(old: Sequence[str], new: Sequence[str], gap: ChangedLines) -> Iterator[ChangedLines]:
+def _changes_in_gap(old: Sequence[str], new: Sequence[str], gap: ChangedLines) -> Iterator[ChangedLines]:
     """Changes within one gap."""
     start, end, new_start, new_end = gap
     while start < end and new_start < new_end and old[start] == new[new_start]:
@@ -109,7 +109,7 @@ def _between(old: Sequence[str], new: Sequence[str], gap: ChangedLines) -> Itera
             yield ChangedLines(start + i, start + j, new_start + new_i, new_start + new_j)
 
 
-def _commands(old: Sequence[str], changed: Sequence[ChangedLines]) -> Iterator[ChangedLines]:
+def _command_lines(old: Sequence[str], changed: Sequence[ChangedLines]) -> Iterator[ChangedLines]:
     """Unchanged lines that are commands, as changes into themselves."""
     at = new_at = 0
     for change in (*changed, ChangedLines(len(old), len(old), 0, 0)):
@@ -123,7 +123,7 @@ def _commands(old: Sequence[str], changed: Sequence[ChangedLines]) -> Iterator[C
 # -- output ------------------------------------------------------------------------------------------------
 
 
-def _hunks(changed: Iterable[ChangedLines]) -> Iterator[list[ChangedLines]]:
+def _group_into_hunks(changed: Iterable[ChangedLines]) -> Iterator[list[ChangedLines]]:
     """Changes grouped by hunk: changes whose context overlaps share one."""
     hunk: list[ChangedLines] = []
     for change in changed:
@@ -135,12 +135,12 @@ def _hunks(changed: Iterable[ChangedLines]) -> Iterator[list[ChangedLines]]:
         yield hunk
 
 
-def _hunk(hunk: list[ChangedLines], old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+def _format_hunk(hunk: list[ChangedLines], old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
     first, last = hunk[0], hunk[-1]
     lead = min(CONTEXT, first.start)
     trail = min(CONTEXT, len(old) - last.end)
-    was = _range(first.start - lead, last.end + trail)
-    now = _range(first.new_start - lead, last.new_end + trail)
+    was = _format_line_range(first.start - lead, last.end + trail)
+    now = _format_line_range(first.new_start - lead, last.new_end + trail)
     yield f"@@ -{was} +{now} @@\n"
     at = first.start - lead
     for change in hunk:
@@ -151,7 +151,7 @@ def _hunk(hunk: list[ChangedLines], old: Sequence[str], new: Sequence[str]) -> I
     yield from (f" {line}" for line in old[at : at + trail])
 
 
-def _range(start: int, end: int) -> str:
+def _format_line_range(start: int, end: int) -> str:
     """Line range as in the header of a hunk; an empty range names the line before it."""
     if end - start == 1:
         return str(start + 1)

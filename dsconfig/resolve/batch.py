@@ -94,7 +94,7 @@ def _derive_plain_batch(
     train, micro, steps = (config.get(key) for key in KEYS)
     derived = derive_batch_triplet(train, micro, steps, division.size)
     if isinstance(derived, ImpossibleTriplet):
-        raise rejected_batch(config, division.size, runtime, by_key=division.by_key)
+        raise rejected_batch_error(config, division.size, runtime, by_key=division.by_key)
     triplet = _ints_for_whole_floats(derived)
     if isinstance(derive_batch_triplet(*triplet.values_in_key_order(), division.size), ImpossibleTriplet):
         triplet = derived  # DeepSpeed computes in floats, which beyond 2**53 can make the product match
@@ -154,39 +154,41 @@ def divide_ranks(
     Raises:
         ResolveError: the world size is not divisible.
     """
-    autotp = _autotp(config, runtime)
-    messages = [_autotp_note(autotp, runtime.ranks)] if autotp > 1 else []
+    autotp = _autotp_size(config, runtime)
+    messages = [_note_autotp(autotp, runtime.ranks)] if autotp > 1 else []
     parallelism = runtime.parallelism
     if autotp > 1:  # the requested tensor parallelism is the config's own
         parallelism = Parallelism(tuple(each for each in parallelism.degrees if each.kind != "tensor"))
     if (unknown := parallelism.unknown_degree) is not None:
-        raise _unknown_degree(unknown)
-    messages += [_counted_note(each, runtime.ranks) for each in parallelism.degrees_unknown_to_deepspeed]
+        raise _unknown_degree_error(unknown)
+    messages += [
+        _note_counted_degree(each, runtime.ranks) for each in parallelism.degrees_unknown_to_deepspeed
+    ]
     divides = parallelism.ranks_per_sample(runtime.ranks) > 1
     if divides:
         _check_sequence_key(config, runtime)
-        messages += _launched_note(parallelism, runtime)
-    size = _size(config, runtime, parallelism, from_file=from_file)
+        messages += _note_launched_degrees(parallelism, runtime)
+    size = _divided_world_size(config, runtime, parallelism, from_file=from_file)
     if not divides:
-        messages += _fraction(config, runtime.ranks, size)
+        messages += _note_indivisible_ranks(config, runtime.ranks, size)
     _check_experts(size, runtime.requested.ep or 1)
     size = int(size) if size % 1 == 0 else size
     return DataParallelRanks(size, not divides and not from_file, tuple(messages))
 
 
-def _size(
+def _divided_world_size(
     config: Mapping[str, Json], runtime: ResolutionTarget, parallelism: Parallelism, *, from_file: bool
 ) -> int | float:
     sp_size, ranks = config.get(SEQUENCE, ABSENT), runtime.ranks
     try:
         return data_parallel_size(ranks, parallelism, sp_size, runtime.number, from_file=from_file)
     except UnevenRanksError as error:
-        raise _uneven(error, parallelism) from None
+        raise _uneven_ranks_error(error, parallelism) from None
     except (TypeError, ZeroDivisionError):
-        raise rejected_batch(config, ranks, runtime, by_key=True) from None
+        raise rejected_batch_error(config, ranks, runtime, by_key=True) from None
 
 
-def _uneven(error: UnevenRanksError, parallelism: Parallelism) -> ResolveError:
+def _uneven_ranks_error(error: UnevenRanksError, parallelism: Parallelism) -> ResolveError:
     ranks, divisor = error.ranks, error.divisor
     size, remainder = divmod(ranks, divisor)
     nearest_sizes = nearest_multiples(ranks, divisor)
@@ -198,7 +200,7 @@ def _uneven(error: UnevenRanksError, parallelism: Parallelism) -> ResolveError:
     )
 
 
-def _unknown_degree(degree: ParallelDegree) -> ResolveError:
+def _unknown_degree_error(degree: ParallelDegree) -> ResolveError:
     """The error for a degree whose effect on the batch only the program's code shows."""
     flag = {"tensor": "`tp`", "pipeline": "`pp`"}.get(degree.kind, "`sp`")
     flags = "`tp` or `pp`" if degree.kind == "model" else flag
@@ -208,7 +210,7 @@ def _unknown_degree(degree: ParallelDegree) -> ResolveError:
     )
 
 
-def _counted_note(degree: ParallelDegree, ranks: int) -> AutofillMessage:
+def _note_counted_degree(degree: ParallelDegree, ranks: int) -> AutofillMessage:
     return AutofillMessage(
         "note",
         f"{degree}: DeepSpeed counts all {ranks} ranks in the batch, and each sample "
@@ -216,7 +218,7 @@ def _counted_note(degree: ParallelDegree, ranks: int) -> AutofillMessage:
     )
 
 
-def _launched_note(parallelism: Parallelism, runtime: ResolutionTarget) -> list[AutofillMessage]:
+def _note_launched_degrees(parallelism: Parallelism, runtime: ResolutionTarget) -> list[AutofillMessage]:
     """Note which degrees come from a launch file."""
     from_launch_file = [degrees for degrees in parallelism.dividing_degrees if not degrees.is_asked]
     if not from_launch_file:
@@ -226,23 +228,23 @@ def _launched_note(parallelism: Parallelism, runtime: ResolutionTarget) -> list[
     return [AutofillMessage("note", f"{degrees}: DeepSpeed's batch counts {runtime.ranks} ranks / {divisor}")]
 
 
-def _autotp(config: Mapping[str, Json], runtime: ResolutionTarget) -> int:
+def _autotp_size(config: Mapping[str, Json], runtime: ResolutionTarget) -> int:
     section = config.get("tensor_parallel")
     size = section.get("autotp_size") if isinstance(section, Mapping) else None
     if type(size) is not int or size <= 1 or runtime.number < AUTOTP_SINCE:
         return 1
     requested = runtime.requested.tp
     if requested not in (None, 1, size):
-        raise _contradiction("`tensor_parallel.autotp_size`", size, f"tp {requested}")
+        raise _contradiction_error("`tensor_parallel.autotp_size`", size, f"tp {requested}")
     return size
 
 
-def _contradiction(key: str, value: Json, requested: str) -> ResolveError:
+def _contradiction_error(key: str, value: Json, requested: str) -> ResolveError:
     hint = "give the same degree, or only one of the two"
     return ResolveError(f"{key} is {value!r}, but {requested} was asked for", (hint,))
 
 
-def _autotp_note(size: int, ranks: int) -> AutofillMessage:
+def _note_autotp(size: int, ranks: int) -> AutofillMessage:
     return AutofillMessage(
         "note",
         f"`tensor_parallel.autotp_size` {size}: DeepSpeed counts all {ranks} ranks in the batch, and each "
@@ -255,10 +257,10 @@ def _check_sequence_key(config: Mapping[str, Json], runtime: ResolutionTarget) -
     requested = runtime.requested.sp or 1
     value = config.get(SEQUENCE, requested)
     if requested > 1 and value != requested:
-        raise _contradiction(f"`{SEQUENCE}`", value, f"sp {requested}")
+        raise _contradiction_error(f"`{SEQUENCE}`", value, f"sp {requested}")
 
 
-def _fraction(config: Mapping[str, Json], ranks: int, size: float) -> list[AutofillMessage]:
+def _note_indivisible_ranks(config: Mapping[str, Json], ranks: int, size: float) -> list[AutofillMessage]:
     """Note that `sequence_parallel_size` does not divide the ranks."""
     if size % 1 == 0:
         return []
@@ -307,14 +309,16 @@ def solve_elastic(
     try:
         solution = solve(config, release, size, semantics=semantics)  # type: ignore[arg-type]  # 4.0 ranks too
     except Exception as error:  # the release's own code can fail in any way
-        raise ResolveError(f"elasticity: {error}", _nearest_sizes(config, semantics, size)) from None
+        raise ResolveError(
+            f"elasticity: {error}", _nearest_admissible_sizes(config, semantics, size)
+        ) from None
     messages = _scheduler_messages(config[c.ELASTICITY], semantics)
     _reject_batch_keys(config)
     micro = solution.micro_batch_size
     if not micro:
         raise ResolveError(
             f"elasticity: no micro batch fits batch {solution.batch_size} on {size:g} ranks",
-            _nearest_sizes(config, semantics, size),
+            _nearest_admissible_sizes(config, semantics, size),
         )
     steps = solution.batch_size // (micro * size)
     triplet = derive_batch_triplet(solution.batch_size, micro, steps, size)
@@ -322,7 +326,7 @@ def solve_elastic(
         raise ResolveError(
             f"elasticity: batch {solution.batch_size} ≠ {micro} × {steps:g} × {size:g} = "
             f"{micro * steps * size:g} (micro batch × accumulation steps × data-parallel ranks)",
-            _nearest_sizes(config, semantics, size),
+            _nearest_admissible_sizes(config, semantics, size),
         )
     return triplet, messages + _override_messages(config, triplet)
 
@@ -346,7 +350,7 @@ def apply_elastic_plan(
     try:
         elastic_plan = plan(config)
         messages = _scheduler_messages(config[c.ELASTICITY], LATEST)
-        size = _data_parallel(elastic_plan, runtime, size)
+        size = _elastic_data_parallel_size(elastic_plan, runtime, size)
         applied = elastic_plan.apply(config, size, fallback=runtime.consumer != ELASTIC)
     except ElasticityError as error:
         raise ResolveError(f"elasticity: {error}") from None
@@ -354,13 +358,13 @@ def apply_elastic_plan(
     messages += _override_messages(config, triplet)
     messages += [AutofillMessage("note", note, c.ELASTICITY) for note in elastic_plan.notes]
     if not elastic_plan.admits(size):
-        messages.append(_fallback_note(elastic_plan, size, triplet.train_batch_size))
+        messages.append(_note_fallback_batch(elastic_plan, size, triplet.train_batch_size))
     reason = "`dsconfig elastic run` removes it" if runtime.consumer == ELASTIC else "this release rejects it"
     text = f"the `elasticity` block is replaced by the batch for {size} ranks: {reason}"
     return applied, size, [*messages, AutofillMessage("removed", text, c.ELASTICITY)]
 
 
-def _data_parallel(elastic_plan: Plan, runtime: ResolutionTarget, size: float) -> int:
+def _elastic_data_parallel_size(elastic_plan: Plan, runtime: ResolutionTarget, size: float) -> int:
     model = elastic_plan.block.model_parallel_size
     requested = runtime.parallelism.degree_of_kind("tensor") * runtime.parallelism.degree_of_kind("pipeline")
     if size != int(size):
@@ -379,7 +383,7 @@ def _data_parallel(elastic_plan: Plan, runtime: ResolutionTarget, size: float) -
     return int(size) // model
 
 
-def _fallback_note(elastic_plan: Plan, size: int, batch: int) -> AutofillMessage:
+def _note_fallback_batch(elastic_plan: Plan, size: int, batch: int) -> AutofillMessage:
     return AutofillMessage(
         "note",
         f"{elastic_plan.why_not(size)}; version 0.2 takes a batch for this size alone, {batch} in place of "
@@ -419,7 +423,9 @@ def _override_messages(config: Mapping[str, Json], triplet: BatchTriplet) -> lis
     ]
 
 
-def _nearest_sizes(config: Mapping[str, Json], semantics: Semantics, size: float) -> tuple[str, ...]:
+def _nearest_admissible_sizes(
+    config: Mapping[str, Json], semantics: Semantics, size: float
+) -> tuple[str, ...]:
     """Admissible sizes around an inadmissible one; empty if the block has no strict plan."""
     from elastic import ElasticityError, plan
 
@@ -467,13 +473,15 @@ def unknown_world_size_error(
         release = question.job.releases.releases[-1]
         input_config = read_input_config(question.located, question.job)
         parallelism = question.requested.over(input_config.facts.parallelism)
-        formula = formula_of(input_config, release, parallelism, per_node, training_args, question.changes)
+        formula = input_batch_formula(
+            input_config, release, parallelism, per_node, training_args, question.changes
+        )
     except (ResolveError, ValueError):
         formula = None
     return UnknownWorldSizeError(source, formula, hints)
 
 
-def formula_of(
+def input_batch_formula(
     input_config: InputConfig,
     release: str,
     parallelism: Parallelism,
@@ -506,7 +514,7 @@ def formula_of(
 # Errors of the batch, in the words of `check`.
 
 
-def rejected_batch(
+def rejected_batch_error(
     config: Mapping[str, Json], size: float, runtime: ResolutionTarget, *, by_key: bool
 ) -> ResolveError:
     """The error for a batch that DeepSpeed cannot derive, with the diagnostics of `check`.
@@ -518,16 +526,16 @@ def rejected_batch(
         by_key: whether DeepSpeed itself divides the ranks, by `sequence_parallel_size`.
     """
     if by_key:
-        diagnostics = _rejections(config, (*KEYS, SEQUENCE), runtime.ranks, runtime.release)
+        diagnostics = _rejecting_diagnostics(config, (*KEYS, SEQUENCE), runtime.ranks, runtime.release)
     else:
-        diagnostics = _rejections(config, KEYS, int(size), runtime.release)
+        diagnostics = _rejecting_diagnostics(config, KEYS, int(size), runtime.release)
     if size == runtime.ranks:
         return ResolveError.of(diagnostics)
     hint = f"{size:g} of the {runtime.ranks} ranks are data-parallel: that is the world size here"
     return ResolveError.of(diagnostics, (hint,))
 
 
-def _rejections(
+def _rejecting_diagnostics(
     config: Mapping[str, Json], keys: Iterable[str], ranks: int, release: str
 ) -> list[Diagnostic]:
     """Diagnostics of the keys with which DeepSpeed rejects the config, judged without its other keys."""

@@ -66,15 +66,15 @@ def read_checkpoint(folder: str) -> CheckpointFolder | None:
     Raises:
         OSError: the folder cannot be read.
     """
-    root = _root_of(folder)
+    root = _find_checkpoint_root(folder)
     if root is None:
         return None
     is_step = _has_states(folder)
     tag, universal_tag = _first_line(root, "latest"), _first_line(root, "latest_universal")
-    path = folder if is_step else _step_folder(root, tag)
+    path = folder if is_step else _find_step_folder(root, tag)
     if path is None:
-        return _weights_of(root)
-    names = _names(path)
+        return _read_weights_only(root)
+    names = _file_names(path)
     states = [match for name in names if (match := _OPTIMIZER.fullmatch(name))]
     partitions = [match for name in names if (match := _PARTITION.fullmatch(name))]
     models = [match for name in names if (match := _MODEL.fullmatch(name))]
@@ -95,7 +95,7 @@ def read_checkpoint(folder: str) -> CheckpointFolder | None:
     )
     data_parallel = 1 + max(rank for rank, _ in ranks) if ranks else None
     is_bf16 = any(match[1] for match in states) if states else None
-    expected = _expected_names(layout, data_parallel, 1 + max(groups, default=0), is_bf16=bool(is_bf16))
+    expected = _expected_file_names(layout, data_parallel, 1 + max(groups, default=0), is_bf16=bool(is_bf16))
     return CheckpointFolder(
         path,
         root,
@@ -105,17 +105,17 @@ def read_checkpoint(folder: str) -> CheckpointFolder | None:
         1 + max(groups, default=0),
         is_bf16,
         tuple(name for name in expected if name not in names),
-        tuple(_broken(path, [each[0] for each in (*states, *partitions, *models)])),
+        tuple(_find_broken_files(path, [each[0] for each in (*states, *partitions, *models)])),
         any(map(_EXPERT.fullmatch, names)),
-        _swapped_ranks(path),
-        tuple(sorted(name for name in _names(root) if _WHOLE.fullmatch(name))),
+        _count_swapped_ranks(path),
+        tuple(sorted(name for name in _file_names(root) if _WHOLE.fullmatch(name))),
         os.path.isfile(os.path.join(root, "trainer_state.json")),
         universal_tag,
     )
 
 
-def _weights_of(root: str) -> CheckpointFolder | None:
-    names = tuple(sorted(name for name in _names(root) if _WHOLE.fullmatch(name)))
+def _read_weights_only(root: str) -> CheckpointFolder | None:
+    names = tuple(sorted(name for name in _file_names(root) if _WHOLE.fullmatch(name)))
     trainer = os.path.isfile(os.path.join(root, "trainer_state.json"))
     tag = _first_line(root, "latest")
     if not names and tag is None:
@@ -123,21 +123,21 @@ def _weights_of(root: str) -> CheckpointFolder | None:
     return CheckpointFolder(root, root, tag, "weights", None, 1, None, weights=names, is_of_trainer=trainer)
 
 
-def _root_of(folder: str) -> str | None:
+def _find_checkpoint_root(folder: str) -> str | None:
     """The folder with `latest`; the newest `checkpoint-N` in an output folder of the Trainer."""
     if _has_states(folder):
         return os.path.dirname(os.path.normpath(folder)) or "."
-    names = _names(folder)
+    names = _file_names(folder)
     if "latest" in names or "latest_universal" in names:
         return folder
-    newest = max((name for name in names if _is_step(folder, name)), key=_step_number, default=None)
+    newest = max((name for name in names if _is_step_folder(folder, name)), key=_step_number, default=None)
     if newest is None:
         return folder if any(map(_WHOLE.fullmatch, names)) else None
     inner = os.path.join(folder, newest)
-    return folder if newest.startswith("global_step") else _root_of(inner) or inner
+    return folder if newest.startswith("global_step") else _find_checkpoint_root(inner) or inner
 
 
-def _is_step(folder: str, name: str) -> bool:
+def _is_step_folder(folder: str, name: str) -> bool:
     return _STEP.match(name) is not None and os.path.isdir(os.path.join(folder, name))
 
 
@@ -146,22 +146,28 @@ def _step_number(name: str) -> int:
     return int(match[1]) if match else -1
 
 
-def _step_folder(root: str, tag: str | None) -> str | None:
+def _find_step_folder(root: str, tag: str | None) -> str | None:
     """The folder of the step that `latest` names; without it, the newest one."""
     if tag is not None:
         path = os.path.join(root, os.path.basename(tag))
         return path if os.path.isdir(path) else None
-    steps = [name for name in _names(root) if _is_step(root, name) and _has_states(os.path.join(root, name))]
+    steps = [
+        name
+        for name in _file_names(root)
+        if _is_step_folder(root, name) and _has_states(os.path.join(root, name))
+    ]
     return os.path.join(root, max(steps, key=_step_number)) if steps else None
 
 
 def _has_states(folder: str) -> bool:
     return any(
-        pattern.fullmatch(name) for name in _names(folder) for pattern in (_OPTIMIZER, _PARTITION, _MODEL)
+        pattern.fullmatch(name)
+        for name in _file_names(folder)
+        for pattern in (_OPTIMIZER, _PARTITION, _MODEL)
     )
 
 
-def _names(folder: str) -> frozenset[str]:
+def _file_names(folder: str) -> frozenset[str]:
     with os.scandir(folder) as entries:
         return frozenset(entry.name for entry, _ in zip(entries, range(_MOST_FILES), strict=False))
 
@@ -177,7 +183,7 @@ def _first_line(root: str, name: str) -> str | None:
 _LONGEST_TAG = 1000
 
 
-def _expected_names(layout: Layout, ranks: int | None, groups: int, *, is_bf16: bool) -> Iterator[str]:
+def _expected_file_names(layout: Layout, ranks: int | None, groups: int, *, is_bf16: bool) -> Iterator[str]:
     """Yield the names that a complete checkpoint with these ranks has."""
     prefix = "bf16_" if is_bf16 else ""
     for group in range(groups):
@@ -189,7 +195,7 @@ def _expected_names(layout: Layout, ranks: int | None, groups: int, *, is_bf16: 
                 yield f"zero_pp_rank_{rank}_mp_rank_{group:02d}_model_states.pt"
 
 
-def _broken(folder: str, names: list[str]) -> Iterator[str]:
+def _find_broken_files(folder: str, names: list[str]) -> Iterator[str]:
     """Yield files that are empty, or whose zip directory at the end is missing: a save that did not finish."""
     for name in sorted(names)[:_MOST_OPENED]:
         path = os.path.join(folder, name)
@@ -206,6 +212,6 @@ def _broken(folder: str, names: list[str]) -> Iterator[str]:
 _MAGIC = 4
 
 
-def _swapped_ranks(folder: str) -> int:
+def _count_swapped_ranks(folder: str) -> int:
     path = os.path.join(folder, "offloaded_tensors")
-    return sum(name.startswith("rank") for name in _names(path)) if os.path.isdir(path) else 0
+    return sum(name.startswith("rank") for name in _file_names(path)) if os.path.isdir(path) else 0

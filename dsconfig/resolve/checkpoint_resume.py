@@ -65,13 +65,13 @@ def compare_checkpoint(checkpoint: CheckpointFolder, located: LocatedConfig, job
         ResolveError: the file is not a DeepSpeed config.
     """
     data = read_input_config(located, job).document.value()
-    wanted = _wanted(data if isinstance(data, Mapping) else {}, job)
+    wanted = _checkpoint_requirements(data if isinstance(data, Mapping) else {}, job)
     release = job.releases.releases[-1]
-    obstacles = tuple(_obstacles(checkpoint, wanted, NUMBERS[release]))
+    obstacles = tuple(_find_obstacles(checkpoint, wanted, NUMBERS[release]))
     return ResumeReport(checkpoint, release, job.ranks, obstacles)
 
 
-def _wanted(config: Mapping[str, Json], job: Job) -> _CheckpointRequirements:
+def _checkpoint_requirements(config: Mapping[str, Json], job: Job) -> _CheckpointRequirements:
     zero = config.get("zero_optimization", {})
     stage: Json = (
         int(zero) if isinstance(zero, bool) else value_at_dotted_path(config, "zero_optimization.stage")
@@ -94,50 +94,56 @@ def _wanted(config: Mapping[str, Json], job: Job) -> _CheckpointRequirements:
     )
 
 
-def _obstacles(
+def _find_obstacles(
     checkpoint: CheckpointFolder, wanted: _CheckpointRequirements, release: int
 ) -> Iterator[ResumeObstacle]:
-    yield from _incomplete(checkpoint, wanted)
+    yield from _incomplete_checkpoint(checkpoint, wanted)
     if checkpoint.layout == "universal" or wanted.loads_universal:
-        yield from _universal(checkpoint, wanted, release)
+        yield from _universal_obstacles(checkpoint, wanted, release)
         return
     if checkpoint.layout == "weights":
-        yield _weights_only(checkpoint)
+        yield _weights_only_obstacle(checkpoint)
         return
-    yield from _other_ranks(checkpoint, wanted, release)
-    yield from _other_stage(checkpoint, wanted)
-    yield from _other_precision(checkpoint, wanted)
-    yield from _swapped(checkpoint, wanted)
+    yield from _world_size_obstacles(checkpoint, wanted, release)
+    yield from _stage_obstacles(checkpoint, wanted)
+    yield from _precision_obstacles(checkpoint, wanted)
+    yield from _nvme_obstacles(checkpoint, wanted)
 
 
 _MOST_SHOWN = 3
 
 
-def _some(names: tuple[str, ...]) -> str:
+def _list_some_names(names: tuple[str, ...]) -> str:
     more = len(names) - _MOST_SHOWN
     return ", ".join(f"`{name}`" for name in names[:_MOST_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def _incomplete(checkpoint: CheckpointFolder, wanted: _CheckpointRequirements) -> Iterator[ResumeObstacle]:
+def _incomplete_checkpoint(
+    checkpoint: CheckpointFolder, wanted: _CheckpointRequirements
+) -> Iterator[ResumeObstacle]:
     if checkpoint.missing:
         yield ResumeObstacle(
             "blocked",
-            f"the checkpoint is incomplete: {_some(checkpoint.missing)} {_be(checkpoint.missing)} missing. Each node"
+            f"the checkpoint is incomplete: {_list_some_names(checkpoint.missing)} "
+            f"{_is_or_are(checkpoint.missing)} missing. Each node"
             " writes the files of its own ranks, so the folder of another node may have them",
             ("copy the files of all nodes into one folder", "use an earlier step"),
         )
     if checkpoint.broken:
         yield ResumeObstacle(
             "blocked",
-            f"{_some(checkpoint.broken)} {_be(checkpoint.broken)} empty or cut off: the job stopped, or the disk was"
+            f"{_list_some_names(checkpoint.broken)} {_is_or_are(checkpoint.broken)} empty or cut off: the job "
+            "stopped, or the disk was"
             " full, while it was written",
             ("use an earlier step",),
         )
     if checkpoint.tag is None and checkpoint.layout != "weights" and not wanted.loads_universal:
-        yield _without_tag(checkpoint, "latest", "`load_checkpoint` then loads nothing, with a warning only")
+        yield _missing_tag_obstacle(
+            checkpoint, "latest", "`load_checkpoint` then loads nothing, with a warning only"
+        )
 
 
-def _without_tag(checkpoint: CheckpointFolder, name: str, consequence: str) -> ResumeObstacle:
+def _missing_tag_obstacle(checkpoint: CheckpointFolder, name: str, consequence: str) -> ResumeObstacle:
     """The file that names the step to load is missing."""
     step = os.path.basename(os.path.normpath(checkpoint.path))
     return ResumeObstacle(
@@ -148,7 +154,7 @@ def _without_tag(checkpoint: CheckpointFolder, name: str, consequence: str) -> R
     )
 
 
-def _be(names: tuple[str, ...]) -> str:
+def _is_or_are(names: tuple[str, ...]) -> str:
     return "is" if len(names) == 1 else "are"
 
 
@@ -157,7 +163,7 @@ _FIRST_UNIVERSAL = {"stage 1 or 2": "0.11.2", "stage 3": "0.14.5"}
 """First release whose converter reads a checkpoint of these stages: #4516, #5475."""
 
 
-def _universal(
+def _universal_obstacles(
     checkpoint: CheckpointFolder, wanted: _CheckpointRequirements, release: int
 ) -> Iterator[ResumeObstacle]:
     if checkpoint.layout != "universal":
@@ -168,7 +174,7 @@ def _universal(
                 "convert it",
                 "remove `checkpoint.load_universal`, which needs the ranks of the run that wrote it",
             ),
-            tuple(_conversion(checkpoint, release)),
+            tuple(_universal_conversion_command(checkpoint, release)),
         )
     elif not wanted.loads_universal:
         yield ResumeObstacle(
@@ -178,7 +184,7 @@ def _universal(
         )
     elif checkpoint.universal_tag is None:
         consequence = 'DeepSpeed raises "Invalid for universal checkpoint"'
-        yield _without_tag(checkpoint, "latest_universal", consequence)
+        yield _missing_tag_obstacle(checkpoint, "latest_universal", consequence)
     if wanted.loads_universal and wanted.swaps_optimizer:
         yield ResumeObstacle(
             "blocked",
@@ -187,7 +193,7 @@ def _universal(
         )
 
 
-def _conversion(checkpoint: CheckpointFolder, release: int) -> Iterator[str]:
+def _universal_conversion_command(checkpoint: CheckpointFolder, release: int) -> Iterator[str]:
     """Yield the command that converts a checkpoint to the universal format; nothing if the release cannot."""
     first = _FIRST_UNIVERSAL.get(checkpoint.layout)
     if first is None or release < release_number(first):
@@ -201,14 +207,14 @@ def _conversion(checkpoint: CheckpointFolder, release: int) -> Iterator[str]:
     )
 
 
-def _weights_command(checkpoint: CheckpointFolder) -> str:
+def _weights_conversion_command(checkpoint: CheckpointFolder) -> str:
     root = shlex.quote(os.path.normpath(checkpoint.root))
     script = os.path.join(checkpoint.root, "zero_to_fp32.py")
     program = shlex.quote(script) if os.path.isfile(script) else "-m deepspeed.utils.zero_to_fp32"
     return f"python {program} {root} {shlex.quote(os.path.join(checkpoint.root, 'fp32'))}"
 
 
-def _weights_only(checkpoint: CheckpointFolder) -> ResumeObstacle:
+def _weights_only_obstacle(checkpoint: CheckpointFolder) -> ResumeObstacle:
     if checkpoint.tag is not None:
         return ResumeObstacle(
             "blocked",
@@ -217,12 +223,13 @@ def _weights_only(checkpoint: CheckpointFolder) -> ResumeObstacle:
         )
     return ResumeObstacle(
         "blocked",
-        f"the folder has {_some(checkpoint.weights)}, but no states of DeepSpeed: optimizer and schedule start again",
+        f"the folder has {_list_some_names(checkpoint.weights)}, but no states of DeepSpeed: optimizer and "
+        "schedule start again",
         ("load the weights with `from_pretrained` and start a new run",),
     )
 
 
-def _other_ranks(
+def _world_size_obstacles(
     checkpoint: CheckpointFolder, wanted: _CheckpointRequirements, release: int
 ) -> Iterator[ResumeObstacle]:
     if checkpoint.model_parallel != wanted.model_parallel:
@@ -242,7 +249,7 @@ def _other_ranks(
             ("pass `--world-size N`",),
         )
         return
-    commands = tuple(_conversion(checkpoint, release))
+    commands = tuple(_universal_conversion_command(checkpoint, release))
     same = f"start {saved * checkpoint.model_parallel} ranks"
     experts = (
         ", which keeps experts only with the same expert-parallel size" if checkpoint.has_experts else ""
@@ -260,7 +267,9 @@ def _other_ranks(
     )
 
 
-def _other_stage(checkpoint: CheckpointFolder, wanted: _CheckpointRequirements) -> Iterator[ResumeObstacle]:
+def _stage_obstacles(
+    checkpoint: CheckpointFolder, wanted: _CheckpointRequirements
+) -> Iterator[ResumeObstacle]:
     if wanted.stage is None:
         yield ResumeObstacle(
             "unknown",
@@ -288,11 +297,11 @@ def _other_stage(checkpoint: CheckpointFolder, wanted: _CheckpointRequirements) 
         (weights, f"use {checkpoint.layout}")
         if checkpoint.layout != "stage 0"
         else (f"use {checkpoint.layout}",),
-        (_weights_command(checkpoint),) if checkpoint.layout != "stage 0" else (),
+        (_weights_conversion_command(checkpoint),) if checkpoint.layout != "stage 0" else (),
     )
 
 
-def _other_precision(
+def _precision_obstacles(
     checkpoint: CheckpointFolder, wanted: _CheckpointRequirements
 ) -> Iterator[ResumeObstacle]:
     if None in (checkpoint.is_bf16, wanted.is_bf16) or checkpoint.is_bf16 == wanted.is_bf16:
@@ -307,7 +316,9 @@ def _other_precision(
     )
 
 
-def _swapped(checkpoint: CheckpointFolder, wanted: _CheckpointRequirements) -> Iterator[ResumeObstacle]:
+def _nvme_obstacles(
+    checkpoint: CheckpointFolder, wanted: _CheckpointRequirements
+) -> Iterator[ResumeObstacle]:
     if wanted.swaps_optimizer and not checkpoint.swapped_ranks:
         yield ResumeObstacle(
             "blocked",

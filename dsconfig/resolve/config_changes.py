@@ -56,14 +56,14 @@ class AppliedChange(NamedTuple):
     host: int
 
 
-def override(values: Mapping[str, Json], more: Mapping[str, Json]) -> dict[str, Json]:
+def merge_values(values: Mapping[str, Json], more: Mapping[str, Json]) -> dict[str, Json]:
     """Merge values; a section that is replaced loses its old keys."""
     anew = tuple(f"{key}." for key in more)
     kept = {key: value for key, value in values.items() if key not in more and not key.startswith(anew)}
     return {**kept, **more}
 
 
-def set_change(values: Mapping[str, Json]) -> ConfigChange:
+def change_of_values(values: Mapping[str, Json]) -> ConfigChange:
     """The change that sets these values."""
     description = " and ".join(f"set `{key}` to {json.dumps(value)}" for key, value in values.items())
     return ConfigChange(description, values)
@@ -75,10 +75,10 @@ def merge_changes(changes: Sequence[ConfigChange]) -> ConfigChange:
         return changes[0]
     values: dict[str, Json] = {}
     for change in changes:
-        values = override(values, change.values)
-    only_sets_values = all(change == set_change(change.values) for change in changes)
+        values = merge_values(values, change.values)
+    only_sets_values = all(change == change_of_values(change.values) for change in changes)
     return ConfigChange(
-        set_change(values).description
+        change_of_values(values).description
         if only_sets_values
         else " and ".join(change.description for change in changes),
         values,
@@ -89,7 +89,7 @@ def merge_changes(changes: Sequence[ConfigChange]) -> ConfigChange:
     )
 
 
-def effective_steps(
+def changes_with_effect(
     chosen: Sequence[ConfigChange], usage_of: UsageOf, includes_host: bool
 ) -> Iterator[AppliedChange]:
     """Yield the changes with the usage after each.
@@ -111,7 +111,7 @@ def effective_steps(
         return None if same else usage
 
     for change in chosen:
-        related = [other for other in waiting if _sections(other) & _sections(change)]
+        related = [other for other in waiting if _changed_sections(other) & _changed_sections(change)]
         waiting = [other for other in waiting if other not in related]
         if usage := effect([*related, change]):
             yield AppliedChange(merge_changes([*related, change]), *usage)
@@ -127,6 +127,6 @@ def effective_steps(
         yield AppliedChange(merge_changes(waiting), *usage)
 
 
-def _sections(change: ConfigChange) -> set[str]:
+def _changed_sections(change: ConfigChange) -> set[str]:
     """Config sections that a change touches."""
     return {".".join(key.split(".")[:2]) for key in change.values}

@@ -31,13 +31,13 @@ from dsconfig.model.key_table import (
     find_type,
     section_view_of_release,
 )
-from dsconfig.resolve.batch import formula_of
+from dsconfig.resolve.batch import input_batch_formula
 from dsconfig.resolve.errors import ResolveError
 from dsconfig.resolve.input_config import InputConfig, launch_world_size, model_config_of, read_input_config
 from dsconfig.resolve.raw_config import fill_raw_config, read_raw_config, release_context
 from dsconfig.resolve.replaced_values import EffectiveValue, ValueOrigins
 from dsconfig.resolve.resolve import derive_run
-from dsconfig.resolve.resolved_run import LaunchWorldSize, ParallelDegrees, runtime
+from dsconfig.resolve.resolved_run import LaunchWorldSize, ParallelDegrees, resolution_target
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, Spec
@@ -82,7 +82,7 @@ def show(
         located,
         job_from_arguments(target, world_size, consumer, explicit_model_and_hosts(model), launch=launch),
     )
-    return effective_in(
+    return effective_values_of_job(
         located, job, training_args=read_training_arguments(training_args), every=every, keys=keys
     )
 
@@ -101,7 +101,7 @@ class Shown:
     messages: tuple[AutofillMessage, ...] = ()
 
 
-def effective(
+def effective_values_of(
     source: ConfigSource | Document,
     world_size: int | None = None,
     target: str | ReleaseTarget | None = None,
@@ -122,12 +122,12 @@ def effective(
     """
     located = locate_config(source if isinstance(source, Document) else read_config_source(source))
     job = build_job(located, job_from_arguments(target, world_size, consumer))
-    return effective_in(
+    return effective_values_of_job(
         located, job, training_args=training_args, model_config=model_config, every=every, keys=keys
     )
 
 
-def effective_in(
+def effective_values_of_job(
     located: LocatedConfig,
     job: Job,
     *,
@@ -148,25 +148,25 @@ def effective_in(
         if size is not None:
             fact = job.world_size or JobFact(size, "argument", "")
             sized_job = job._replace(world_size=JobFact(size, "argument", fact.source))
-            run_target = runtime(sized_job, _NOTHING_ASKED, None)
+            run_target = resolution_target(sized_job, _NOTHING_ASKED, None)
             parallelism = run_target.requested.over(input_config.facts.parallelism)
             run_target = replace(run_target, consumer=input_config.consumer, parallelism=parallelism)
             config = read_raw_config(input_config.document, release, input_config.consumer, {})
             run = derive_run(input_config, config, run_target, training_args, model_config)
             messages = run.messages
         else:
-            formula = _formula(input_config, release, launch_size, training_args)
+            formula = _batch_formula(input_config, release, launch_size, training_args)
             if launch_size is not None:
                 reasons = [launch_size.source, *([formula] if formula else []), "give --world-size"]
                 messages = (*messages, AutofillMessage("note", f"no world size: {'; '.join(reasons)}"))
     except ResolveError as error:
         messages = (*messages, AutofillMessage("note", f"no batch at world size {size}: {error.reason}"))
-    filling = run or _filled(input_config, release, training_args, model_config)
+    filling = run or _fill_auto_values(input_config, release, training_args, model_config)
     origins = ValueOrigins(written_context, filling, input_config.describe_location, formula)
     return Shown(tuple(ListedKeys(origins, every, tuple(keys)).values()), release, messages)
 
 
-def _formula(
+def _batch_formula(
     input_config: InputConfig,
     release: str,
     launch_size: LaunchWorldSize | None,
@@ -176,12 +176,12 @@ def _formula(
     per_node = launch_size.gpus_per_node if launch_size else None
     parallelism = ParallelDegrees().over(input_config.facts.parallelism)
     try:
-        return formula_of(input_config, release, parallelism, per_node, training_args, {})
+        return input_batch_formula(input_config, release, parallelism, per_node, training_args, {})
     except ResolveError:
         return None
 
 
-def _filled(
+def _fill_auto_values(
     input_config: InputConfig,
     release: str,
     training_args: Mapping[str, Json] | None,
@@ -217,23 +217,25 @@ class ListedKeys:
     def values(self) -> Iterator[EffectiveValue]:
         """Values in the order of the file, then of the model."""
         root = section_view_of_release(ROOT, self._release)
-        return (value for value in self._section(root, self.origins.data, ()) if self._wanted(value.key))
+        return (
+            value for value in self._section_values(root, self.origins.data, ()) if self._is_listed(value.key)
+        )
 
     @property
     def _release(self) -> int:
         return self.origins.context.release
 
-    def _wanted(self, key: str) -> bool:
+    def _is_listed(self, key: str) -> bool:
         return not self.keys or any(f"{key}.".startswith(f"{name}.") for name in self.keys)
 
-    def _section(
+    def _section_values(
         self, section: SectionView, data: Mapping[str, Json], path: tuple[str, ...]
     ) -> Iterator[EffectiveValue]:
         canonical = set()
         for word, value in data.items():
             key = section.keys.get(word)
             if key is None:
-                yield self.origins.of_unknown(section, value, (*path, word))
+                yield self.origins.value_of_unknown_key(section, value, (*path, word))
             else:
                 canonical.add(key.info.name)
                 yield from self._written_values(key, value, (*path, word), data)
@@ -247,19 +249,19 @@ class ListedKeys:
         kind = find_type(key.info.section, siblings.get("type")) if path[-1] == "params" else None
         inner = (kind.params if kind else None) or child_section(key.type)
         if inner is not None and isinstance(value, dict) and path not in self.origins.verdicts:
-            yield from self._section(section_view_of_release(inner, self._release), value, path)
+            yield from self._section_values(section_view_of_release(inner, self._release), value, path)
             return
-        named = _section_of_each(key.type)
+        named = _section_of_map_entries(key.type)
         if named is not None and isinstance(value, dict) and value and path not in self.origins.verdicts:
             for name, item in value.items():
                 if isinstance(item, dict):
-                    yield from self._section(
+                    yield from self._section_values(
                         section_view_of_release(named, self._release), item, (*path, name)
                     )
                 else:
-                    yield self.origins.of_key(key, item, (*path, name))
+                    yield self.origins.value_of_key(key, item, (*path, name))
             return
-        entry = self.origins.of_key(key, value, path)
+        entry = self.origins.value_of_key(key, value, path)
         yield entry
         if inner is not None and entry.origin == "written":
             yield from self._default_values(key, path)
@@ -274,15 +276,15 @@ class ListedKeys:
             return
         inner = child_section(key.type)
         if inner is None:
-            entry = self.origins.of_default(key, path)
+            entry = self.origins.value_of_absent_key(key, path)
             if is_requested or len(path) > 1 or entry.origin == "derived":
                 yield entry
-        elif len(path) < _DEEPEST and (is_requested or self.origins.leads_to(path)):
-            values = self._section(section_view_of_release(inner, self._release), {}, path)
+        elif len(path) < _DEEPEST and (is_requested or self.origins.may_determine_values_below(path)):
+            values = self._section_values(section_view_of_release(inner, self._release), {}, path)
             yield from (value for value in values if is_requested or value.origin == "derived")
 
 
-def _section_of_each(spec: Spec) -> str | None:
+def _section_of_map_entries(spec: Spec) -> str | None:
     """Section class of the entries of a map with free keys."""
     arms = spec[1:] if spec[0] == "union" else (spec,)
     return next((child_section(arm[1]) for arm in arms if arm[0] == "map"), None)

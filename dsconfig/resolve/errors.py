@@ -32,7 +32,9 @@ class ResolveError(ValueError):
     @classmethod
     def of(cls, diagnostics: Sequence[Diagnostic], hints: Iterable[str] = (), *, place: str = "") -> Self:
         """The error for diagnostics of `check`: the first is the reason, the others are hints."""
-        return cls(place + diagnostics[0].message, (*_hints(diagnostics), *hints), diagnostics)
+        return cls(
+            place + diagnostics[0].message, (*_hints_from_diagnostics(diagnostics), *hints), diagnostics
+        )
 
 
 class UnfilledError(ResolveError):
@@ -65,7 +67,7 @@ class UnknownWorldSizeError(ResolveError):
         super().__init__(reason, hints)
 
 
-def _hints(diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
+def _hints_from_diagnostics(diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
     first, *others = diagnostics
     if first.help:
         yield first.help

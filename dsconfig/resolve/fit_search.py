@@ -22,14 +22,14 @@ from dsconfig.job.consumers.consumer_versions import split_consumer_spec
 from dsconfig.launch.config_source import read_config_source
 from dsconfig.launch.located_config import locate_config
 from dsconfig.memory.estimates import Estimate
-from dsconfig.memory.models.record_model import record
+from dsconfig.memory.models.record_model import record_forward_pass
 from dsconfig.memory.verdict import EXCEEDS, FITS, NotModelledError
 from dsconfig.resolve.config_changes import (
     AppliedChange,
     ConfigChange,
-    effective_steps,
-    override,
-    set_change,
+    change_of_values,
+    changes_with_effect,
+    merge_values,
 )
 from dsconfig.resolve.errors import ResolveError
 from dsconfig.resolve.input_config import read_input_config
@@ -91,11 +91,11 @@ RequestFor = Callable[[Sequence[ConfigChange], int], EstimateRequest]
 
 def find_fit(document: Document, options: MemoryOptions, limits: RequestedLimits) -> FittingChanges:
     """Find the smallest changes with which rank and host fit, by the verdict of `dsconfig memory`."""
-    search, first, changes = search_of(document, options, limits)
+    search, first, changes = start_search(document, options, limits)
     return replace(search.fit(first, changes), unmodelled=first.unmodelled)
 
 
-def search_of(
+def start_search(
     document: Document, options: MemoryOptions, limits: RequestedLimits
 ) -> tuple[FitSearch, Estimate, list[ConfigChange]]:
     """Create the search, with the estimate before any change, and all candidate changes, cheapest first."""
@@ -107,7 +107,7 @@ def search_of(
     first = estimate_request(document, options)
 
     def request_for(changes: Sequence[ConfigChange], ranks: int) -> EstimateRequest:
-        values = reduce(override, (change.values for change in changes), dict[str, "Json"]())
+        values = reduce(merge_values, (change.values for change in changes), dict[str, "Json"]())
         # The batch grows with the ranks.
         if ranks != first.run.world_size and "train_batch_size" in first.run.config:
             groups = int(ranks * first.run.data_parallel_size // first.run.world_size)
@@ -117,14 +117,18 @@ def search_of(
                 **values,
             }
             values = {**triplet, BATCH: int(str(triplet[MICRO])) * int(str(triplet[STEPS])) * groups}
-        return estimate_request(document, _changed(options, changes, override(fitted_config, values), ranks))
+        return estimate_request(
+            document, _options_with_changes(options, changes, merge_values(fitted_config, values), ranks)
+        )
 
     checkpointing, zero_init = first.micro_batch.gradient_checkpointing, first.setup.zero_init
     shard_numel = 0 if limits.host is None else _largest_shard(first)
-    zenflow, filler = bool(first.setup.zenflow), filler_of(document, options, first.run)
+    zenflow, filler = bool(first.setup.zenflow), consumer_batch_keys(document, options, first.run)
     offload_sections = _offload_sections(first.run.config)
     changes = list(
-        ladder(first.values.values, checkpointing, zero_init, shard_numel, zenflow, filler, offload_sections)
+        candidate_changes(
+            first.values.values, checkpointing, zero_init, shard_numel, zenflow, filler, offload_sections
+        )
     )
     return FitSearch(request_for, limits, known_defects(first)), first.answer(), changes
 
@@ -143,7 +147,7 @@ def known_defects(request: EstimateRequest) -> frozenset[str]:
     return frozenset(diagnostic.message for diagnostic in report if diagnostic.code in _DEFECTS)
 
 
-def _changed(
+def _options_with_changes(
     options: MemoryOptions, changes: Sequence[ConfigChange], values: Mapping[str, Json], ranks: int
 ) -> MemoryOptions:
     checks = any(change.checkpointing for change in changes) or options.checkpointing
@@ -154,7 +158,7 @@ def _changed(
     )
 
 
-def ladder(
+def candidate_changes(
     values: Mapping[str, Json],
     checkpointing: bool,
     zero_init: bool,
@@ -169,9 +173,9 @@ def ladder(
     whether it is on; it is removed before stage 3, where it supports neither zero.Init nor checkpointing.
     `offload_sections`: offload sections of the config.
     """
-    stage = count(values, f"{ZERO}stage")
-    bucket = count(values, f"{ZERO}reduce_bucket_size") > SMALL_BUCKET
-    smaller_bucket = set_change({f"{ZERO}reduce_bucket_size": SMALL_BUCKET})
+    stage = integer_value(values, f"{ZERO}stage")
+    bucket = integer_value(values, f"{ZERO}reduce_bucket_size") > SMALL_BUCKET
+    smaller_bucket = change_of_values({f"{ZERO}reduce_bucket_size": SMALL_BUCKET})
     if bucket and stage:
         yield smaller_bucket
     if stage == 3:
@@ -180,10 +184,10 @@ def ladder(
     if not checkpointing:
         yield CHECKPOINTING
     if zenflow:
-        yield from _without_zenflow(values, stage, checkpointing, zero_init)
+        yield from _zenflow_changes(values, stage, checkpointing, zero_init)
     for higher in range(stage + 1, 4):
         muon_values = {f"{ZERO}reduce_scatter": False} if higher == 3 and _is_muon(values) else {}
-        yield set_change({f"{ZERO}stage": higher, **muon_values})
+        yield change_of_values({f"{ZERO}stage": higher, **muon_values})
         if bucket and not stage and higher == 1:
             yield smaller_bucket
         if higher == 3:
@@ -193,13 +197,13 @@ def ladder(
         yield from _host_changes(values, shard_numel)
 
 
-def _without_zenflow(
+def _zenflow_changes(
     values: Mapping[str, Json], stage: int, checkpointing: bool, in_shards: bool
 ) -> Iterator[ConfigChange]:
     """Offload ZenFlow's states, then remove it, with changes that stage 3 then allows."""
     if not values.get(f"{ZENFLOW}.offload"):
-        yield set_change({f"{ZENFLOW}.offload": True, f"{ZERO}overlap_comm": True})
-    yield set_change({ZENFLOW: None})
+        yield change_of_values({f"{ZENFLOW}.offload": True, f"{ZERO}overlap_comm": True})
+    yield change_of_values({ZENFLOW: None})
     if stage == 3 and not checkpointing:
         yield CHECKPOINTING
     if stage == 3:
@@ -214,8 +218,8 @@ def _stage3_changes(values: Mapping[str, Json], in_shards: bool) -> Iterator[Con
     """Changes of stage 3 only."""
     if not in_shards:
         yield ConfigChange("build the model in shards (zero.Init) in the script", {}, zero_init=True)
-    if any(count(values, key) > FEW_LIVE for key in LIVE_KEYS) or LIVE_KEYS[0] not in values:
-        yield set_change(dict.fromkeys(LIVE_KEYS, FEW_LIVE))
+    if any(integer_value(values, key) > FEW_LIVE for key in LIVE_KEYS) or LIVE_KEYS[0] not in values:
+        yield change_of_values(dict.fromkeys(LIVE_KEYS, FEW_LIVE))
 
 
 CHECKPOINTING = ConfigChange("checkpoint activations in the script", {}, checkpointing=True)
@@ -234,34 +238,34 @@ def _offload_changes(values: Mapping[str, Json], sections: frozenset[str]) -> It
     """Offload the optimizer, then the parameters."""
     for section in SECTIONS:
         if values.get(f"{section}.device") in (None, "none"):
-            yield set_change(
+            yield change_of_values(
                 {f"{section}.device": "cpu"} if section in sections else {section: {"device": "cpu"}}
             )
         if section == SECTIONS[0] and _is_muon(values):  # stage 3 gathers all matrices of a sub-group
-            yield set_change({f"{ZERO}sub_group_size": SMALL_GROUP})
+            yield change_of_values({f"{ZERO}sub_group_size": SMALL_GROUP})
 
 
 def _host_changes(values: Mapping[str, Json], shard_numel: int) -> Iterator[ConfigChange]:
     """Disable pinning, which rounds up; then use NVMe, with buffers that are large enough."""
     for section in SECTIONS:
         if values.get(f"{section}.pin_memory") is not False:
-            yield set_change({f"{section}.pin_memory": False})
+            yield change_of_values({f"{section}.pin_memory": False})
     for section in SECTIONS:
         if values.get(f"{section}.device") != "nvme":
             buffer = {f"{section}.buffer_size": shard_numel} if section == SECTIONS[1] else {}
-            yield set_change({f"{section}.device": "nvme", f"{section}.nvme_path": NVME, **buffer})
-    if count(values, f"{ZERO}sub_group_size") > SMALL_GROUP or f"{ZERO}sub_group_size" not in values:
-        yield set_change({f"{ZERO}sub_group_size": SMALL_GROUP})
+            yield change_of_values({f"{section}.device": "nvme", f"{section}.nvme_path": NVME, **buffer})
+    if integer_value(values, f"{ZERO}sub_group_size") > SMALL_GROUP or f"{ZERO}sub_group_size" not in values:
+        yield change_of_values({f"{ZERO}sub_group_size": SMALL_GROUP})
 
 
 def _largest_shard(request: EstimateRequest) -> int:
     """Elements of a rank's largest shard, rounded up to 1024."""
-    tape = record(request.arch, request.micro_batch)
+    tape = record_forward_pass(request.arch, request.micro_batch)
     largest = max((weight.numel for weight in tape.weights), default=0)
     return -(-largest // request.setup.dp_world_size // KILO) * KILO
 
 
-def _key(chosen: Sequence[ConfigChange], ranks: int) -> tuple[str, ...]:
+def _cache_key(chosen: Sequence[ConfigChange], ranks: int) -> tuple[str, ...]:
     return (*(change.description for change in chosen), str(ranks))
 
 
@@ -278,7 +282,7 @@ class FitSearch:
 
     def estimate(self, chosen: Sequence[ConfigChange], ranks: int) -> Estimate | None:
         """Estimate after these changes; None if release or model do not support them."""
-        cached = self.fitting.get(_key(chosen, ranks))
+        cached = self.fitting.get(_cache_key(chosen, ranks))
         try:
             return cached or self.request_for(chosen, ranks).answer()
         except (ResolveError, NotModelledError):
@@ -294,7 +298,7 @@ class FitSearch:
         except (ResolveError, NotModelledError):
             return None
         if estimate is not None:
-            self.fitting[_key(chosen, ranks)] = estimate
+            self.fitting[_cache_key(chosen, ranks)] = estimate
         return estimate is not None
 
     def fit(self, first: Estimate, changes: Sequence[ConfigChange]) -> FittingChanges:
@@ -308,11 +312,11 @@ class FitSearch:
             if fits is not None:
                 chosen.append(change)
             if fits:
-                chosen = self._minimal(chosen, ranks)
+                chosen = self._drop_unneeded_changes(chosen, ranks)
                 last = self.estimate(chosen, ranks) or first
                 return FittingChanges(
                     True,
-                    self._applied(chosen, first),
+                    self._usage_after_each_change(chosen, first),
                     chosen=tuple(chosen),
                     verdict=limits.verdict(last),
                     estimate=last,
@@ -320,9 +324,9 @@ class FitSearch:
         last = self.estimate(chosen, ranks) or first
         failed = FittingChanges(
             False,
-            self._applied(chosen, first),
+            self._usage_after_each_change(chosen, first),
             None,
-            self._reason(last),
+            self._describe_largest_terms(last),
             verdict=limits.verdict(last),
             estimate=last,
         )
@@ -331,7 +335,7 @@ class FitSearch:
                 return replace(failed, ranks=ranks)
         return failed
 
-    def _minimal(self, chosen: list[ConfigChange], ranks: int) -> list[ConfigChange]:
+    def _drop_unneeded_changes(self, chosen: list[ConfigChange], ranks: int) -> list[ConfigChange]:
         """Drop changes that are not needed, costly ones first.
 
         Repeats, because one change can make another unnecessary.
@@ -347,16 +351,18 @@ class FitSearch:
             candidates = chosen
         return chosen
 
-    def _applied(self, chosen: Sequence[ConfigChange], first: Estimate) -> tuple[AppliedChange, ...]:
+    def _usage_after_each_change(
+        self, chosen: Sequence[ConfigChange], first: Estimate
+    ) -> tuple[AppliedChange, ...]:
         """The upper bounds after each change."""
 
         def usage_of(changes: Sequence[ConfigChange]) -> tuple[int, int] | None:
             estimate = self.estimate(changes, first.world_size) if changes else first
             return None if estimate is None else (self.limits.needed(estimate), estimate.host.upper_bound)
 
-        return tuple(effective_steps(chosen, usage_of, self.limits.host is not None))
+        return tuple(changes_with_effect(chosen, usage_of, self.limits.host is not None))
 
-    def _reason(self, estimate: Estimate) -> str:
+    def _describe_largest_terms(self, estimate: Estimate) -> str:
         """The largest terms at the highest peak of the memory that does not fit."""
         memory_name, side = "a rank", estimate.rank
         if self.limits.verdicts(estimate)[0] in (None, FITS):
@@ -382,10 +388,10 @@ class ConsumerBatchKeys(NamedTuple):
     """Further values to set: the batch, if it does not match the requested micro batch."""
 
 
-def filler_of(document: Document, options: MemoryOptions, run: Run) -> ConsumerBatchKeys:
+def consumer_batch_keys(document: Document, options: MemoryOptions, run: Run) -> ConsumerBatchKeys:
     """The filler for a config with these options."""
     located = locate_config(document)
-    data = read_input_config(located, options.job_of(located)).document.value()
+    data = read_input_config(located, options.build_job_of_config(located)).document.value()
     values = {**(data if isinstance(data, dict) else {}), **(options.set or {})}
     reader = split_consumer_spec(run.consumer)[0]
     left = frozenset(key for key in ARGUMENTS if reader in HUGGING_FACE and values.get(key) == "auto")
@@ -399,8 +405,8 @@ def smaller_batches(
 ) -> Iterator[ConfigChange]:
     """Yield smaller micro batches with more steps; `zenflow`: scale its intervals too."""
     counts = (STEPS, f"{ZENFLOW}.update_interval") if zenflow else (STEPS,)
-    micro, steps = count(values, MICRO), max(1, count(values, counts[-1]))
-    interval = max(1, count(values, f"{ZENFLOW}.select_interval") // steps)
+    micro, steps = integer_value(values, MICRO), max(1, integer_value(values, counts[-1]))
+    interval = max(1, integer_value(values, f"{ZENFLOW}.select_interval") // steps)
     by_steps = zenflow and values.get(f"{ZENFLOW}.select_strategy") == "step"
     while micro > 1:
         part = next(divisor for divisor in range(2, micro + 1) if micro % divisor == 0)
@@ -409,7 +415,7 @@ def smaller_batches(
         yield _batch_change({MICRO: micro, **dict.fromkeys(counts, steps), **more}, filler)
 
 
-def count(values: Mapping[str, Json], key: str) -> int:
+def integer_value(values: Mapping[str, Json], key: str) -> int:
     """Integer value of a key; 0 without one."""
     value = values.get(key)
     return int(value) if isinstance(value, (int, float)) else 0
@@ -427,7 +433,7 @@ def _batch_change(values: Mapping[str, int], filler: ConsumerBatchKeys) -> Confi
     config_values = {
         key: value for key, value in values_to_set.items() if key not in filler.left_to_arguments
     }
-    descriptions = [set_change(config_values).description] if config_values else []
+    descriptions = [change_of_values(config_values).description] if config_values else []
     if arguments:
         named = " and ".join(f"`{name}` to {value}" for name, value in arguments.items())
         descriptions.append(f"set {named} in the {'training arguments' if is_trainer else 'script'}")
@@ -462,7 +468,9 @@ class FittedConfig(NamedTuple):
     """Consumer to set explicitly, if auto-detection would choose another one."""
 
 
-def fitted_config(document: Document, options: MemoryOptions, fit: FittingChanges, name: str) -> FittedConfig:
+def write_fitted_config(
+    document: Document, options: MemoryOptions, fit: FittingChanges, name: str
+) -> FittedConfig:
     """The config with the initial values and the changes; `name`: name of the new file.
 
     Raises:
@@ -470,10 +478,10 @@ def fitted_config(document: Document, options: MemoryOptions, fit: FittingChange
     """
     run = estimate_request(document, options).run
     first = _initial_values(document, options, run)
-    values = reduce(override, (change.in_config for change, *_ in fit.changes), first)
+    values = reduce(merge_values, (change.in_config for change, *_ in fit.changes), first)
     try:
-        before = _edited(document, first)
-        after = _edited(document, values)
+        before = _apply_values(document, first)
+        after = _apply_values(document, values)
         removed = sorted(_unread_keys(after, run) - _unread_keys(before, run)) if fit.changes else []
         text = (apply_operations(after, map(RemoveKey, removed)) if removed else after).text
     except EditError as error:
@@ -488,7 +496,7 @@ def fitted_config(document: Document, options: MemoryOptions, fit: FittingChange
     )
 
 
-def _edited(document: Document, values: Mapping[str, Json]) -> Document:
+def _apply_values(document: Document, values: Mapping[str, Json]) -> Document:
     operations = [SetValue(tuple(key.split(".")), value) for key, value in values.items()]
     return apply_operations(document, operations) if operations else document
 
@@ -527,7 +535,7 @@ def _initial_values(document: Document, options: MemoryOptions, run: Run) -> Jso
         batch = {MICRO: run.train_micro_batch_size_per_gpu, STEPS: run.gradient_accumulation_steps}
         batch[TRAIN] = run.train_batch_size
         values |= {key: value for key, value in batch.items() if key == MICRO or key in config}
-    filled = _filled_keys(run.consumer)
+    filled = _keys_filled_by_consumer(run.consumer)
     return {
         key: value
         for key, value in values.items()
@@ -535,7 +543,7 @@ def _initial_values(document: Document, options: MemoryOptions, run: Run) -> Jso
     }
 
 
-def _filled_keys(spec: str) -> frozenset[str]:
+def _keys_filled_by_consumer(spec: str) -> frozenset[str]:
     """Keys that the consumer fills from its arguments, except those of `zero_optimization`."""
     name = split_consumer_spec(spec)[0]
     fills = consumer_from_spec(spec).fills if name in HUGGING_FACE else ()

@@ -43,7 +43,9 @@ class InputConfig(NamedTuple):
         """Describe the location of a value, such as `line 3`."""
         document, location = self.document, path
         if self.launch_file is not None:
-            launch_path = accelerate_launch_file.path_in_launch_file(path, _mapping_of(self.launch_file))
+            launch_path = accelerate_launch_file.path_in_launch_file(
+                path, _top_level_mapping(self.launch_file)
+            )
             if launch_path is None:
                 return "made by accelerate"
             document, location = self.launch_file, launch_path
@@ -86,7 +88,7 @@ def launch_world_size(located: LocatedConfig, job: Job) -> LaunchWorldSize | Non
         if (
             size.origin == "launch file"
             and is_not_the_jobs
-            and accelerate_launch_file.is_launch_file(_accelerate_file(located))
+            and accelerate_launch_file.is_launch_file(_referenced_accelerate_file(located))
         ):
             return LaunchWorldSize(size.value, "the launch file's `num_processes`")
         return LaunchWorldSize(size.value, f"that of {size.source}")
@@ -104,7 +106,7 @@ def launch_world_size(located: LocatedConfig, job: Job) -> LaunchWorldSize | Non
     )
 
 
-def _accelerate_file(located: LocatedConfig) -> object:
+def _referenced_accelerate_file(located: LocatedConfig) -> object:
     text = located.host if located.job is None else located.config
     return None if text is None else text.value()
 
@@ -130,9 +132,9 @@ def read_input_config(located: LocatedConfig, job: Job) -> InputConfig:
             facts=job.run_facts,
         )
     if located.relation == "block":
-        return _from_accelerate_block(host, job)
+        return _config_from_accelerate_block(host, job)
     if config is None:
-        raise ResolveError(*_explain_missing(located))
+        raise ResolveError(*_explain_missing_config(located))
     note = AutofillMessage("note", located.note)
     if located.relation == "launch":
         inner_config = read_input_config(located.follow_accelerate_link(job), job)
@@ -154,14 +156,16 @@ def read_input_config(located: LocatedConfig, job: Job) -> InputConfig:
     )
 
 
-def _from_accelerate_block(host: Document, job: Job) -> InputConfig:
+def _config_from_accelerate_block(host: Document, job: Job) -> InputConfig:
     """The config that Accelerate builds from the block of its launch file."""
     reader = job.reader
     is_accelerate = reader.name == "accelerate"
     spec = add_consumer_version(
         reader if is_accelerate else consumer_named_by_user("accelerate"), host.name
     ).consumer_spec
-    config = accelerate_launch_file.build_plugin_config(_mapping_of(host), split_consumer_spec(spec)[1])
+    config = accelerate_launch_file.build_plugin_config(
+        _top_level_mapping(host), split_consumer_spec(spec)[1]
+    )
     if config is None:
         raise _no_config_error(host, job.releases.releases[-1])
     text = f"accelerate makes this config of the block `{accelerate_launch_file.BLOCK}` of {host.name}"
@@ -188,7 +192,7 @@ def _consumer_note(reader: ConsumerEvidence) -> tuple[AutofillMessage, ...]:
     return (AutofillMessage("note", text),)
 
 
-def _explain_missing(located: LocatedConfig) -> tuple[str, tuple[str, ...]]:
+def _explain_missing_config(located: LocatedConfig) -> tuple[str, tuple[str, ...]]:
     """Why a launch file has no config, and what to do about it."""
     host = located.host
     if located.why_not_checked:
@@ -199,7 +203,7 @@ def _explain_missing(located: LocatedConfig) -> tuple[str, tuple[str, ...]]:
     return f"{located.reference}, which {host.name} names, {located.why_unread}", (hint,)
 
 
-def _mapping_of(launch: Document) -> JsonObject:
+def _top_level_mapping(launch: Document) -> JsonObject:
     data = launch.value()
     return data if isinstance(data, dict) else {}
 

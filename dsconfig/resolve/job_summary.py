@@ -33,14 +33,14 @@ _CONSUMERS = {
 }
 
 
-def with_summary(report: Report, located: LocatedConfig, job: Job) -> Report:
+def add_job_summary(report: Report, located: LocatedConfig, job: Job) -> Report:
     """Add the summary of the job to the report on a launch file or script."""
     if located.job is not None and not report.why_not_config:
-        report.summary = summarize(located, job, report)
+        report.summary = summarize_job(located, job, report)
     return report
 
 
-def summarize(located: LocatedConfig, job: Job, report: Report) -> JobSummary:
+def summarize_job(located: LocatedConfig, job: Job, report: Report) -> JobSummary:
     """Summarize the job of a launch file or script."""
     assert located.job is not None
     open_expressions = located.job.processes.open_expressions
@@ -56,8 +56,8 @@ def summarize(located: LocatedConfig, job: Job, report: Report) -> JobSummary:
         located.job.location, consumer, config, job.ranks, None, None, "", "", "", notes, counts
     )
     if located.config is None and located.relation == "missing":
-        return summary._replace(why_not_checked=_why_missing(located))
-    if _chooses_batch(located.job):
+        return summary._replace(why_not_checked=_why_config_is_missing(located))
+    if _has_dynamic_batches(located.job):
         return summary._replace(unknown="batch chosen at run time")
     unknown = () if located.config is None else tuple(unknown_paths(located.config.value()))
     is_batch_unknown = any(path[0] in _BATCH_KEYS for path in unknown)
@@ -88,7 +88,7 @@ _BATCH_KEYS = (*KEYS, "elasticity")
 """Keys on which the batch of a config depends."""
 
 
-def _chooses_batch(job: LaunchedJob) -> bool:
+def _has_dynamic_batches(job: LaunchedJob) -> bool:
     """Whether the program fills each micro batch up to a number of tokens: OpenRLHF's dynamic batches."""
     flags = job.arguments or {}
     return job.format.name == "OpenRLHF" and bool(
@@ -96,7 +96,7 @@ def _chooses_batch(job: LaunchedJob) -> bool:
     )
 
 
-def _why_missing(located: LocatedConfig) -> str:
+def _why_config_is_missing(located: LocatedConfig) -> str:
     """Why there is no config, without the location that the summary has anyway."""
     note = located.why_not_checked or located.note
     return (

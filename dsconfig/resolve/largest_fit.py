@@ -54,11 +54,13 @@ class LargestFit:
         }
 
 
-def largest(document: Document, options: MemoryOptions, kind: str, limits: RequestedLimits) -> LargestFit:
+def find_largest_fit(
+    document: Document, options: MemoryOptions, kind: str, limits: RequestedLimits
+) -> LargestFit:
     """Find the largest value with which a rank fits, by the verdict of `dsconfig memory`; for a model, its layers."""
     assert limits.gpu is not None
     options = options._replace(gpu_limit=limits.gpu.usable_bytes(limits.margin))
-    request = _request(document, options, kind)
+    request = _request_without_searched_value(document, options, kind)
     if kind == "sequence" and request.arch.image_size:
         raise NotModelledError("image models have no sequence length")
     # Must be divisible by the sequence-parallel ranks.
@@ -70,12 +72,12 @@ def largest(document: Document, options: MemoryOptions, kind: str, limits: Reque
     }[kind]
 
     def estimate_of(value: int) -> Estimate:
-        return _with_value(request, kind, value).answer()
+        return _request_with_value(request, kind, value).answer()
 
     def fits(value: int) -> bool:
-        return limits.fitting(_with_value(request, kind, step * value)) is not None
+        return limits.fitting(_request_with_value(request, kind, step * value)) is not None
 
-    value = step * _most(fits, limit // step)
+    value = step * _bisect_largest(fits, limit // step)
     estimate = estimate_of(value or step)
     verdict = limits.verdict(estimate)
     if verdict == FITS and any(RANK in each.lowers for each in request.unmodelled):
@@ -87,12 +89,12 @@ def largest(document: Document, options: MemoryOptions, kind: str, limits: Reque
         limits.needed(estimate_of(value + step)) if value + step <= limit else None,
         estimate.parameters if value else 0,
         verdict,
-        limits.on_gpu(estimate).reason,
+        limits.gpu_verdict(estimate).reason,
         request.unmodelled,
     )
 
 
-def _request(document: Document, options: MemoryOptions, kind: str) -> EstimateRequest:
+def _request_without_searched_value(document: Document, options: MemoryOptions, kind: str) -> EstimateRequest:
     """The request; what is searched for need not be given."""
     try:
         request = estimate_request(document, options)
@@ -106,7 +108,7 @@ def _request(document: Document, options: MemoryOptions, kind: str) -> EstimateR
         return estimate_request(document, options._replace(micro_batch=1))
 
 
-def _with_value(request: EstimateRequest, kind: str, value: int) -> EstimateRequest:
+def _request_with_value(request: EstimateRequest, kind: str, value: int) -> EstimateRequest:
     """The request with another micro batch, sequence length or number of layers."""
     if kind == "model":
         return request._replace(arch=request.arch._replace(num_layers=value))
@@ -115,7 +117,7 @@ def _with_value(request: EstimateRequest, kind: str, value: int) -> EstimateRequ
     return request.with_micro_batch(request.job.micro_batch._replace(micro_batch_size=value))
 
 
-def _most(fits: Callable[[int], bool], limit: int) -> int:
+def _bisect_largest(fits: Callable[[int], bool], limit: int) -> int:
     """The largest fitting number up to `limit`, by bisection; 0 if none fits."""
     low, high = 0, 1
     while high <= limit and fits(high):

@@ -24,9 +24,9 @@ from dsconfig.launch.model_argument import (
 from dsconfig.launch.training_arguments import parse_argument_text
 from dsconfig.memory.autograd_graph import FusedKernels, LoraAdapter, Quantization
 from dsconfig.memory.verdict import ACTIVATION_TERMS, HOST, RANK, NotModelledError, UnmodeledSetting
-from dsconfig.resolve.model_source import adapter_of
-from dsconfig.resolve.training_features import kernels_of, packs_sequences, quantization_of
-from dsconfig.resolve.training_method import METHODS, TrainingMethod, method_of
+from dsconfig.resolve.model_source import parse_lora_settings
+from dsconfig.resolve.training_features import packs_sequences, requested_kernels, requested_quantization
+from dsconfig.resolve.training_method import METHODS, TrainingMethod, selected_method
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
@@ -112,7 +112,7 @@ OPTIMIZERS: Mapping[str, str] = {
 """Supported values of the Trainer's `optim` (training_args.py, `OptimizerNames`)."""
 
 
-def optimizer_of(arguments: Mapping[str, Json]) -> str | None:
+def trainer_optimizer(arguments: Mapping[str, Json]) -> str | None:
     """The optimizer that the Trainer creates for `optim`; None if it is missing or not supported."""
     word = parse_argument_text(arguments.get("optim"))
     return OPTIMIZERS.get(word) if isinstance(word, str) else None
@@ -134,7 +134,7 @@ def unmodeled_arguments(arguments: Mapping[str, Json], origin: str = "") -> Iter
     """Arguments without an estimate; `origin`: suffix such as ` in train.yaml`."""
     for key in METHODS:
         word = parse_argument_text(arguments.get(key))
-        if isinstance(word, str) and word.lower() not in PLAIN and method_of(arguments).trainer is None:
+        if isinstance(word, str) and word.lower() not in PLAIN and selected_method(arguments).trainer is None:
             yield UnmodeledSetting(f"{key}: {word}{origin}", _OTHER_METHOD, _BOTH)
     for key, effect in EFFECTS.items():
         value = parse_argument_text(arguments.get(key))
@@ -255,18 +255,18 @@ def _settings_of(job: LaunchedJob) -> LaunchSettings:
     attention = next((ATTENTION[word] for word in words if isinstance(word, str) and word in ATTENTION), None)
     return LaunchSettings(
         name,
-        _model(data, launch),
+        _model_from_launch_file(data, launch),
         length,
-        _checkpointing(data, program),
+        _uses_activation_checkpointing(data, program),
         attention,
-        _adapter(data, program),
+        _lora_settings(data, program),
         _checkpoints_reentrant(data, program),
         tuple(unmodeled_arguments(data, f" in {name}")),
-        optimizer_of(data),
+        trainer_optimizer(data),
         tuple(unmodeled_optimizer(data, f" in {name}")),
-        kernels=kernels_of(data),
-        method=method_of(data),
-        quantization=quantization_of(data),
+        kernels=requested_kernels(data),
+        method=selected_method(data),
+        quantization=requested_quantization(data),
         trains_towers=_trains_towers(data, program),
         packing=packs_sequences(data),
     )
@@ -279,7 +279,7 @@ def _trains_towers(data: Mapping[str, Json], program: str) -> bool:
     return value is False
 
 
-def _model(data: Mapping[str, Json], launch: str) -> str | None:
+def _model_from_launch_file(data: Mapping[str, Json], launch: str) -> str | None:
     """The model, as a path from the launch file if it is on disk."""
     name = model_name_in_launch_file(data)
     if name is None or "$" in name:
@@ -287,7 +287,7 @@ def _model(data: Mapping[str, Json], launch: str) -> str | None:
     return find_model_on_disk(name, launch) or (None if is_model_outside_repository(name, launch) else name)
 
 
-def _checkpointing(data: Mapping[str, Json], program: str) -> bool | None:
+def _uses_activation_checkpointing(data: Mapping[str, Json], program: str) -> bool | None:
     if program == "LLaMA-Factory":
         return parse_argument_text(data.get("disable_gradient_checkpointing")) is not True
     value = parse_argument_text(data.get("gradient_checkpointing"))
@@ -299,10 +299,10 @@ def _checkpointing(data: Mapping[str, Json], program: str) -> bool | None:
 def _checkpoints_reentrant(data: Mapping[str, Json], program: str) -> bool:
     if program == "LLaMA-Factory":  # `ModelArguments.use_reentrant_gc`
         return parse_argument_text(data.get("use_reentrant_gc")) is not False
-    return bool(_checkpointing(data, program)) and is_reentrant(data)
+    return bool(_uses_activation_checkpointing(data, program)) and is_checkpointing_reentrant(data)
 
 
-def is_reentrant(arguments: Mapping[str, Json]) -> bool:
+def is_checkpointing_reentrant(arguments: Mapping[str, Json]) -> bool:
     """Whether the Trainer's checkpointing is reentrant, by `gradient_checkpointing_kwargs` or its JSON.
 
     The default is True: `PreTrainedModel.gradient_checkpointing_enable` before Transformers 5.
@@ -314,7 +314,7 @@ def is_reentrant(arguments: Mapping[str, Json]) -> bool:
     return not isinstance(kwargs, Mapping) or parse_argument_text(kwargs.get("use_reentrant")) is not False
 
 
-def _adapter(data: Mapping[str, Json], program: str) -> LoraAdapter | None:
+def _lora_settings(data: Mapping[str, Json], program: str) -> LoraAdapter | None:
     method = tuning_type(data, program)
     if method == "full":
         return None
@@ -329,4 +329,4 @@ def _adapter(data: Mapping[str, Json], program: str) -> LoraAdapter | None:
     values: dict[str, Json] = {"r": rank if rank is not None else 16 if program == "TRL" else 8}
     values |= {"target": target} if target is not None else {}
     dropout = parse_argument_text(data.get("lora_dropout"))
-    return adapter_of(values | ({"dropout": dropout} if isinstance(dropout, (int, float)) else {}))
+    return parse_lora_settings(values | ({"dropout": dropout} if isinstance(dropout, (int, float)) else {}))

@@ -34,13 +34,13 @@ from dsconfig.memory.trainer_memory import TRAINERS
 from dsconfig.memory.training_job import TrainingJob
 from dsconfig.memory.verdict import SCRIPT_OPTIMIZER, NotModelledError
 from dsconfig.memory.verdict import Verdict as Verdict  # noqa: PLC0414  # callers get it here
-from dsconfig.resolve.effective_values import effective
+from dsconfig.resolve.effective_values import effective_values_of
 from dsconfig.resolve.input_config import read_input_config
 from dsconfig.resolve.launch_settings import (
     LaunchSettings,
-    is_reentrant,
+    is_checkpointing_reentrant,
     launch_settings,
-    optimizer_of,
+    trainer_optimizer,
     unmodeled_arguments,
     unmodeled_optimizer,
 )
@@ -50,24 +50,24 @@ from dsconfig.resolve.memory_run_defaults import (
     configured_sp_size,
     launched_sp_size,
     resolve_with_defaults,
-    samples,
-    with_micro_batch,
+    resolve_with_micro_batch,
+    samples_per_micro_batch,
     within_positions,
 )
-from dsconfig.resolve.model_source import ModelSource, adapter_of, model_of
+from dsconfig.resolve.model_source import ModelSource, load_model, parse_lora_settings
 from dsconfig.resolve.resolve import resolve_job
 from dsconfig.resolve.resolved_run import Run
 from dsconfig.resolve.training_features import (
     LOSSES,
+    add_features,
     assumed_inputs,
-    kernels_of,
+    feature_notes,
     packs_sequences,
-    quantization_of,
+    requested_kernels,
+    requested_quantization,
     unmodeled_experts,
-    with_features,
 )
-from dsconfig.resolve.training_features import notes as feature_notes
-from dsconfig.resolve.training_method import method_of, missing_model, trainer_notes, vllm_memory
+from dsconfig.resolve.training_method import missing_frozen_model, selected_method, trainer_notes, vllm_memory
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
@@ -216,7 +216,7 @@ class MemoryOptions(NamedTuple):
     gpu_bytes: int | None = None
     """Bytes of the GPU, of which vLLM reserves a fraction."""
 
-    def job_of(self, located: LocatedConfig) -> Job:
+    def build_job_of_config(self, located: LocatedConfig) -> Job:
         """Build the job of a config."""
         asked_job = job_from_arguments(self.target, self.world_size, self.consumer, launch=self.launch)
         return self.job or build_job(located, asked_job)
@@ -292,7 +292,7 @@ def estimate_request(document: Document, options: MemoryOptions) -> EstimateRequ
     """Build the request from a config and options; raises as `memory` does."""
     options.validate()
     located = locate_config(document)
-    job = options.job_of(located)
+    job = options.build_job_of_config(located)
     launch = launch_settings(document, job.reader)
     own_model = facts_of_dsconfig_block(document.value(), document.name).model
     if own_model and own_model.is_outside and options.model is None:
@@ -300,7 +300,7 @@ def estimate_request(document: Document, options: MemoryOptions) -> EstimateRequ
             f"the model {own_model.shown} {OUTSIDE}, and is not read", "pass it as `model`"
         )
     source = options.model or (own_model.named if own_model else launch.model)
-    model = model_of(source, options.parameters)
+    model = load_model(source, options.parameters)
     changes = dict(options.set or {})
     changes |= {} if options.micro_batch is None else {MICRO: options.micro_batch}
     args = read_training_arguments(options.training_args)
@@ -314,7 +314,7 @@ def estimate_request(document: Document, options: MemoryOptions) -> EstimateRequ
 
     free = options.micro_batch is not None and not {STEPS, TRAIN} & changes.keys()
     _reject_overwritten(document, changes)
-    run, assumed = with_micro_batch(
+    run, assumed = resolve_with_micro_batch(
         lambda batch: resolve_with_defaults(partial(resolving, batch), args), free
     )
     values = _effective_values(run, sp_size)
@@ -322,9 +322,9 @@ def estimate_request(document: Document, options: MemoryOptions) -> EstimateRequ
     gpus_per_node = min(options.gpus_per_node or NODE, run.world_size)
     arguments = args or {}
     checkpoints_by_arguments = bool(arguments.get("gradient_checkpointing"))
-    reentrant = launch.use_reentrant or (checkpoints_by_arguments and is_reentrant(arguments))
+    reentrant = launch.use_reentrant or (checkpoints_by_arguments and is_checkpointing_reentrant(arguments))
     client, unmodelled = _client_optimizer(run, values, options.optimizer, launch, arguments)
-    _reject_release(run.release)
+    _reject_unsupported_release(run.release)
     work = _micro_batch(run, options, launch, model.shape, checkpoints_by_arguments)
     given = (options.packing, launch.packing, packs_sequences(arguments))
     packing = next((each for each in given if each is not None), None)
@@ -332,17 +332,17 @@ def estimate_request(document: Document, options: MemoryOptions) -> EstimateRequ
         attn_implementation=attention_of(model.shape, options.attention or launch.attn_implementation),
         has_varied_lengths=packing is False and not model.shape.image_size,
     )
-    kernels = launch.kernels if launch.name else kernels_of(arguments)
-    quantization = launch.quantization if launch.name else quantization_of(arguments)
-    work = with_features(work, kernels, quantization, options.loss, options.quantize, model.config)
-    method = launch.method if launch.name else method_of(arguments)
+    kernels = launch.kernels if launch.name else requested_kernels(arguments)
+    quantization = launch.quantization if launch.name else requested_quantization(arguments)
+    work = add_features(work, kernels, quantization, options.loss, options.quantize, model.config)
+    method = launch.method if launch.name else selected_method(arguments)
     trainer_name = options.trainer or method.trainer or "sft"
     trainer = method.adapt(TRAINERS[trainer_name])
     work = work._replace(micro_batch_size=work.micro_batch_size * trainer.sequences_per_sample)
-    frozen = tuple(model_of(source).shape for source in options.frozen_models)
+    frozen = tuple(load_model(source).shape for source in options.frozen_models)
     vllm_bytes, unknown = vllm_memory(method, options.vllm, options.gpu_bytes)
     if trainer.needs_frozen and not frozen:
-        unknown = (*unknown, missing_model(trainer.needs_frozen))
+        unknown = (*unknown, missing_frozen_model(trainer.needs_frozen))
     gives_length = bool(options.sequence_length or launch.sequence_length)
     work = within_positions(work, model.shape.max_position_embeddings, gives_length)
     unmodelled = (
@@ -414,7 +414,7 @@ def _client_optimizer(
     if values.text("zero_optimization.offload_optimizer.device") in OFFLOADED:
         return None, ()
     if "optim" in arguments:
-        return optimizer_of(arguments), tuple(unmodeled_optimizer(arguments, ""))
+        return trainer_optimizer(arguments), tuple(unmodeled_optimizer(arguments, ""))
     return launch.optimizer, launch.unmodeled_optimizer
 
 
@@ -465,24 +465,26 @@ def _micro_batch(
         checkpoints_by_arguments if launch.gradient_checkpointing is None else launch.gradient_checkpointing
     )
     return MicroBatch(
-        samples(run),
+        samples_per_micro_batch(run),
         options.sequence_length or launch.sequence_length or arch.default_length or LENGTH,
         gradient_checkpointing=checkpointing if options.checkpointing is None else options.checkpointing,
-        adapter=launch.adapter if options.lora is None else adapter_of(options.lora),
+        adapter=launch.adapter if options.lora is None else parse_lora_settings(options.lora),
         expert_imbalance=options.imbalance or 1.0,
         image_tokens=options.image_tokens,
         trains_towers=launch.trains_towers if options.train_vision is None else options.train_vision,
     )
 
 
-def _reject_release(release: str) -> None:
+def _reject_unsupported_release(release: str) -> None:
     if NUMBERS[release] < NUMBERS[OLDEST]:
         raise NotModelledError(f"DeepSpeed {release} is not supported", f"use {OLDEST} or later")
 
 
 def _effective_values(run: Run, sp_size: int) -> ConfigValues:
     """Effective values of the sections that the estimate reads."""
-    effective_values = effective(run.config, run.world_size, run.release, "deepspeed", keys=SECTIONS)
+    effective_values = effective_values_of(
+        run.config, run.world_size, run.release, "deepspeed", keys=SECTIONS
+    )
     explicit_keys = {entry.key for entry in effective_values.values if entry.origin == "written"}
     values = {entry.key: entry.value for entry in effective_values.values if entry.origin != "ignored"}
     return ConfigValues(

@@ -28,11 +28,11 @@ class RequestedLimits(NamedTuple):
     def verdicts(self, estimate: Estimate) -> tuple[Verdict | None, Verdict | None]:
         """Verdicts on a rank and a host; None if no limit is given."""
         return (
-            None if self.gpu is None else self.on_gpu(estimate).word,
+            None if self.gpu is None else self.gpu_verdict(estimate).word,
             None if self.host is None else estimate.verdict("host", self.host),
         )
 
-    def on_gpu(self, estimate: Estimate) -> DeviceVerdict:
+    def gpu_verdict(self, estimate: Estimate) -> DeviceVerdict:
         """The verdict on a rank, and which assumption decides it."""
         assert self.gpu is not None
         least, most = self.gpu.least, self.gpu.most
@@ -76,7 +76,7 @@ class RequestedLimits(NamedTuple):
     def fits_as_assumed(self, estimate: Estimate) -> bool:
         """Whether rank and host fit, but on the GPU an input that is not given could change that."""
         _, host = self.verdicts(estimate)
-        return host in (None, "fits") and self.gpu is not None and self.on_gpu(estimate).is_assumed
+        return host in (None, "fits") and self.gpu is not None and self.gpu_verdict(estimate).is_assumed
 
     def to_dict(self, estimate: Estimate) -> JsonObject:
         """The limits as JSON; `gpu_fits` and `host_fits` are null if the verdict is unknown."""
@@ -91,7 +91,7 @@ class RequestedLimits(NamedTuple):
                 "gpu_fits": fits.get(rank),
                 "host_fits": fits.get(host),
                 "gpu_verdict": rank,
-                "gpu_reason": (self.gpu and self.on_gpu(estimate).reason) or None,
+                "gpu_reason": (self.gpu and self.gpu_verdict(estimate).reason) or None,
                 "host_verdict": host,
             }
         }

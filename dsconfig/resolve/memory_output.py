@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dsconfig.memory.verdict import WORST_FIRST
-from dsconfig.render.matplotlib_output import picture
+from dsconfig.render.matplotlib_output import render_figure
 from dsconfig.resolve.memory_limits import RequestedLimits as RequestedLimits  # noqa: PLC0414  # callers get it here
 
 if TYPE_CHECKING:
@@ -39,27 +39,27 @@ ASSUMED = "fits, assumed"
 COLUMNS = ("at_rest", "load", "forward", "backward", "step")
 
 
-def text_lines(estimate: Estimate, limits: RequestedLimits, style: TerminalStyle) -> Iterator[str]:
+def estimate_lines(estimate: Estimate, limits: RequestedLimits, style: TerminalStyle) -> Iterator[str]:
     """The table, assumptions, and verdicts."""
-    yield from _verdicts(estimate, limits, style)
+    yield from _verdict_lines(estimate, limits, style)
     millions = f"{estimate.parameters / 1e6:,.1f}"
     yield f"{millions} million parameters, {estimate.world_size} ranks, DeepSpeed {estimate.release}\n\n"
-    yield from _table(f"rank {estimate.number}, GiB", estimate.rank, style)
+    yield from _table_lines(f"rank {estimate.number}, GiB", estimate.rank, style)
     if estimate.host.highest_peak:
         yield "\n"
-        yield from _table("host, GiB", estimate.host, style)
+        yield from _table_lines("host, GiB", estimate.host, style)
     yield "\n"
-    yield from _expected(estimate, limits)
+    yield from _expected_usage_lines(estimate, limits)
     sent_bytes = sum(call.sent for call in estimate.collectives)
     yield f"communication: {sent_bytes / GIB:.2f} GiB sent per rank and step\n"
     for remark in estimate.findings:
         yield f"{style.paint('note', 'place')}: `{remark.key}`: {remark.text}\n"
-    yield from _unmodelled(estimate.unmodelled, style)
+    yield from _unmodeled_setting_lines(estimate.unmodelled, style)
     for line in estimate.assumptions:
         yield f"{style.paint('assumed', 'dim')}: {line}\n"
 
 
-def _expected(estimate: Estimate, limits: RequestedLimits) -> Iterator[str]:
+def _expected_usage_lines(estimate: Estimate, limits: RequestedLimits) -> Iterator[str]:
     """The expected usage in `nvidia-smi`, and its terms."""
     usage = estimate.device
     if usage is None:
@@ -73,10 +73,10 @@ def _expected(estimate: Estimate, limits: RequestedLimits) -> Iterator[str]:
             f"up to {cached:.2f} cached blocks and fragmentation ({less:.2f} with `expandable_segments`)"
         )
     terms += [f"{term.low / GIB:.2f} to {term.high / GIB:.2f} {term.name}" for term in usage.overheads]
-    yield f"expected in nvidia-smi: {_range(estimate, limits)}: {', '.join(terms)}\n"
+    yield f"expected in nvidia-smi: {_format_expected_usage(estimate, limits)}: {', '.join(terms)}\n"
 
 
-def _range(estimate: Estimate, limits: RequestedLimits) -> str:
+def _format_expected_usage(estimate: Estimate, limits: RequestedLimits) -> str:
     """The expected usage in `nvidia-smi`."""
     usage = estimate.device
     assert usage is not None
@@ -87,7 +87,7 @@ def _range(estimate: Estimate, limits: RequestedLimits) -> str:
 # Table of stages and offloads, for a model without a config.
 
 
-def stage_lines(
+def stage_table_lines(
     rows: Sequence[StageTableRow], limits: RequestedLimits, style: TerminalStyle
 ) -> Iterator[str]:
     """The verdict, then one line for each stage and offload; GiB as expected in `nvidia-smi`."""
@@ -95,7 +95,7 @@ def stage_lines(
     gpu, count = limits.gpu, sum(cell.verdict(limits) == "fits" for row in rows for cell in row.cells)
     if gpu is not None:
         size = f"{gpu.least / GIB:.2f} GiB" + (f" ({gpu.name})" if gpu.name else "")
-        word = stage_verdict(rows, limits) or "unknown"
+        word = best_stage_verdict(rows, limits) or "unknown"
         text = f"{count} of {sum(len(row.cells) for row in rows)} variants fit {size}"
         estimates = [cell.estimate for row in rows for cell in row.cells if cell.estimate]
         if more := sum(map(limits.fits_as_assumed, estimates)):
@@ -109,11 +109,11 @@ def stage_lines(
     yield style.paint(f"{'stage':<7}{'offload to CPU':<24}{cells}{'host':>8}", "dim") + "\n"
     for row in rows:
         hosts = [cell.estimate.host.upper_bound for cell in row.cells if cell.estimate]
-        shown = "".join(f"  {_cell(cell, limits, style)}" for cell in row.cells)
+        shown = "".join(f"  {_format_stage_cell(cell, limits, style)}" for cell in row.cells)
         padding = " " * 31 * (columns - len(row.cells))
         yield f"{row.stage:<7}{row.offload or '-':<24}{shown}{padding}{max(hosts, default=0) / GIB:>8.1f}\n"
     yield "\nGiB of a GPU as expected in nvidia-smi, and of a host with its ranks\n"
-    yield from _unmodelled(first.unmodelled, style)
+    yield from _unmodeled_setting_lines(first.unmodelled, style)
     yield from (f"{each.key} is not known: {each.text}\n" for each in first.assumed if "rank" in each.raises)
     for line in first.assumptions:
         # The rows differ in these.
@@ -121,13 +121,13 @@ def stage_lines(
             yield f"{style.paint('assumed', 'dim')}: {line}\n"
 
 
-def stage_verdict(rows: Sequence[StageTableRow], limits: RequestedLimits) -> Verdict | None:
+def best_stage_verdict(rows: Sequence[StageTableRow], limits: RequestedLimits) -> Verdict | None:
     """The best verdict of all rows; None without limits."""
     verdicts = {cell.verdict(limits) for row in rows for cell in row.cells}
     return next((word for word in reversed(WORST_FIRST) if word in verdicts), None)
 
 
-def _cell(cell: StageTableCell, limits: RequestedLimits, style: TerminalStyle) -> str:
+def _format_stage_cell(cell: StageTableCell, limits: RequestedLimits, style: TerminalStyle) -> str:
     """Range and verdict of a cell, 29 columns wide."""
     if cell.estimate is None:
         return f"{'no estimate':<29}"
@@ -139,14 +139,14 @@ def _cell(cell: StageTableCell, limits: RequestedLimits, style: TerminalStyle) -
     return f"{text:<16}" + (style.paint(word, TONES[verdict]) if verdict else word)
 
 
-def columns_of(side: MemoryUsage) -> list[str]:
+def table_columns(side: MemoryUsage) -> list[str]:
     """Columns of a table: at rest, then the phases."""
     return [*COLUMNS, *(phase for phase in side.peak if phase not in COLUMNS)]
 
 
-def _table(title: str, side: MemoryUsage, style: TerminalStyle) -> Iterator[str]:
+def _table_lines(title: str, side: MemoryUsage, style: TerminalStyle) -> Iterator[str]:
     width = max(len(title), *(len(term.name) for term in side.terms), len("upper bound"))
-    columns = columns_of(side)
+    columns = table_columns(side)
     longest = max((len(term.key) for term in side.terms), default=0)
     wraps = style.wraps and width + WIDE * len(columns) + 2 + longest > style.width
     wide, gap = (NARROW, "\n  ") if wraps else (WIDE, "  ")
@@ -163,7 +163,7 @@ def _table(title: str, side: MemoryUsage, style: TerminalStyle) -> Iterator[str]
     yield row("upper bound", side.bound) + "\n"
 
 
-def _verdicts(estimate: Estimate, limits: RequestedLimits, style: TerminalStyle) -> Iterator[str]:
+def _verdict_lines(estimate: Estimate, limits: RequestedLimits, style: TerminalStyle) -> Iterator[str]:
     """The verdicts on GPU and host, and what decides them; without a GPU the expected usage."""
     rank, host = limits.verdicts(estimate)
     gpu, margin = limits.gpu, limits.margin
@@ -171,16 +171,16 @@ def _verdicts(estimate: Estimate, limits: RequestedLimits, style: TerminalStyle)
         word, name = style.paint(VERDICTS[rank], TONES[rank]), f" ({gpu.name})" if gpu.name else ""
         size, needed = f"{gpu.least / GIB:.2f} GiB{name}", estimate.rank.upper_bound
         if margin is None:
-            yield f"{word}: {_range(estimate, limits)} expected in nvidia-smi; the GPU has {size}\n"
+            yield f"{word}: {_format_expected_usage(estimate, limits)} expected in nvidia-smi; the GPU has {size}\n"
         else:
             total = (
                 f" + {margin / GIB:.2f} GiB headroom = {(needed + margin) / GIB:.2f} GiB" if margin else ""
             )
             yield f"{word}: needs {needed / GIB:.2f} GiB{total}; the GPU has {size}\n"
-        yield from _why(estimate, limits)
+        yield from _deciding_assumption(estimate, limits)
     elif estimate.device is not None:
         yield (
-            style.paint(f"{_range(estimate, limits)} expected in nvidia-smi", "bold")
+            style.paint(f"{_format_expected_usage(estimate, limits)} expected in nvidia-smi", "bold")
             + "; --gpu says whether it fits\n"
         )
         yield from (
@@ -193,9 +193,9 @@ def _verdicts(estimate: Estimate, limits: RequestedLimits, style: TerminalStyle)
             yield from (f"{each.key}: {each.text}\n" for each in estimate.assumed if "host" in each.lowers)
 
 
-def _why(estimate: Estimate, limits: RequestedLimits) -> Iterator[str]:
+def _deciding_assumption(estimate: Estimate, limits: RequestedLimits) -> Iterator[str]:
     """Which assumption decides the verdict on the GPU."""
-    verdict, gpu = limits.on_gpu(estimate), limits.gpu
+    verdict, gpu = limits.gpu_verdict(estimate), limits.gpu
     assert gpu is not None
     needed = estimate.rank.upper_bound + (
         estimate.device.overhead[1] if limits.margin is None and estimate.device else limits.margin or 0
@@ -244,7 +244,7 @@ def fit_lines(
 
     `removed_keys`: keys that nothing reads any more. `consumer`: the consumer to set explicitly.
     """
-    size = _gpu(limits.gpu)
+    size = _describe_gpu(limits.gpu)
     for change, bound, host in fit.changes:
         host_part = f", host up to {host / GIB:.2f} GiB" if limits.host is not None else ""
         yield f"{change.description}: up to {bound / GIB:.2f} GiB{host_part}\n"
@@ -252,12 +252,12 @@ def fit_lines(
         yield f"remove `{key}`, which nothing reads any more\n"
     if consumer:
         yield f"{consumer} is no longer auto-detected as the consumer: pass --consumer {consumer}\n"
-    yield from _unmodelled(fit.unmodelled, style)
-    expected, reason = f", with {_size(limits.margin)} headroom" if limits.margin else "", ""
+    yield from _unmodeled_setting_lines(fit.unmodelled, style)
+    expected, reason = f", with {_format_bytes(limits.margin)} headroom" if limits.margin else "", ""
     if fit.estimate is not None and limits.gpu is not None:
-        reason = limits.on_gpu(fit.estimate).reason
+        reason = limits.gpu_verdict(fit.estimate).reason
         if limits.margin is None and fit.estimate.device is not None:
-            expected = f"; {_range(fit.estimate, limits)} expected in nvidia-smi"
+            expected = f"; {_format_expected_usage(fit.estimate, limits)} expected in nvidia-smi"
     if fit.verdict == "unknown":
         word = "fits" if fit.fits else "does not fit"
         unknown = style.paint("unknown", "warning")
@@ -282,28 +282,28 @@ def _failure(verdict: Verdict, style: TerminalStyle) -> str:
     return style.paint("does not fit", "error")
 
 
-def _unmodelled(settings: Sequence[UnmodeledSetting], style: TerminalStyle) -> Iterator[str]:
+def _unmodeled_setting_lines(settings: Sequence[UnmodeledSetting], style: TerminalStyle) -> Iterator[str]:
     """List the settings that are not estimated."""
     for each in settings:
         yield f"{style.paint('not estimated', 'warning')}: `{each.key}`: {each.text}\n"
 
 
-def _gpu(gpu: GpuMemory | None) -> str:
+def _describe_gpu(gpu: GpuMemory | None) -> str:
     """Memory and name of a GPU."""
-    return _size(gpu.least if gpu else 0) + (f" ({gpu.name})" if gpu and gpu.name else "")
+    return _format_bytes(gpu.least if gpu else 0) + (f" ({gpu.name})" if gpu and gpu.name else "")
 
 
-def _size(count: int) -> str:
+def _format_bytes(count: int) -> str:
     """Format bytes for people; small sizes are not shown as 0.00 GiB."""
     if count >= GIB // 100:
         return f"{count / GIB:.2f} GiB"
     return f"{count / (1 << 20):.2f} MiB" if count >= 1 << 20 else f"{count:,} bytes"
 
 
-def max_lines(largest: LargestFit, gpu: GpuMemory, style: TerminalStyle) -> Iterator[str]:
+def largest_fit_lines(largest: LargestFit, gpu: GpuMemory, style: TerminalStyle) -> Iterator[str]:
     """The largest value that fits, and what the next larger one may need."""
-    size, noun = _gpu(gpu), largest.kind.replace("-", " ")
-    yield from _unmodelled(largest.unmodelled, style)
+    size, noun = _describe_gpu(gpu), largest.kind.replace("-", " ")
+    yield from _unmodeled_setting_lines(largest.unmodelled, style)
     if largest.verdict == "unknown":
         yield f"{style.paint('unknown', 'warning')}: settings that are not estimated decide, and are left out here\n"
     if not largest.value or largest.bound is None:
@@ -342,14 +342,14 @@ def draw_chart(estimate: Estimate, gpu: int | None, suffix: str) -> bytes:
         )
         rows = figure.subplots(len(sides), 1, squeeze=False)
         for axes, (name, side, limit) in zip(rows[:, 0], sides, strict=True):
-            _bars(axes, f"{name} {estimate.number}" if name == "rank" else "host", side, limit)
+            _draw_bars(axes, f"{name} {estimate.number}" if name == "rank" else "host", side, limit)
 
-    return picture(draw, suffix)
+    return render_figure(draw, suffix)
 
 
-def _bars(axes: Axes, title: str, side: MemoryUsage, limit: int | None) -> None:
+def _draw_bars(axes: Axes, title: str, side: MemoryUsage, limit: int | None) -> None:
     """Draw stacked bars; terms below 1 % of the highest peak have no label."""
-    columns = columns_of(side)
+    columns = table_columns(side)
     names = [column.replace("_", " ") for column in columns]
     left = [0.0] * len(columns)
     for index, term in enumerate(side.terms):

@@ -42,7 +42,7 @@ def resolve_with_defaults(
         return RunWithAssumptions(resolve(arguments))
     except UnfilledError as error:
         config = error.config
-        missing = _missing_batch(error) + _missing_precision(error)
+        missing = _missing_batch_argument(error) + _missing_precision_argument(error)
         if missing:
             are = "is" if len(missing) == 1 else "are"
             reason = f"`{'` and `'.join(missing)}` {are} `auto`, and the training arguments are not known"
@@ -56,7 +56,7 @@ def resolve_with_defaults(
                 "or pass the arguments as `training_args`",
             ) from None
         args = {name: config[key] for key, name in _ARGUMENTS.items() if type(config.get(key)) is int}
-        args |= {name: True for name in PRECISIONS if _enabled(config, name) is True}
+        args |= {name: True for name in PRECISIONS if _enabled_value(config, name) is True}
         args.setdefault(_ARGUMENTS[STEPS], 1)
         default = f"`{STEPS}` is 1, the default of the training arguments"
         return RunWithAssumptions(
@@ -72,7 +72,7 @@ _ADVICE = {
 }
 
 
-def _missing_batch(error: UnfilledError) -> list[str]:
+def _missing_batch_argument(error: UnfilledError) -> list[str]:
     """The micro batch key, if it is left to the arguments or the data loader."""
     is_left = MICRO in error.keys or _leaves_batch_auto(error.config)
     return [MICRO] * (is_left and type(error.config.get(MICRO)) is not int)
@@ -82,15 +82,15 @@ def _leaves_batch_auto(config: JsonObject) -> bool:
     return "auto" in (config.get(MICRO), config.get(TRAIN))
 
 
-def _missing_precision(error: UnfilledError) -> list[str]:
+def _missing_precision_argument(error: UnfilledError) -> list[str]:
     """The precision key to ask for, if it is left to the arguments."""
-    if any(_enabled(error.config, name) is True for name in PRECISIONS):
+    if any(_enabled_value(error.config, name) is True for name in PRECISIONS):
         return []
-    unresolved = [f"{name}.enabled" for name in PRECISIONS if _enabled(error.config, name) == "auto"]
+    unresolved = [f"{name}.enabled" for name in PRECISIONS if _enabled_value(error.config, name) == "auto"]
     return [key for key in unresolved[-1:] if key in error.keys]
 
 
-def _enabled(config: JsonObject, name: str) -> Json:
+def _enabled_value(config: JsonObject, name: str) -> Json:
     block = config.get(name)
     return block.get("enabled") if isinstance(block, dict) else None
 
@@ -101,7 +101,7 @@ LONGEST = 1 << 40
 """Upper limit of a sequence length and of a micro batch."""
 
 
-def samples(run: Run) -> int:
+def samples_per_micro_batch(run: Run) -> int:
     """The micro batch size of a run.
 
     Raises:
@@ -115,7 +115,7 @@ def samples(run: Run) -> int:
     return int(value)
 
 
-def with_micro_batch(
+def resolve_with_micro_batch(
     resolve: Callable[[Mapping[str, Json]], RunWithAssumptions], may_change_batch: bool
 ) -> RunWithAssumptions:
     """Resolve with a requested micro batch: unchanged, with other steps, or with another batch size.
@@ -130,12 +130,12 @@ def with_micro_batch(
     except (UnfilledError, UnknownWorldSizeError):
         raise
     except ResolveError as error:
-        for result in _with_other_batch(resolve) if may_change_batch else ():
+        for result in _resolve_with_other_batch(resolve) if may_change_batch else ():
             return result
         raise error from None
 
 
-def _with_other_batch(
+def _resolve_with_other_batch(
     resolve: Callable[[Mapping[str, Json]], RunWithAssumptions],
 ) -> Iterator[RunWithAssumptions]:
     for key in (STEPS, TRAIN):

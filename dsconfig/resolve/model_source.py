@@ -34,7 +34,7 @@ class ModelWithConfig(NamedTuple):
     """Why the layers are those of a generic transformer."""
 
 
-def of_sizes(
+def architecture_of_sizes(
     parameters: int, hidden: int, layers: int, *, heads: int = 0, vocabulary: int = 0
 ) -> Architecture:
     """A Llama-like decoder of these sizes.
@@ -47,7 +47,7 @@ def of_sizes(
     return decoder_of_size(parameters, hidden, layers, heads=heads, vocabulary=vocabulary)
 
 
-def model_of(source: ModelSource | None, parameters: int | None = None) -> ModelWithConfig:
+def load_model(source: ModelSource | None, parameters: int | None = None) -> ModelWithConfig:
     """Load a model; `parameters`: their number, for a model without supported layers.
 
     A model whose layers are not supported has states but no activations.
@@ -62,28 +62,30 @@ def model_of(source: ModelSource | None, parameters: int | None = None) -> Model
     if source is None:
         if parameters is None:
             raise NotModelledError("no model", "give `model`: its config.json, or a name such as llama-3-8b")
-        return _of_count(parameters, {}, "only the number of parameters is given")
+        return _model_of_parameter_count(parameters, {}, "only the number of parameters is given")
     if not isinstance(source, Mapping):
         name = os.fspath(source)
         path = find_config_json(name)
         if path is None:
             shape = preset_of(name)
             if shape is not None:
-                return model_of(shape)
+                return load_model(shape)
             if parameters is not None:
-                return _of_count(parameters, {}, f"the config.json of `{name[:100]}` is not on this machine")
+                return _model_of_parameter_count(
+                    parameters, {}, f"the config.json of `{name[:100]}` is not on this machine"
+                )
             raise _unknown_model_error(name)
         try:
             source = read_config_json(path)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
-    return _of_config(source, parameters)
+    return _model_of_config(source, parameters)
 
 
-def _of_config(config: Mapping[str, Json], parameters: int | None) -> ModelWithConfig:
+def _model_of_config(config: Mapping[str, Json], parameters: int | None) -> ModelWithConfig:
     """The model of a `config.json`: with its layers if they are supported, else with its parameters only."""
     from dsconfig.memory.models.config_json import InvalidModelError
-    from dsconfig.memory.models.fallback_architecture import generic_architecture, sized_architecture
+    from dsconfig.memory.models.fallback_architecture import generic_architecture, parameter_only_architecture
     from dsconfig.memory.models.from_hf_config import architecture_of
 
     try:
@@ -92,10 +94,10 @@ def _of_config(config: Mapping[str, Json], parameters: int | None) -> ModelWithC
         raise
     except NotModelledError as error:
         if parameters is not None:
-            return _of_count(parameters, config, error.what)
+            return _model_of_parameter_count(parameters, config, error.what)
         if (shape := generic_architecture(config)) is not None:
             return ModelWithConfig(shape, config, approximates=error.what)
-        shape = sized_architecture(config)
+        shape = parameter_only_architecture(config)
         if shape is None:
             raise
         count = "the number of parameters follows from the usual keys of config.json and is approximate"
@@ -106,7 +108,7 @@ def _of_config(config: Mapping[str, Json], parameters: int | None) -> ModelWithC
 _RANK = frozenset((RANK,))
 
 
-def _of_count(parameters: int, config: Mapping[str, Json], why: str) -> ModelWithConfig:
+def _model_of_parameter_count(parameters: int, config: Mapping[str, Json], why: str) -> ModelWithConfig:
     from dsconfig.memory.models.fallback_architecture import architecture_of_count
 
     ways_out = "`--params N --hidden H --layers L` estimates a Llama-like decoder"
@@ -139,28 +141,28 @@ LARGEST = 1 << 20
 EXPECTED = "expected r=RANK, target=NAME,NAME… or all, dropout=FRACTION"
 
 
-def adapter_of(lora: str | Mapping[str, Json]) -> LoraAdapter:
+def parse_lora_settings(lora: str | Mapping[str, Json]) -> LoraAdapter:
     """Parse LoRA settings.
 
     Raises:
         ValueError: the settings are invalid.
     """
-    values = _parsed(lora) if isinstance(lora, str) else dict(lora)
+    values = _parse_key_values(lora) if isinstance(lora, str) else dict(lora)
     settings: dict[str, Json] = {}
     for name, value in values.items():
         if name not in NAMES:
             raise ValueError(f"lora: `{name}` is unknown; {EXPECTED}")
         settings[NAMES[name]] = value
-    rank, target = _number(settings.get("r", 8)), settings.get("target")
+    rank, target = _parse_number(settings.get("r", 8)), settings.get("target")
     if not isinstance(rank, int) or not 1 <= rank <= LARGEST:
         raise ValueError(f"lora: r is `{settings.get('r')}`; expected an integer above 0")
-    dropout = _number(settings.get("dropout", 0.0))
+    dropout = _parse_number(settings.get("dropout", 0.0))
     if dropout is None or not 0 <= dropout < 1:
         raise ValueError(f"lora: dropout is `{settings.get('dropout')}`; expected a fraction below 1")
-    return LoraAdapter(rank, _targets(target), float(dropout))
+    return LoraAdapter(rank, _target_layers(target), float(dropout))
 
 
-def _parsed(text: str) -> dict[str, Json]:
+def _parse_key_values(text: str) -> dict[str, Json]:
     """Parse text; `target` takes every following word without `=`."""
     settings: dict[str, Json] = {}
     targets: list[Json] = []
@@ -178,7 +180,7 @@ def _parsed(text: str) -> dict[str, Json]:
     return settings
 
 
-def _number(value: Json) -> int | float | None:
+def _parse_number(value: Json) -> int | float | None:
     if isinstance(value, str):
         try:
             value = int(value) if value.isdecimal() and len(value) < 20 else float(value)
@@ -187,7 +189,7 @@ def _number(value: Json) -> int | float | None:
     return value if type(value) in (int, float) else None
 
 
-def _targets(value: Json) -> frozenset[str]:
+def _target_layers(value: Json) -> frozenset[str]:
     """Layer names, empty for all; LLaMA-Factory and Axolotl separate them by commas."""
     names = [value] if isinstance(value, str) else value
     if names is None:

@@ -100,7 +100,7 @@ def read_raw_config(
     context = release_context(document, release, consumer)
     config = copy_json(context.original_data)
     for key, value in changes.items():
-        _put(config, key, value)
+        _set_value(config, key, value)
     if unknown := [dotted_path(path) for path in unknown_paths(config)]:
         verb = "is" if len(unknown) == 1 else "are"
         raise ResolveError(
@@ -119,7 +119,7 @@ def release_context(document: Document, release: str, consumer: str) -> Context:
     context = Context(EvaluatedDocument(document, consumer, None), NUMBERS[release])
     if context.is_config and document.is_readable(context.parser):
         return context
-    report = report_on(document, release, consumer)
+    report = check_in_release(document, release, consumer)
     errors = [
         diagnostic
         for diagnostic in report
@@ -129,7 +129,7 @@ def release_context(document: Document, release: str, consumer: str) -> Context:
     raise ResolveError(f"{document.name} cannot be read: {why}", (), errors)
 
 
-def _put(config: JsonObject, key: str, value: Json) -> None:
+def _set_value(config: JsonObject, key: str, value: Json) -> None:
     """Set a value at a dotted path, creating sections."""
     *sections, last = key.split(".")
     if not all((*sections, last)):
@@ -201,7 +201,7 @@ _Identity: TypeAlias = "tuple[str, KeyPath]"
 """Code and path of a diagnostic."""
 
 
-def report_on(
+def check_in_release(
     document: Document, release: str, consumer: str | ConsumerEvidence, size: int | None = None
 ) -> Report:
     """The report of `check` on a document for one release."""
@@ -232,34 +232,40 @@ def reject_raw_config(
     consumer = reader.consumer_named_by_user(runtime.consumer)
     if input_config.document is given_document:
         consumer = consumer._replace(training_arguments=input_config.arguments)
-    report = report_on(given_document, runtime.release, consumer, runtime.ranks)
+    report = check_in_release(given_document, runtime.release, consumer, runtime.ranks)
     reports = [use_config_paths(report), *report.children]
-    suppressed = frozenset(_identity(diagnostic) for report in reports for diagnostic in report.suppressed)
-    stops = [(report, diagnostic) for report in reports for diagnostic in _errors(report)]
+    suppressed = frozenset(
+        _diagnostic_identity(diagnostic) for report in reports for diagnostic in report.suppressed
+    )
+    stops = [(report, diagnostic) for report in reports for diagnostic in _run_stopping_diagnostics(report)]
     if changes:
         stops = [
             (report, diagnostic) for report, diagnostic in stops if diagnostic.code.startswith(_FILE_RULES)
         ]
         document = read_dict(config, input_config.document.name)
-        changed = report_on(document, runtime.release, input_config.consumer, runtime.ranks)
+        changed = check_in_release(document, runtime.release, input_config.consumer, runtime.ranks)
         located = {
-            (_identity(diagnostic), diagnostic.message): (report, diagnostic)
+            (_diagnostic_identity(diagnostic), diagnostic.message): (report, diagnostic)
             for report in reports
             for diagnostic in report
         }
         reported_codes = {diagnostic.code for _, diagnostic in stops}
         # With its location in the file.
         stops += [
-            located.get((_identity(diagnostic), diagnostic.message), (changed, diagnostic))
-            for diagnostic in _errors(changed, suppressed)
+            located.get((_diagnostic_identity(diagnostic), diagnostic.message), (changed, diagnostic))
+            for diagnostic in _run_stopping_diagnostics(changed, suppressed)
             if diagnostic.code not in reported_codes
         ]
-        stops += [(changed, diagnostic) for diagnostic in changed if _is_unread(diagnostic, changes)]
-    _raise_for((report.name, diagnostic) for report, diagnostic in stops if not _is_about_derived(diagnostic))
+        stops += [
+            (changed, diagnostic) for diagnostic in changed if _is_about_unread_change(diagnostic, changes)
+        ]
+    _raise_for_diagnostics(
+        (report.name, diagnostic) for report, diagnostic in stops if not _is_about_derived_values(diagnostic)
+    )
     return suppressed
 
 
-def reject_result(run: Run, suppressed: frozenset[_Identity], name: str) -> None:
+def reject_resolved_config(run: Run, suppressed: frozenset[_Identity], name: str) -> None:
     """Raise for diagnostics in the resolved config, as DeepSpeed (or the consumer) gets it.
 
     `name`: path of the config, whose programs may overwrite more of it.
@@ -272,34 +278,47 @@ def reject_result(run: Run, suppressed: frozenset[_Identity], name: str) -> None
     sizes = {run.world_size, run.world_size if by_key else int(run.data_parallel_size)}
     unfilled = any(message.kind == "unfilled" for message in run.messages)
     reader = run.consumer if unfilled else "deepspeed"
-    reports = [report_on(document, run.release, reader, size) for size in sorted(sizes)]
+    reports = [check_in_release(document, run.release, reader, size) for size in sorted(sizes)]
     # Without an mpu DeepSpeed counts all ranks, with one only the data-parallel ones. Errors must occur in both.
-    common = frozenset.intersection(*(frozenset(map(_identity, _errors(report))) for report in reports))
-    stops = [diagnostic for diagnostic in _errors(reports[0], suppressed) if _identity(diagnostic) in common]
+    common = frozenset.intersection(
+        *(frozenset(map(_diagnostic_identity, _run_stopping_diagnostics(report))) for report in reports)
+    )
+    stops = [
+        diagnostic
+        for diagnostic in _run_stopping_diagnostics(reports[0], suppressed)
+        if _diagnostic_identity(diagnostic) in common
+    ]
     if reader != run.consumer and any(diagnostic.effect is not Effect.REJECTED for diagnostic in stops):
         # Failures in training depend on the loop: the Trainer passes inputs by name, for example.
         consumer_errors = frozenset(
-            map(_identity, _errors(report_on(document, run.release, run.consumer, run.world_size)))
+            map(
+                _diagnostic_identity,
+                _run_stopping_diagnostics(
+                    check_in_release(document, run.release, run.consumer, run.world_size)
+                ),
+            )
         )
         stops = [
             diagnostic
             for diagnostic in stops
-            if diagnostic.effect is Effect.REJECTED or _identity(diagnostic) in consumer_errors
+            if diagnostic.effect is Effect.REJECTED or _diagnostic_identity(diagnostic) in consumer_errors
         ]
     rejections = [message.text for message in run.messages if message.kind == "refused"]
     hints = (*rejections, *map(str, run.mismatches))
-    _raise_for(((document.name, diagnostic) for diagnostic in stops), hints)
+    _raise_for_diagnostics(((document.name, diagnostic) for diagnostic in stops), hints)
 
 
-def _errors(report: Report, suppressed: frozenset[_Identity] = frozenset()) -> Iterator[Diagnostic]:
+def _run_stopping_diagnostics(
+    report: Report, suppressed: frozenset[_Identity] = frozenset()
+) -> Iterator[Diagnostic]:
     """Diagnostics that stop the run; suppressing one does not make DeepSpeed accept the config."""
     for diagnostic in (*report, *report.suppressed):
-        is_suppressed = diagnostic in report.suppressed or _identity(diagnostic) in suppressed
+        is_suppressed = diagnostic in report.suppressed or _diagnostic_identity(diagnostic) in suppressed
         if diagnostic.effect is Effect.REJECTED or (diagnostic.severity == "error" and not is_suppressed):
             yield diagnostic
 
 
-def _raise_for(stops: Iterable[tuple[str, Diagnostic]], hints: Iterable[str] = ()) -> None:
+def _raise_for_diagnostics(stops: Iterable[tuple[str, Diagnostic]], hints: Iterable[str] = ()) -> None:
     """Raise an error for these diagnostics, given with their file names, if there are any."""
     items = list(stops)
     if items:
@@ -308,18 +327,18 @@ def _raise_for(stops: Iterable[tuple[str, Diagnostic]], hints: Iterable[str] = (
         raise ResolveError.of([each for _, each in items], hints, place=prefix)
 
 
-def _identity(diagnostic: Diagnostic) -> _Identity:
+def _diagnostic_identity(diagnostic: Diagnostic) -> _Identity:
     return diagnostic.code, diagnostic.path
 
 
-def _is_about_derived(diagnostic: Diagnostic) -> bool:
+def _is_about_derived_values(diagnostic: Diagnostic) -> bool:
     """Whether a diagnostic is about derived values, so that only the result can be judged."""
     if diagnostic.code.startswith(_BEFORE_DERIVATION):
         return False
     return diagnostic.code.startswith(_BATCH_RULES) or bool(_DERIVED_KEYS.intersection(diagnostic.path[:1]))
 
 
-def _is_unread(diagnostic: Diagnostic, changes: Mapping[str, Json]) -> bool:
+def _is_about_unread_change(diagnostic: Diagnostic, changes: Mapping[str, Json]) -> bool:
     """Whether a diagnostic is about an unread key that was set by `changes`."""
     return (
         diagnostic.code in _UNREAD

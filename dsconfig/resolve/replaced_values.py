@@ -17,7 +17,7 @@ from dsconfig.evaluation.rule_context import Context, EvaluatedDocument, SkipRul
 from dsconfig.job.consumers.consumer import consumer_from_spec
 from dsconfig.launch.config_overwrites import overwrite_of_key
 from dsconfig.model.key_table import KeyView, SectionView, find_type, secret_key_names
-from dsconfig.resolve.raw_config import report_on
+from dsconfig.resolve.raw_config import check_in_release
 from dsconfig.resolve.resolved_run import Run
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class ValueOrigins:
         self.dropped = {event.path for event in walk.unresolved_autos if event.section.drops_auto}
         self.filled = {filled.key: filled.origin for filled in result.filled} if result else {}
         self.unknown = result.unknown if result else None
-        self.derivations = derivations(self.resolved_context)
+        self.derivations = derivations_by_key(self.resolved_context)
         self._derived_sections = {
             ".".join(key.split(".")[:length])
             for key, entry in self.derivations.items()
@@ -80,50 +80,54 @@ class ValueOrigins:
         }
         self._rejected_paths: list[KeyPath] | None = None
 
-    def leads_to(self, path: _Path) -> bool:
+    def may_determine_values_below(self, path: _Path) -> bool:
         """Whether a written key may determine a value below this section."""
         return ".".join(path) in self._derived_sections
 
-    def of_key(self, key: KeyView, value: Json, path: _Path) -> EffectiveValue:
+    def value_of_key(self, key: KeyView, value: Json, path: _Path) -> EffectiveValue:
         """The value of a key that the release reads."""
         dotted, location = ".".join(path), self.describe_location(path)
         overwrite = overwrite_of_key(self.context.document.name, dotted, self.context.data)
         if overwrite is not None and value == value_at_dotted_path(self.context.data, dotted):
-            return _value(dotted, value, "written", f"{location}, before {overwrite.place} overwrites it")
+            return _effective_value(
+                dotted, value, "written", f"{location}, before {overwrite.place} overwrites it"
+            )
         filled = next((name for name in self.filled if f"{dotted}.".startswith(f"{name}.")), None)
         if filled is not None:
             note = f"filled by {self.context.consumer} from {self.filled[filled]}"
-            return self._with_derivation(_value(dotted, value, "filled", note), key)
+            return self._derive_value(_effective_value(dotted, value, "filled", note), key)
         if dotted in KEYS and self.resolved is not None and value != self.context.data.get(dotted):
-            return _value(dotted, value, "derived", f"derived for {self.resolved.world_size} ranks")
+            return _effective_value(dotted, value, "derived", f"derived for {self.resolved.world_size} ranks")
         if value == "auto" and isinstance(value, str):
-            return self._of_auto(key, path)
-        return self._with_derivation(self._as_written(dotted, value, path, location), key)
+            return self._value_of_auto(key, path)
+        return self._derive_value(self._value_as_written(dotted, value, path, location), key)
 
-    def _as_written(self, dotted: str, value: Json, path: _Path, location: str) -> EffectiveValue:
+    def _value_as_written(self, dotted: str, value: Json, path: _Path, location: str) -> EffectiveValue:
         entry = self.verdicts.get(path)
         if entry is None:
-            return _value(dotted, value, "written", location)
+            return _effective_value(dotted, value, "written", location)
         is_read_by_hand = entry.section.dialect == "hand"
         if isinstance(entry, RejectionEvent):
-            if is_read_by_hand and not self._rejected(path):
-                return _value(dotted, value, "written", location)
-            return _value(dotted, value, "refused", f"{location}, rejected by {self.release}")
+            if is_read_by_hand and not self._is_rejected_value(path):
+                return _effective_value(dotted, value, "written", location)
+            return _effective_value(dotted, value, "refused", f"{location}, rejected by {self.release}")
         converted = entry.verdict.value
         if is_read_by_hand:  # code that parses by hand keeps the written value
-            return _value(dotted, value, "written", f"{location}, treated as {_as_json(converted)}")
-        return _value(dotted, converted, "converted", f"{location}, from {value!r}")
+            return _effective_value(
+                dotted, value, "written", f"{location}, treated as {_format_json(converted)}"
+            )
+        return _effective_value(dotted, converted, "converted", f"{location}, from {value!r}")
 
-    def _rejected(self, path: _Path) -> bool:
+    def _is_rejected_value(self, path: _Path) -> bool:
         """Whether `check` reports that the release rejects this value."""
         if self._rejected_paths is None:
-            report = report_on(self.resolved_context.document, self.release, self.judge)
+            report = check_in_release(self.resolved_context.document, self.release, self.judge)
             self._rejected_paths = [
                 diagnostic.path for diagnostic in report if diagnostic.effect is Effect.REJECTED
             ]
         return any(rejected[: len(path)] == path for rejected in self._rejected_paths)
 
-    def _with_derivation(self, original: EffectiveValue, key: KeyView) -> EffectiveValue:
+    def _derive_value(self, original: EffectiveValue, key: KeyView) -> EffectiveValue:
         """The value that DeepSpeed derives from it, if it does."""
         entry = self.derivations.get(".".join((*original.key.split(".")[:-1], key.info.name)))
         if entry is None or original.origin == "refused":
@@ -146,20 +150,22 @@ class ValueOrigins:
             value=value, origin="converted", note=f"{original.note}, from {original.value!r}"
         )
 
-    def _of_auto(self, key: KeyView, path: _Path) -> EffectiveValue:
+    def _value_of_auto(self, key: KeyView, path: _Path) -> EffectiveValue:
         dotted, location = ".".join(path), self.describe_location(path)
         consumer = self.context.consumer
         origin = consumer_from_spec(consumer).origin_of_value(dotted)
         if origin is not None and (self.unknown is None or dotted in self.unknown):
-            return _value(dotted, "auto", "filled", f"{location}, filled by {consumer} from {origin}")
+            return _effective_value(
+                dotted, "auto", "filled", f"{location}, filled by {consumer} from {origin}"
+            )
         if path in self.dropped:
-            value = self._without_auto(key, path)
+            value = self._value_without_auto(key, path)
             note = f"default of {self.release}, `auto` of {location} is dropped"
-            return self._with_derivation(_value(dotted, value, "dropped", note), key)
+            return self._derive_value(_effective_value(dotted, value, "dropped", note), key)
         note = "" if "auto_is_value" in key.info.flags else ", unresolved"
-        return self._with_derivation(_value(dotted, "auto", "written", f"{location}{note}"), key)
+        return self._derive_value(_effective_value(dotted, "auto", "written", f"{location}{note}"), key)
 
-    def _without_auto(self, key: KeyView, path: _Path) -> Json:
+    def _value_without_auto(self, key: KeyView, path: _Path) -> Json:
         """The value of a key whose "auto" is dropped: that of its alias, or the default."""
         try:
             value = self.resolved_context.value(".".join((*path[:-1], key.info.name)))
@@ -167,29 +173,29 @@ class ValueOrigins:
             value = key.default
         return {} if value is None and key.type[0] == "section" else value
 
-    def of_unknown(self, section: SectionView, value: Json, path: _Path) -> EffectiveValue:
+    def value_of_unknown_key(self, section: SectionView, value: Json, path: _Path) -> EffectiveValue:
         """The value of a key that the release does not know in this section."""
         dotted, location = ".".join(path), self.describe_location(path)
         if section.unknown == "rejected":
-            return _value(dotted, value, "refused", f"{location}, unknown to {self.release}")
+            return _effective_value(dotted, value, "refused", f"{location}, unknown to {self.release}")
         if section.unknown == "ignored":
-            return _value(dotted, value, "ignored", f"{location}, not read by {self.release}")
-        return _value(dotted, value, "written", location)
+            return _effective_value(dotted, value, "ignored", f"{location}, not read by {self.release}")
+        return _effective_value(dotted, value, "written", location)
 
-    def of_default(self, key: KeyView, path: _Path) -> EffectiveValue:
+    def value_of_absent_key(self, key: KeyView, path: _Path) -> EffectiveValue:
         """The value of a key that is not written."""
         if self.formula and ".".join(path) == self.formula_key:
             note = f"{self.formula}; the number of GPUs is not known: give --world-size"
-            return _value(self.formula_key, None, "derived", note)
-        default = _value(".".join(path), key.default, "default", f"default of {self.release}")
-        return self._with_derivation(default, key)
+            return _effective_value(self.formula_key, None, "derived", note)
+        default = _effective_value(".".join(path), key.default, "default", f"default of {self.release}")
+        return self._derive_value(default, key)
 
 
-def _as_json(value: Json) -> str:
+def _format_json(value: Json) -> str:
     return json.dumps(value, default=str)
 
 
-def _value(key: str, value: Json, origin: ValueOrigin, note: str) -> EffectiveValue:
+def _effective_value(key: str, value: Json, origin: ValueOrigin, note: str) -> EffectiveValue:
     secret = key.rpartition(".")[2] in secret_key_names() and value is not None
     return EffectiveValue(key, "***" if secret else value, origin, note)
 
@@ -200,25 +206,25 @@ _ZERO = "zero_optimization"
 _STAGE = f"{_ZERO}.stage"
 
 
-def _stage(ctx: Context, value: Json) -> Json:
+def _find_stage(ctx: Context, value: Json) -> Json:
     section = ctx.raw(_ZERO)
     return int(section) if isinstance(section, bool) else value
 
 
-def _allgather_bucket(ctx: Context, value: Json) -> Json:
+def _find_allgather_bucket(ctx: Context, value: Json) -> Json:
     return ctx.value("allgather_size") if ctx.raw(_ZERO) is True and ctx.has("allgather_size") else value
 
 
-def _overlap(ctx: Context, value: Json) -> Json:
-    return bool(_stage(ctx, ctx.value(_STAGE)) == 3) if value is None else value
+def _find_overlap_comm(ctx: Context, value: Json) -> Json:
+    return bool(_find_stage(ctx, ctx.value(_STAGE)) == 3) if value is None else value
 
 
-def _gather(ctx: Context, value: Json) -> Json:
+def _find_gather_on_save(ctx: Context, value: Json) -> Json:
     old = f"{_ZERO}.stage3_gather_fp16_weights_on_model_save"
     return ctx.value(old) if is_set(ctx, old) else value
 
 
-def _device(*switches: str) -> Find:
+def _offload_device_finder(*switches: str) -> Find:
     """Device of an offload section; deprecated switches set it to `cpu`."""
 
     def find(ctx: Context, value: Json) -> Json:
@@ -232,39 +238,43 @@ _DEPRECATED = "runtime/config_utils.py:DeepSpeedConfigModel._process_deprecated_
 _LEAVES = "runtime/zero/leaf_module_config.py:DeepSpeedZeroLeafModuleConfig"
 
 
-def _as_list(value: Json) -> Json:
+def _wrap_in_list(value: Json) -> Json:
     entries = [value] if isinstance(value, str) else value
-    return list(dict.fromkeys(entries)) if _all_text(entries) else value
+    return list(dict.fromkeys(entries)) if _convert_items_to_text(entries) else value
 
 
-def _all_text(entries: Json) -> bool:
+def _convert_items_to_text(entries: Json) -> bool:
     return isinstance(entries, list) and all(isinstance(entry, str) for entry in entries)
 
 
-def _path(value: Json) -> Json:
+def _convert_path(value: Json) -> Json:
     return str(PurePosixPath(value)) if isinstance(value, str) else value
 
 
 def zero_derivations() -> Iterator[ValueDerivation]:
     """Derivations of `zero_optimization`."""
     old = "runtime/zero/config.py:read_zero_config_deprecated"
-    yield ValueDerivation(_STAGE, _stage, old, (_ZERO,))
-    yield ValueDerivation(f"{_ZERO}.allgather_bucket_size", _allgather_bucket, old, ("allgather_size",))
-    yield ValueDerivation(f"{_ZERO}.overlap_comm", _overlap, f"{_ZERO_CONFIG}.overlap_comm_valid", (_STAGE,))
+    yield ValueDerivation(_STAGE, _find_stage, old, (_ZERO,))
+    yield ValueDerivation(f"{_ZERO}.allgather_bucket_size", _find_allgather_bucket, old, ("allgather_size",))
+    yield ValueDerivation(
+        f"{_ZERO}.overlap_comm", _find_overlap_comm, f"{_ZERO_CONFIG}.overlap_comm_valid", (_STAGE,)
+    )
     gather = f"{_ZERO}.stage3_gather_fp16_weights_on_model_save"
     yield ValueDerivation(
-        f"{_ZERO}.stage3_gather_16bit_weights_on_model_save", _gather, _DEPRECATED, (gather,)
+        f"{_ZERO}.stage3_gather_16bit_weights_on_model_save", _find_gather_on_save, _DEPRECATED, (gather,)
     )
     optimizer, param = f"{_ZERO}.offload_optimizer", f"{_ZERO}.offload_param"
     switch, switches = f"{_ZERO}.cpu_offload", (f"{_ZERO}.cpu_offload_param", f"{_ZERO}.cpu_offload_params")
-    yield ValueDerivation(f"{optimizer}.device", _device(switch), _DEPRECATED, (switch,))
-    yield ValueDerivation(f"{param}.device", _device(*switches), _DEPRECATED, switches)
+    yield ValueDerivation(f"{optimizer}.device", _offload_device_finder(switch), _DEPRECATED, (switch,))
+    yield ValueDerivation(f"{param}.device", _offload_device_finder(*switches), _DEPRECATED, switches)
     for section in (optimizer, param):
         source = "runtime/zero/offload_config.py:nvme_path"
-        yield ValueDerivation(f"{section}.nvme_path", from_value(_path), source, releases=since("0.7.0"))
+        yield ValueDerivation(
+            f"{section}.nvme_path", find_from_value(_convert_path), source, releases=releases_from("0.7.0")
+        )
     for key in ("classes", "names", "name_suffixes"):
         yield ValueDerivation(
-            f"{_ZERO}.leaf_module.{key}", from_value(_as_list), f"{_LEAVES}._coerce_container_types"
+            f"{_ZERO}.leaf_module.{key}", find_from_value(_wrap_in_list), f"{_LEAVES}._coerce_container_types"
         )
 
 
@@ -290,12 +300,12 @@ class ValueDerivation(NamedTuple):
     """Reason in words, if the value does not come from another key."""
 
 
-def from_value(make: Callable[[Json], Json]) -> Find:
+def find_from_value(make: Callable[[Json], Json]) -> Find:
     """A `Find` that depends only on the value."""
     return lambda _, value: make(value)
 
 
-def since(release: str, until: str | None = None) -> ReleaseInterval:
+def releases_from(release: str, until: str | None = None) -> ReleaseInterval:
     """The releases from one to another, or to the newest."""
     return ReleaseInterval(release_number(release), release_number(until) if until else NEVER)
 
@@ -312,11 +322,11 @@ def is_set(ctx: Context, key: str) -> bool:
 
 # Precision: `fp16` and `bf16`, parsed by hand up to 0.17.0.
 
-_BY_HAND = since("0.3.1", "0.17.0")
+_BY_HAND = releases_from("0.3.1", "0.17.0")
 """Releases that parse precision by hand (runtime/config.py)."""
 
 
-def _only_if_fp16(key: str, under_bf16: Json) -> Find:
+def _find_only_if_fp16(key: str, under_bf16: Json) -> Find:
     """A key of `fp16` that DeepSpeed reads only if `fp16` is on."""
 
     def find(ctx: Context, value: Json) -> Json:
@@ -330,7 +340,7 @@ def _only_if_fp16(key: str, under_bf16: Json) -> Find:
     return find
 
 
-def _old_name(key: str) -> Find:
+def _find_under_old_name(key: str) -> Find:
     """A key of `bf16`, whose section has an older name."""
 
     def find(ctx: Context, value: Json) -> Json:
@@ -340,11 +350,11 @@ def _old_name(key: str) -> Find:
     return find
 
 
-def _updates(ctx: Context, value: Json) -> Json:
+def _find_immediate_grad_update(ctx: Context, value: Json) -> Json:
     """`immediate_grad_update`, which defaults to false without a section when parsed by hand."""
     if ctx.release in _BY_HAND and ctx.data.keys().isdisjoint(("bf16", "bfloat16")):
         return False
-    return _old_name("immediate_grad_update")(ctx, value)
+    return _find_under_old_name("immediate_grad_update")(ctx, value)
 
 
 _FP16: tuple[tuple[str, Json, str], ...] = (
@@ -356,19 +366,19 @@ _FP16: tuple[tuple[str, Json, str], ...] = (
 """Keys of `fp16`, their values under `bf16`, and the functions that read them."""
 _STATES = "bf16_optimizer_states"
 _BF16: tuple[tuple[str, Find], ...] = (
-    ("immediate_grad_update", _updates),
+    ("immediate_grad_update", _find_immediate_grad_update),
     *(
-        (key, _old_name(key))
+        (key, _find_under_old_name(key))
         for key in ("enabled", "check_grad_overflow", "bf16_master_weights_and_grads", _STATES)
     ),
 )
 
 
 _NORM = "optimizer.params.max_grad_norm"
-_TO_ZERO = since("0.3.1", "0.19.5")
+_TO_ZERO = releases_from("0.3.1", "0.19.5")
 
 
-def _norm(ctx: Context, value: Json) -> Json:
+def _find_norm(ctx: Context, value: Json) -> Json:
     above = isinstance(value, int | float) and value > 0
     return 0.0 if above and not ctx.is_on("fp16.enabled") else value
 
@@ -377,10 +387,10 @@ def precision_derivations() -> Iterator[ValueDerivation]:
     """Derivations of `fp16`, `bf16`, and related optimizer keys."""
     switches = ("fp16.enabled", "bf16.enabled", "bfloat16.enabled")
     for key, under_bf16, reader in _FP16:
-        find, source = _only_if_fp16(key, under_bf16), f"runtime/config.py:{reader}"
+        find, source = _find_only_if_fp16(key, under_bf16), f"runtime/config.py:{reader}"
         yield ValueDerivation(f"fp16.{key}", find, source, switches, _BY_HAND, "not read: `fp16` is off")
     source, why = "runtime/config.py:DeepSpeedConfig._do_warning_check", "set to 0 because `fp16` is off"
-    yield ValueDerivation(_NORM, _norm, source, switches[:1], _TO_ZERO, why)
+    yield ValueDerivation(_NORM, _find_norm, source, switches[:1], _TO_ZERO, why)
     for key, find in _BF16:
         source = "runtime/precision_config.py:get_bfloat16_config"
         yield ValueDerivation(f"bf16.{key}", find, source, (f"bfloat16.{key}",))
@@ -389,26 +399,26 @@ def precision_derivations() -> Iterator[ValueDerivation]:
 # Other keys.
 
 
-def _lower(value: Json) -> Json:
+def _convert_to_lower_case(value: Json) -> Json:
     return value.lower() if isinstance(value, str) else value
 
 
-def _upper(value: Json) -> Json:
+def _convert_to_upper_case(value: Json) -> Json:
     return value.upper() if isinstance(value, str) else value
 
 
-def _optimizer(ctx: Context, value: Json) -> Json:
+def _find_optimizer_type(ctx: Context, value: Json) -> Json:
     kind = find_type("Optimizer", value)
     return value.lower() if kind is not None and ctx.release in kind.releases else value
 
 
-def _breakdown(ctx: Context, value: Json) -> Json:
+def _find_breakdown(ctx: Context, value: Json) -> Json:
     profiler = ctx.value("flops_profiler.enabled")
     whole = isinstance(value, int) and isinstance(profiler, int)  # booleans among them
     return value | profiler if whole else value
 
 
-def _convert(kind: type, value: Json) -> Json:
+def _convert_or_keep(kind: type, value: Json) -> Json:
     """Convert a value; unchanged if DeepSpeed would fail to convert it."""
     try:
         return kind(value)
@@ -416,8 +426,8 @@ def _convert(kind: type, value: Json) -> Json:
         return value
 
 
-def _converted(kind: type) -> Find:
-    return from_value(lambda value: _convert(kind, value))
+def _find_converted(kind: type) -> Find:
+    return find_from_value(lambda value: _convert_or_keep(kind, value))
 
 
 _BATCHING = "data_efficiency.data_sampling.dynamic_batching"
@@ -431,11 +441,11 @@ _CONVERTED: tuple[tuple[str, type], ...] = (
 )
 
 
-def _tokens(ctx: Context, value: Json) -> Json:
-    return _convert(int, value) if ctx.is_on(f"{_BATCHING}.enabled") and value is not None else value
+def _find_tokens(ctx: Context, value: Json) -> Json:
+    return _convert_or_keep(int, value) if ctx.is_on(f"{_BATCHING}.enabled") and value is not None else value
 
 
-def _with_type(section: str) -> Find:
+def _find_only_with_type(section: str) -> Find:
     """Params of an optimizer or scheduler, which DeepSpeed reads only with a `type`."""
 
     def find(ctx: Context, value: Json) -> Json:
@@ -444,7 +454,7 @@ def _with_type(section: str) -> Find:
     return find
 
 
-def _off_without_section(section: str) -> Find:
+def _find_switch_in_section(section: str) -> Find:
     """A switch that is off without its section."""
     return lambda ctx, value: value if ctx.has(section) else False
 
@@ -452,72 +462,76 @@ def _off_without_section(section: str) -> Find:
 _SPARSE = "compression_training.sparse_pruning.shared_parameters"
 
 
-def _offset_end(ctx: Context, value: Json) -> Json:
+def _find_offset_end(ctx: Context, value: Json) -> Json:
     return ctx.value(f"{_SPARSE}.schedule_offset") if value is None else value
 
 
 _LTD = "data_efficiency.data_routing.random_ltd"
 
 
-def _if_ltd(ctx: Context, value: Json) -> Json:
+def _find_only_if_random_ltd(ctx: Context, value: Json) -> Json:
     return value if ctx.is_on(f"{_LTD}.enabled") else False
 
 
 _LAYERS = "compression_training.layer_reduction.enabled"
 
 
-def _default_fp16(value: Json) -> Json:
+def _find_default_dtype(value: Json) -> Json:
     """The default of a key that JSON cannot express: a torch dtype."""
     return "torch.float16" if value is None else value
 
 
-def _or_false(value: Json) -> Json:
+def _null_to_false(value: Json) -> Json:
     return value or False
 
 
 def switch_derivations() -> Iterator[ValueDerivation]:
     """Switches that DeepSpeed reads only if their section is on."""
-    yield ValueDerivation(_LAYERS, from_value(_or_false), "compression/config.py:get_layer_reduction")
+    yield ValueDerivation(
+        _LAYERS, find_from_value(_null_to_false), "compression/config.py:get_layer_reduction"
+    )
     source, switch = "runtime/data_pipeline/config.py:get_random_ltd", f"{_LTD}.enabled"
-    yield ValueDerivation(switch, _if_ltd, source)
+    yield ValueDerivation(switch, _find_only_if_random_ltd, source)
     key, why = f"{_LTD}.layer_token_lr_schedule.enabled", "not read: `random_ltd` is off"
-    yield ValueDerivation(key, _if_ltd, source, (switch,), why=why)
+    yield ValueDerivation(key, _find_only_if_random_ltd, source, (switch,), why=why)
 
 
 def other_derivations() -> Iterator[ValueDerivation]:
     """Derivations of other sections and of top-level keys."""
     config = "runtime/config.py:DeepSpeedConfig._initialize_params"
-    yield ValueDerivation("optimizer.type", _optimizer, config)
+    yield ValueDerivation("optimizer.type", _find_optimizer_type, config)
     for section in ("optimizer", "scheduler"):
         source = f"runtime/config.py:get_{section}_params"
         why = "not read without `type`"
-        yield ValueDerivation(f"{section}.params", _with_type(section), source, why=why)
+        yield ValueDerivation(f"{section}.params", _find_only_with_type(section), source, why=why)
     for section, reader in (("amp", "get_amp_enabled"), ("progressive_layer_drop", "get_pld_enabled")):
         yield ValueDerivation(
-            f"{section}.enabled", _off_without_section(section), f"runtime/config.py:{reader}"
+            f"{section}.enabled", _find_switch_in_section(section), f"runtime/config.py:{reader}"
         )
     profiler = ("flops_profiler.enabled",)
-    yield ValueDerivation("wall_clock_breakdown", _breakdown, config, profiler, since("0.4.0"))
+    yield ValueDerivation("wall_clock_breakdown", _find_breakdown, config, profiler, releases_from("0.4.0"))
     source = "runtime/tensor_parallel/config.py:TPTrainingConfig"
-    yield ValueDerivation("tensor_parallel.dtype", from_value(_default_fp16), source)
+    yield ValueDerivation("tensor_parallel.dtype", find_from_value(_find_default_dtype), source)
     operation = "runtime/config.py:get_gradient_allreduce_op"
-    yield ValueDerivation("gradient_allreduce_op", from_value(_lower), operation)
+    yield ValueDerivation("gradient_allreduce_op", find_from_value(_convert_to_lower_case), operation)
     sequence = ("seq_parallel_communication_data_type", "seq_parallel_comm_data_type")
     for key in ("communication_data_type", *sequence):
-        yield ValueDerivation(key, from_value(_lower), "runtime/config.py:get_communication_data_type")
+        yield ValueDerivation(
+            key, find_from_value(_convert_to_lower_case), "runtime/config.py:get_communication_data_type"
+        )
     tag = "runtime/config.py:get_checkpoint_tag_validation_mode"
-    yield ValueDerivation("checkpoint.tag_validation", from_value(_upper), tag)
+    yield ValueDerivation("checkpoint.tag_validation", find_from_value(_convert_to_upper_case), tag)
     writer = "runtime/model_checkpointing/config.py:get_checkpoint_writer_config"
     for key in ("type", "data_parallel"):
-        yield ValueDerivation(f"checkpoint.writer.{key}", from_value(_upper), writer)
+        yield ValueDerivation(f"checkpoint.writer.{key}", find_from_value(_convert_to_upper_case), writer)
     source = "compression/config.py:get_sparse_pruning_shared_parameters"
     yield ValueDerivation(
-        f"{_SPARSE}.schedule_offset_end", _offset_end, source, (f"{_SPARSE}.schedule_offset",)
+        f"{_SPARSE}.schedule_offset_end", _find_offset_end, source, (f"{_SPARSE}.schedule_offset",)
     )
     source = "runtime/data_pipeline/config.py:get_dynamic_batching"
-    yield ValueDerivation(f"{_BATCHING}.max_tokens", _tokens, source)
+    yield ValueDerivation(f"{_BATCHING}.max_tokens", _find_tokens, source)
     for key, kind in _CONVERTED:
-        yield ValueDerivation(f"{_BATCHING}.{key}", _converted(kind), source)
+        yield ValueDerivation(f"{_BATCHING}.{key}", _find_converted(kind), source)
 
 
 # All derivations of DeepSpeed's own code. Conversions by pydantic follow from a key's type and need no entry.
@@ -525,6 +539,6 @@ def other_derivations() -> Iterator[ValueDerivation]:
 DERIVATIONS = (*zero_derivations(), *precision_derivations(), *switch_derivations(), *other_derivations())
 
 
-def derivations(ctx: Context) -> dict[str, ValueDerivation]:
+def derivations_by_key(ctx: Context) -> dict[str, ValueDerivation]:
     """Derivations of a release, by key."""
     return {entry.key: entry for entry in DERIVATIONS if ctx.release in entry.releases}

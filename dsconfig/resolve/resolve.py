@@ -40,9 +40,9 @@ from dsconfig.resolve.raw_config import (
     fill_raw_config,
     read_raw_config,
     reject_raw_config,
-    reject_result,
+    reject_resolved_config,
 )
-from dsconfig.resolve.resolved_run import ParallelDegrees, ResolutionTarget, Run, runtime
+from dsconfig.resolve.resolved_run import ParallelDegrees, ResolutionTarget, Run, resolution_target
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
@@ -114,7 +114,7 @@ def resolve_job(
     """Resolve a config in its job; `degrees` are tp, pp, sp and ep; see `resolve`."""
     launch_size = launch_world_size(located, job)
     try:
-        target_run = runtime(job, degrees, launch_size)
+        target_run = resolution_target(job, degrees, launch_size)
     except UnknownWorldSizeError:
         unsized = ConfigWithoutWorldSize(located, job, ParallelDegrees(*degrees), changes)
         raise unknown_world_size_error(unsized, launch_size, training_args) from None
@@ -126,7 +126,7 @@ def resolve_job(
     run = derive_run(
         input_config, raw, target_run, training_args, model_config or model_config_of(input_config.facts)
     )
-    reject_result(run, suppressed, input_config.document.name)
+    reject_resolved_config(run, suppressed, input_config.document.name)
     return run
 
 
@@ -140,7 +140,10 @@ def derive_run(
     """Derive the run of a config, without judging it by `check`."""
     raw.reject_overwritten(input_config.document)
     if input_config.arguments is not None:
-        training_args = {**_elastic(input_config.arguments, raw, target_run), **(training_args or {})}
+        training_args = {
+            **_elastic_batch_arguments(input_config.arguments, raw, target_run),
+            **(training_args or {}),
+        }
     filling, assumed = fill_raw_config(
         input_config,
         raw,
@@ -149,11 +152,13 @@ def derive_run(
         model_config,
         sp=target_run.parallelism.degree_of_kind("sequence"),
     )
-    _require_batch(raw.config, assumed)
-    return _run(raw, filling, target_run, input_config)
+    _require_known_batch(raw.config, assumed)
+    return _build_run(raw, filling, target_run, input_config)
 
 
-def _elastic(arguments: LaunchArguments, raw: RawConfig, target_run: ResolutionTarget) -> dict[str, Json]:
+def _elastic_batch_arguments(
+    arguments: LaunchArguments, raw: RawConfig, target_run: ResolutionTarget
+) -> dict[str, Json]:
     """The elastic batch, if only the `elasticity` block determines the job's batch arguments."""
     if not arguments.unknown.issuperset(_OF_BATCH) or not has_elasticity(raw.config):
         return {}
@@ -165,7 +170,7 @@ def _elastic(arguments: LaunchArguments, raw: RawConfig, target_run: ResolutionT
     return dict(zip(_OF_BATCH, (micro, steps), strict=True))
 
 
-def _require_batch(config: JsonObject, assumed: AssumedArguments) -> None:
+def _require_known_batch(config: JsonObject, assumed: AssumedArguments) -> None:
     """Raise if the batch depends on an argument that only the job's shell knows."""
     unknown = [name for name in _OF_BATCH if name in assumed.unknown]
     unresolved = [key for key in KEYS if config.get(key) == "auto"]
@@ -178,7 +183,7 @@ def _require_batch(config: JsonObject, assumed: AssumedArguments) -> None:
         )
 
 
-def _run(
+def _build_run(
     raw: RawConfig, filling: AutofillState, target_run: ResolutionTarget, input_config: InputConfig
 ) -> Run:
     """The run of a resolved config; on failure, mismatches are added to the hints."""

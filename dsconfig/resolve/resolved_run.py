@@ -11,7 +11,7 @@ from dsconfig.core.batch_triplet import NONE, ParallelDegree, Parallelism
 from dsconfig.core.releases import NUMBERS, ReleaseTarget
 from dsconfig.job.consumers.autofill import ArgumentMismatch, AutofillMessage, FilledValue
 from dsconfig.job.job import Job
-from dsconfig.render.terminal_style import printable
+from dsconfig.render.terminal_style import escape_unprintable
 from dsconfig.resolve.errors import UnknownWorldSizeError
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class ResolutionTarget:
         return NUMBERS[self.release]
 
 
-def runtime(
+def resolution_target(
     job: Job,
     degrees: tuple[int | None, int | None, int | None, int | None],
     launch_world_size: LaunchWorldSize | None,
@@ -142,13 +142,18 @@ def runtime(
     """
     parallel = ParallelDegrees(*degrees)
     messages: list[AutofillMessage] = []
-    ranks, release = _ranks(job, launch_world_size, messages), _release(job.releases, messages)
+    ranks, release = (
+        _number_of_ranks(job, launch_world_size, messages),
+        _single_release(job.releases, messages),
+    )
     return ResolutionTarget(
         release, job.reader.consumer_spec, ranks, parallel, parallel.over(NONE), tuple(messages)
     )
 
 
-def _ranks(job: Job, launch_world_size: LaunchWorldSize | None, messages: list[AutofillMessage]) -> int:
+def _number_of_ranks(
+    job: Job, launch_world_size: LaunchWorldSize | None, messages: list[AutofillMessage]
+) -> int:
     if job.world_size is not None and job.world_size.origin == "argument":
         return job.world_size.value
     text = os.environ.get(WORLD_SIZE)
@@ -165,7 +170,7 @@ def _ranks(job: Job, launch_world_size: LaunchWorldSize | None, messages: list[A
     return int(text)
 
 
-def _release(target: ReleaseTarget, messages: list[AutofillMessage]) -> str:
+def _single_release(target: ReleaseTarget, messages: list[AutofillMessage]) -> str:
     if target.note:
         messages.append(AutofillMessage("note", target.note))
     if len(target.releases) > 1:
@@ -190,6 +195,6 @@ def run_lines(run: Run, style: TerminalStyle) -> Iterator[str]:
     for filled in run.filled:
         yield f"{style.paint('filled', 'good')}: `{filled.key}` = {filled.value!r} from {filled.origin}\n"
     for mismatch in run.mismatches:
-        yield f"{style.paint('mismatch', 'error')}: {printable(str(mismatch))}\n"
+        yield f"{style.paint('mismatch', 'error')}: {escape_unprintable(str(mismatch))}\n"
     for message in run.messages:
-        yield f"{style.paint(message.kind, _TONES.get(message.kind, 'info'))}: {printable(message.text)}\n"
+        yield f"{style.paint(message.kind, _TONES.get(message.kind, 'info'))}: {escape_unprintable(message.text)}\n"

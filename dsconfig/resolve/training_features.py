@@ -39,7 +39,7 @@ _OFFLOADED = ("offload", "offload_disk", "unsloth")
 """Values of Axolotl's `gradient_checkpointing` that keep the inputs of layers on the host."""
 
 
-def kernels_of(data: Mapping[str, Json]) -> FusedKernels:
+def requested_kernels(data: Mapping[str, Json]) -> FusedKernels:
     """Kernels that training arguments or a launch file ask for."""
 
     def is_on(key: str) -> bool:
@@ -84,7 +84,7 @@ _UNPACKED = ("fp8", "mxfp4", "fbgemm_fp8", "modelopt", "finegrained_fp8")
 """Methods whose weights are converted to bf16 for training."""
 
 
-def quantization_named(name: str) -> Quantization:
+def quantization_by_name(name: str) -> Quantization:
     """The quantization with a name of `KINDS`.
 
     Raises:
@@ -94,13 +94,13 @@ def quantization_named(name: str) -> Quantization:
         raise ValueError(f"quantize {name[:40]!r}: expected one of {', '.join(KINDS)}")
     method, _, suffix = name.partition("-")
     if method in ("nf4", "fp4"):
-        return bitsandbytes_4bit(is_nested=suffix != "single")
+        return bitsandbytes_4bit_quantization(is_nested=suffix != "single")
     if method == "int8":
         return BITSANDBYTES_8BIT
-    return grouped(method, int(suffix))
+    return grouped_quantization(method, int(suffix))
 
 
-def bitsandbytes_4bit(*, is_nested: bool) -> Quantization:
+def bitsandbytes_4bit_quantization(*, is_nested: bool) -> Quantization:
     """4-bit weights with a scale for each block, itself quantized to 8 bits if nested (bitsandbytes functional.py)."""
     nested = Fraction(1, NF4_BLOCK) + Fraction(4, NF4_BLOCK * NESTED_BLOCK)
     return Quantization("4-bit bitsandbytes", 4, nested if is_nested else Fraction(4, NF4_BLOCK))
@@ -110,7 +110,7 @@ BITSANDBYTES_8BIT = Quantization("8-bit bitsandbytes", 8, Fraction(4, 4096))
 """One scale for each row."""
 
 
-def grouped(method: str, bits: int, group: int = 128) -> Quantization:
+def grouped_quantization(method: str, bits: int, group: int = 128) -> Quantization:
     """GPTQ or AWQ: a half-precision scale and a packed offset for each group of weights."""
     return Quantization(f"{bits}-bit {method.upper()}", bits, Fraction(2, group) + Fraction(bits, 8 * group))
 
@@ -132,16 +132,16 @@ def quantization_of_config(config: Mapping[str, Json]) -> Quantization | None:
     if section.get("load_in_8bit") is True or section.get("_load_in_8bit") is True:
         return BITSANDBYTES_8BIT
     if method in ("bitsandbytes", "bitsandbytes_4bit") or section.get("load_in_4bit") is True:
-        return bitsandbytes_4bit(is_nested=section.get("bnb_4bit_use_double_quant") is True)
+        return bitsandbytes_4bit_quantization(is_nested=section.get("bnb_4bit_use_double_quant") is True)
     if method in ("gptq", "awq") and type(bits) is int and bits in (2, 3, 4, 8):
-        return grouped(method, bits, group if type(group) is int and group > 0 else 128)
+        return grouped_quantization(method, bits, group if type(group) is int and group > 0 else 128)
     raise NotModelledError(
         f"the quantization `{method[:40]}` of its config.json is not supported yet",
         f"pass `--quantize` with one of {', '.join(KINDS)}, or the config.json of the unquantized model",
     )
 
 
-def quantization_of(data: Mapping[str, Json]) -> Quantization | None:
+def requested_quantization(data: Mapping[str, Json]) -> Quantization | None:
     """The quantization that training arguments or a launch file ask for."""
     values = {key: parse_argument_text(data.get(key)) for key in _KEYS if key in data}
     bits = values.get("quantization_bit", values.get("quant_bits"))
@@ -156,7 +156,7 @@ def quantization_of(data: Mapping[str, Json]) -> Quantization | None:
         # LLaMA-Factory, ms-swift and Axolotl quantize the scales too by default, TRL does not.
         default = "use_peft" not in data
         nested = next((values[key] for key in _NESTED if key in values), default)
-        return bitsandbytes_4bit(is_nested=nested is True)
+        return bitsandbytes_4bit_quantization(is_nested=nested is True)
     return None
 
 
@@ -174,7 +174,7 @@ _KEYS = (
 )
 
 
-def with_features(
+def add_features(
     batch: MicroBatch,
     kernels: FusedKernels,
     quantization: Quantization | None,
@@ -194,7 +194,7 @@ def with_features(
     if loss is not None:
         kernels = kernels._replace(loss=cast("Loss", loss))
     if quantize is not None:
-        quantization = quantization_named(quantize)
+        quantization = quantization_by_name(quantize)
     else:
         quantization = quantization or quantization_of_config(config)
     if quantization is not None and batch.adapter is None:
@@ -221,7 +221,7 @@ def packs_sequences(data: Mapping[str, Json]) -> bool | None:
     return False if False in values else None
 
 
-def notes(arch: Architecture, batch: MicroBatch) -> Iterator[str]:
+def feature_notes(arch: Architecture, batch: MicroBatch) -> Iterator[str]:
     """Assumptions about kernels, quantization and images."""
     kernels, quantization = batch.kernels, batch.quantization
     for tower in arch.towers:

@@ -38,7 +38,7 @@ class TrainingMethod(NamedTuple):
         return trainer._replace(has_reference=trainer.has_reference and self.has_reference)
 
 
-def method_of(data: Mapping[str, Json]) -> TrainingMethod:
+def selected_method(data: Mapping[str, Json]) -> TrainingMethod:
     """The method that training arguments or a launch file select."""
     names = [parse_argument_text(data.get(key)) for key in METHODS]
     script = data.get("SCRIPT")
@@ -48,10 +48,10 @@ def method_of(data: Mapping[str, Json]) -> TrainingMethod:
     name = _ALIASES.get(name or "", name)
     if name not in TRAINERS:
         return TrainingMethod()
-    return TrainingMethod(name, _reference(name, data), _vllm(data))
+    return TrainingMethod(name, _loads_reference_model(name, data), _vllm_memory_fraction(data))
 
 
-def _reference(name: str, data: Mapping[str, Json]) -> bool | None:
+def _loads_reference_model(name: str, data: Mapping[str, Json]) -> bool | None:
     """Whether the reference model is loaded, if the arguments decide it."""
     if parse_argument_text(data.get("precompute_ref_log_probs")) is True or data.get("pref_loss") in (
         "orpo",
@@ -64,7 +64,7 @@ def _reference(name: str, data: Mapping[str, Json]) -> bool | None:
     return None
 
 
-def _vllm(data: Mapping[str, Json]) -> float | None:
+def _vllm_memory_fraction(data: Mapping[str, Json]) -> float | None:
     if parse_argument_text(data.get("use_vllm")) is not True:
         return None
     if str(data.get("vllm_mode", "")).lower() == "server":
@@ -86,7 +86,7 @@ def vllm_memory(
     return int(share * (gpu or 0)), ()
 
 
-def missing_model(kind: str) -> UnmodeledSetting:
+def missing_frozen_model(kind: str) -> UnmodeledSetting:
     """The setting for a frozen model that is not given."""
     text = "it is not given; pass its config.json or name as `--frozen-model` if it is on the same GPUs"
     return UnmodeledSetting(f"the {kind} model", text, raises=_RANK)

@@ -60,7 +60,7 @@ class StageTableRow(NamedTuple):
         return {"stage": self.stage, "offload": self.offload or None, "variants": cells}
 
 
-def stage_table(options: MemoryOptions) -> tuple[StageTableRow, ...]:
+def build_stage_table(options: MemoryOptions) -> tuple[StageTableRow, ...]:
     """Estimate each stage and offload in bf16, with and without activation checkpointing.
 
     `options`: as for `memory`, with a world size. Stage 3 builds the model in shards unless `zero_init` says
@@ -72,7 +72,9 @@ def stage_table(options: MemoryOptions) -> tuple[StageTableRow, ...]:
     """
     choices = (False, True) if options.checkpointing is None else (options.checkpointing,)
     rows = [
-        StageTableRow(stage, offload, tuple(_cell(options, stage, offload, choice) for choice in choices))
+        StageTableRow(
+            stage, offload, tuple(_estimate_cell(options, stage, offload, choice) for choice in choices)
+        )
         for stage, offload in ROWS
     ]
     cells = [cell for row in rows for cell in row.cells]
@@ -83,15 +85,15 @@ def stage_table(options: MemoryOptions) -> tuple[StageTableRow, ...]:
     return tuple(rows)
 
 
-def _cell(options: MemoryOptions, stage: int, offload: str, checkpointing: bool) -> StageTableCell:
+def _estimate_cell(options: MemoryOptions, stage: int, offload: str, checkpointing: bool) -> StageTableCell:
     try:
-        return StageTableCell(checkpointing, _estimate(options, stage, offload, checkpointing))
+        return StageTableCell(checkpointing, _estimate_stage(options, stage, offload, checkpointing))
     except NotModelledError as error:
         return StageTableCell(checkpointing, None, str(error))
 
 
-def _estimate(options: MemoryOptions, stage: int, offload: str, checkpointing: bool) -> Estimate:
-    config = dict(_config(options, stage, offload))
+def _estimate_stage(options: MemoryOptions, stage: int, offload: str, checkpointing: bool) -> Estimate:
+    config = dict(_stage_config(options, stage, offload))
     zero_init = stage == 3 if options.zero_init is None else options.zero_init
     options = options._replace(
         checkpointing=checkpointing,
@@ -102,7 +104,7 @@ def _estimate(options: MemoryOptions, stage: int, offload: str, checkpointing: b
     return estimate_request(read_config_source(config), options).answer()
 
 
-def _config(options: MemoryOptions, stage: int, offload: str) -> Iterator[tuple[str, Json]]:
+def _stage_config(options: MemoryOptions, stage: int, offload: str) -> Iterator[tuple[str, Json]]:
     yield "train_micro_batch_size_per_gpu", options.micro_batch or 1
     yield "bf16", {"enabled": True}
     zero: JsonObject = {"stage": stage}

@@ -18,10 +18,10 @@ from dsconfig.rules._built_class import written_type
 from dsconfig.rules._effective_values import (
     OPTIMIZER,
     PARAM,
-    bf16_optimizer,
-    device,
-    stage,
+    effective_stage,
+    offload_device,
     training_dtype,
+    uses_bf16_optimizer,
 )
 from dsconfig.rules._program_versions import program_versions
 
@@ -87,7 +87,7 @@ class Advisory(_AdvisoryFields):
     @property
     def affected(self) -> str:
         """The affected versions, for pages: `DeepSpeed 0.15.2 to 0.18.9, torch >= 2.4`."""
-        return ", ".join(_versions(self, program) for program in self.versions)
+        return ", ".join(_format_versions(self, program) for program in self.versions)
 
     @property
     def remedies(self) -> str:
@@ -105,62 +105,62 @@ CONFIRMED = {
 _LABELS = {DEEPSPEED: "DeepSpeed", "transformers": "Transformers", "accelerate": "Accelerate", "trl": "TRL"}
 
 
-def _versions(advisory: Advisory, program: str) -> str:
+def _format_versions(advisory: Advisory, program: str) -> str:
     if program == DEEPSPEED:
-        return _releases(advisory)
+        return _format_releases(advisory)
     return f"{_LABELS.get(program, program)} {advisory.versions[program].replace(',', ', ')}"
 
 
-def _releases(advisory: Advisory) -> str:
+def _format_releases(advisory: Advisory) -> str:
     """The affected releases: `DeepSpeed 0.15.2 to 0.18.9`."""
     names = [each for each in RELEASES if release_number(each) in advisory.releases]
     return f"DeepSpeed {names[0]}" + (f" to {names[-1]}" if len(names) > 1 else "")
 
 
 @cache
-def advisories() -> tuple[Advisory, ...]:
+def load_advisories() -> tuple[Advisory, ...]:
     """Load the table."""
     loader = __spec__.loader if __spec__ is not None else None
     data: bytes = loader.get_data(os.path.join(os.path.dirname(__file__), FILE))  # type: ignore[union-attr]
     return tuple(Advisory(**row) for row in json.loads(data))
 
 
-def last_affected(*effects: EffectName, is_about_settings: bool = True) -> str | None:
+def last_affected_release(*effects: EffectName, is_about_settings: bool = True) -> str | None:
     """Return the last release with an entry of these effects; None for the latest. Their rule does not run after it."""
     entries = [
-        each for each in advisories() if each.effect in effects and bool(each.when) == is_about_settings
+        each for each in load_advisories() if each.effect in effects and bool(each.when) == is_about_settings
     ]
     last = max(each.releases.last for each in entries)
     return None if last == ReleaseInterval().last else release_name(last)
 
 
-def affecting(versions: Mapping[str, str]) -> Iterator[Advisory]:
+def advisories_for_versions(versions: Mapping[str, str]) -> Iterator[Advisory]:
     """Yield the entries whose programs all have an affected version, whatever the settings.
 
     Args:
         versions: version of each distribution.
     """
-    for each in advisories():
+    for each in load_advisories():
         known = ((affected, versions.get(program)) for program, affected in each.ranges.items())
         if all(version is not None and version_numbers(version) in affected for affected, version in known):
             yield each
 
 
-def rule_of(advisory: Advisory) -> str:
+def code_of_advisory(advisory: Advisory) -> str:
     """Return the code of the rule that reports an entry."""
     if not advisory.when:
         return "DSC883"
     return {"crashes": "DSC880", "wasteful": "DSC882"}.get(advisory.effect, "DSC881")
 
 
-def documentation(advisory: Advisory) -> Iterator[str]:
+def advisory_documentation(advisory: Advisory) -> Iterator[str]:
     """Yield the lines of an entry's documentation, without a heading."""
     yield from (f"{advisory.summary[0].upper()}{advisory.summary[1:]}.", "", advisory.detail, "")
     yield f"- Affected: {advisory.affected}"
     if advisory.when:
-        yield f"- Settings: {'; '.join(_test_text(name, test) for name, test in advisory.when.items())}"
+        yield f"- Settings: {'; '.join(_format_condition(name, test) for name, test in advisory.when.items())}"
     yield f"- Remedy: {advisory.remedies}"
-    yield f"- Effect: {advisory.effect} (reported as {rule_of(advisory)})"
+    yield f"- Effect: {advisory.effect} (reported as {code_of_advisory(advisory)})"
     yield f"- Source: `{advisory.source}`, {advisory.reference}"
     yield f"- Confirmed: {CONFIRMED[advisory.confirmed]}"
 
@@ -179,7 +179,7 @@ _FACT_LABELS = {
 }
 
 
-def _test_text(name: str, test: Any) -> str:
+def _format_condition(name: str, test: Any) -> str:
     """A test of a fact or key as text: `ZeRO stage: 1 or 2`."""
     label = _FACT_LABELS.get(name, f"`{name}`")
     if isinstance(test, list):
@@ -190,7 +190,9 @@ def _test_text(name: str, test: Any) -> str:
     return f"{label}: above 0" if least < 1 else f"{label}: at least {least}"
 
 
-def findings(ctx: Context, *effects: EffectName, is_about_settings: bool = True) -> Iterator[Finding]:
+def advisory_findings(
+    ctx: Context, *effects: EffectName, is_about_settings: bool = True
+) -> Iterator[Finding]:
     """Yield a finding for each entry of these effects that the facts of the job prove.
 
     Args:
@@ -198,15 +200,15 @@ def findings(ctx: Context, *effects: EffectName, is_about_settings: bool = True)
         effects: effects of the entries.
         is_about_settings: whether to use the entries with tests of settings, or those about versions alone.
     """
-    for each in advisories():
+    for each in load_advisories():
         if (
             each.effect in effects
             and bool(each.when) == is_about_settings
-            and (pins := _pins(ctx, each)) is not None
+            and (pins := _affected_program_versions(ctx, each)) is not None
         ):
-            releases = [_releases(each)] if DEEPSPEED in each.versions else []
+            releases = [_format_releases(each)] if DEEPSPEED in each.versions else []
             yield ctx.at(
-                _location(ctx, each),
+                _location_of_advisory(ctx, each),
                 f"defect of {' with '.join([*releases, *pins])}: {each.summary} (advisory `{each.id}`)",
                 help=each.remedies or None,
                 effect=each.effect,
@@ -214,7 +216,7 @@ def findings(ctx: Context, *effects: EffectName, is_about_settings: bool = True)
             )._replace(advisory=each.id)
 
 
-def _location(ctx: Context, advisory: Advisory) -> str:
+def _location_of_advisory(ctx: Context, advisory: Advisory) -> str:
     """The key of the diagnostic, or its nearest parent in the config."""
     path = advisory.at
     while path and not ctx.has(path):
@@ -222,10 +224,10 @@ def _location(ctx: Context, advisory: Advisory) -> str:
     return path
 
 
-def _pins(ctx: Context, advisory: Advisory) -> list[str] | None:
+def _affected_program_versions(ctx: Context, advisory: Advisory) -> list[str] | None:
     """The versions of the other programs as text, if the entry applies; else None."""
     try:
-        if not all(_holds(ctx, name, test) for name, test in advisory.when.items()):
+        if not all(_fulfills_condition(ctx, name, test) for name, test in advisory.when.items()):
             return None
     except SkipRule:
         return None
@@ -255,21 +257,21 @@ def _is_affected(ctx: Context, advisory: Advisory) -> bool:
     return ctx.release in affected
 
 
-def _overlap(ctx: Context) -> Json:
+def _overlaps_communication(ctx: Context) -> Json:
     """Whether communication overlaps: by default at stage 3 (runtime/zero/config.py, `overlap_comm_valid`)."""
     value = ctx.value("zero_optimization.overlap_comm")
-    return stage(ctx) == 3 if value is None else value
+    return effective_stage(ctx) == 3 if value is None else value
 
 
 FACTS: Mapping[str, Callable[[Context], Json]] = {
-    "stage": stage,
+    "stage": effective_stage,
     "dtype": training_dtype,
-    "optimizer_device": lambda ctx: device(ctx, OPTIMIZER),
-    "param_device": lambda ctx: device(ctx, PARAM),
+    "optimizer_device": lambda ctx: offload_device(ctx, OPTIMIZER),
+    "param_device": lambda ctx: offload_device(ctx, PARAM),
     "optimizer_type": lambda ctx: (written_type(ctx, "optimizer") or "").lower(),
     "accumulation": accumulation_steps,
-    "overlap": _overlap,
-    "bf16_optimizer": bf16_optimizer,
+    "overlap": _overlaps_communication,
+    "bf16_optimizer": uses_bf16_optimizer,
     "consumer": lambda ctx: ctx.consumer,
     # A job with an unknown number of ranks has several of them, unless the user says otherwise.
     "ranks": lambda ctx: 2 if ctx.world_size is None else ctx.world_size,
@@ -277,7 +279,7 @@ FACTS: Mapping[str, Callable[[Context], Json]] = {
 """Facts that an entry can test besides keys. A fact that is None, or that a consumer decides, fulfills no test."""
 
 
-def _holds(ctx: Context, name: str, test: Any) -> bool:
+def _fulfills_condition(ctx: Context, name: str, test: Any) -> bool:
     """Whether a fact or key fulfills a test: a list of values, or an object with `least` or `set`."""
     if name in FACTS:
         value = FACTS[name](ctx)

@@ -33,10 +33,10 @@ def batch_values(ctx: Context) -> tuple[Json, Json, Json]:
         SkipRule: the elastic solver overrides all three, the consumer resolves one of them, or a program of
             the repository sets it.
     """
-    return ctx.cached(_batch_values)
+    return ctx.cached(_read_batch_values)
 
 
-def _batch_values(ctx: Context) -> tuple[Json, Json, Json]:
+def _read_batch_values(ctx: Context) -> tuple[Json, Json, Json]:
     if ctx.is_elastic:
         raise SkipRule
     if ctx.key("elasticity") is not None and ctx.is_on("elasticity.enabled"):
@@ -108,7 +108,7 @@ def supported_world_sizes(context: Context) -> tuple[int, ...] | None:
     if parallelism.unknown_degree is not None:
         return None
     try:
-        sizes = working_sizes(*batch_values(context)) or None
+        sizes = working_world_sizes(*batch_values(context)) or None
     except SkipRule:
         return None
     return sizes and tuple(size * parallelism.ranks_per_sample() for size in sizes)
@@ -136,18 +136,18 @@ def derivation_failure(ctx: Context, *failures: Failure) -> DerivationFailure | 
 
     If a batch value contradicts the job's arguments, the consumer raises before DeepSpeed derives anything.
     """
-    failure = ctx.cached(_derivation_failure)
+    failure = ctx.cached(_find_derivation_failure)
     return failure if failure is not None and failure.cause.failure in failures else None
 
 
-def _derivation_failure(ctx: Context) -> DerivationFailure | None:
+def _find_derivation_failure(ctx: Context) -> DerivationFailure | None:
     if ctx.filled is not None and any(
         mismatch.key in batch_triplet.KEYS for mismatch in ctx.filled.mismatches
     ):
         return None
     values = batch_values(ctx)
     world_size = data_parallel_size(ctx)
-    if world_size is None and working_sizes(*values) != ():
+    if world_size is None and working_world_sizes(*values) != ():
         return None
     outcome = batch_triplet.derive_batch_triplet(*values, 1 if world_size is None else world_size)
     return DerivationFailure(outcome, values, world_size) if isinstance(outcome, ImpossibleTriplet) else None
@@ -169,7 +169,7 @@ _MAX_DIGITS = 24
 """Longer world sizes are abbreviated in messages."""
 
 
-def working_sizes(train: Json, micro: Json, steps: Json) -> tuple[int, ...] | None:
+def working_world_sizes(train: Json, micro: Json, steps: Json) -> tuple[int, ...] | None:
     """Return the world sizes, ascending, at which DeepSpeed derives a triplet; None if at all, () if at none.
 
     The values are as written, None for an absent key. A batch works only if the world size divides a quotient
@@ -177,18 +177,24 @@ def working_sizes(train: Json, micro: Json, steps: Json) -> tuple[int, ...] | No
     """
     if not _NUMBERS.issuperset(map(type, (train, micro, steps))):
         return ()  # the arithmetic raises a TypeError at every world size
-    return _working_sizes(train, micro, steps)
+    return _compute_working_world_sizes(train, micro, steps)
 
 
 @lru_cache(maxsize=256, typed=True)
-def _working_sizes(train: float | None, micro: float | None, steps: float | None) -> tuple[int, ...] | None:
+def _compute_working_world_sizes(
+    train: float | None, micro: float | None, steps: float | None
+) -> tuple[int, ...] | None:
     if train is None:
         works = not isinstance(derive_batch_triplet(train, micro, steps, 1), ImpossibleTriplet)
         return None if works else ()
-    return tuple(size for size in _candidates(train, micro, steps) if _works(train, micro, steps, size))
+    return tuple(
+        size
+        for size in _candidate_world_sizes(train, micro, steps)
+        if _works_at_world_size(train, micro, steps, size)
+    )
 
 
-def _candidates(train: float, micro: float | None, steps: float | None) -> Iterable[int]:
+def _candidate_world_sizes(train: float, micro: float | None, steps: float | None) -> Iterable[int]:
     """Return a superset of the world sizes at which the batch works; `derive` decides on each."""
     if any(value is not None and not value > 0 for value in (train, micro, steps)):
         return ()
@@ -196,18 +202,18 @@ def _candidates(train: float, micro: float | None, steps: float | None) -> Itera
     if any(isinstance(value, float) for value in numbers) and not max(numbers) < _EXACT:
         return range(1, _MAX_TRIED + 1)
     if micro is not None and steps is not None:
-        near = _exact(train) // (_exact(micro) * _exact(steps))
+        near = _as_exact_number(train) // (_as_exact_number(micro) * _as_exact_number(steps))
         return range(max(1, near - 1), near + 3)  # the product of floats may be off by a rounding
     if micro is not None and isinstance(train // micro, float):
         # With floats DeepSpeed's floor division decides, which already includes the rounding error.
         quotient = train // micro
         return divisors(int(quotient)) if math.isfinite(quotient) else ()
     divisor = steps if isinstance(steps, int) else 1
-    quotient, rest = divmod(_exact(train), divisor if micro is None else _exact(micro))
+    quotient, rest = divmod(_as_exact_number(train), divisor if micro is None else _as_exact_number(micro))
     return () if rest else divisors(quotient)
 
 
-def _exact(value: float) -> int | Fraction:
+def _as_exact_number(value: float) -> int | Fraction:
     """Convert to a number whose arithmetic does not round."""
     if isinstance(value, int):
         return value
@@ -216,7 +222,7 @@ def _exact(value: float) -> int | Fraction:
     return Fraction(value)
 
 
-def _works(train: Json, micro: Json, steps: Json, size: int) -> bool:
+def _works_at_world_size(train: Json, micro: Json, steps: Json, size: int) -> bool:
     return not isinstance(derive_batch_triplet(train, micro, steps, size), ImpossibleTriplet)
 
 

@@ -10,7 +10,7 @@ from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.model.key_table import KeyView, TypeInfo, find_type, section_view_of_release, types_of_section
 from dsconfig.model.torch_classes import OPTIMIZERS, SCHEDULERS
 from dsconfig.rules._effective_values import uses_cpu_optimizer
-from dsconfig.rules._fixes import renamed
+from dsconfig.rules._fixes import rename_key
 
 _IN_TORCH = {"Optimizer": "torch.optim", "Scheduler": "torch.optim.lr_scheduler"}
 _TORCH = {"Optimizer": OPTIMIZERS, "Scheduler": SCHEDULERS}
@@ -48,7 +48,7 @@ def written_type(ctx: Context, section: str) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def params(ctx: Context, section: str) -> JsonObject:
+def configured_params(ctx: Context, section: str) -> JsonObject:
     """Return the `params` of the section as written; empty if there are none."""
     section_params = ctx.raw(f"{section}.params")
     return section_params if isinstance(section_params, dict) else {}
@@ -63,7 +63,7 @@ def known_type(ctx: Context, section: str, name: str | None) -> TypeInfo | None:
     return kind if kind and ctx.release in kind.releases else None
 
 
-def names_a_class(section: str, name: object) -> bool:
+def is_known_class_name(section: str, name: object) -> bool:
     """Whether any release, or PyTorch, has a class of this name for the section."""
     return isinstance(name, str) and (find_type(section, name) is not None or name in _TORCH[section])
 
@@ -73,16 +73,16 @@ def supported_types(ctx: Context, section: str) -> list[str]:
     return [kind.name for kind in types_of_section(section).values() if ctx.release in kind.releases]
 
 
-def optimizer(ctx: Context) -> BuiltClass | None:
+def built_optimizer(ctx: Context) -> BuiltClass | None:
     """Return the class that the engine builds for the optimizer section; None if it is unknown.
 
     Raises:
         SkipRule: the class depends on offload or the stage, and that value is rejected or left to the consumer.
     """
-    return ctx.cached(_optimizer)
+    return ctx.cached(_find_built_optimizer)
 
 
-def _optimizer(ctx: Context) -> BuiltClass | None:
+def _find_built_optimizer(ctx: Context) -> BuiltClass | None:
     name = written_type(ctx, "optimizer")
     if name is None:
         return None
@@ -91,29 +91,31 @@ def _optimizer(ctx: Context) -> BuiltClass | None:
         return _torch_class("Optimizer", name)
     if kind.params is None:
         return None
-    build = _build(ctx, kind)
+    build = _class_built_for_type(ctx, kind)
     params_of, built = kind.params, kind.cpu if build == "cpu" else kind.gpu
     if kind.name == "Adagrad" and build == "gpu" and ctx.before("0.9.2"):
         # _configure_basic_optimizer treated Adagrad as another name of Adam, except with offload.
         params_of, built = "AdamParams", "FusedAdam"
     if build == "torch":
         built = "torch.optim.AdamW" if has_decoupled_weight_decay(ctx, kind) else "torch.optim.Adam"
-    return BuiltClass(built, kind, build, *_arguments(params_of, built, build, ctx.release))
+    return BuiltClass(built, kind, build, *_accepted_arguments(params_of, built, build, ctx.release))
 
 
-def scheduler(ctx: Context) -> BuiltClass | None:
+def built_scheduler(ctx: Context) -> BuiltClass | None:
     """Return the class that the engine builds for the scheduler section; None if it is unknown."""
-    return ctx.cached(_scheduler)
+    return ctx.cached(_find_built_scheduler)
 
 
-def _scheduler(ctx: Context) -> BuiltClass | None:
+def _find_built_scheduler(ctx: Context) -> BuiltClass | None:
     name = written_type(ctx, "scheduler")
     if name is None:
         return None
     kind = known_type(ctx, "Scheduler", name)
     if kind is None or kind.params is None:
         return _torch_class("Scheduler", name)
-    return BuiltClass(kind.name, kind, "gpu", *_arguments(kind.params, kind.name, "gpu", ctx.release))
+    return BuiltClass(
+        kind.name, kind, "gpu", *_accepted_arguments(kind.params, kind.name, "gpu", ctx.release)
+    )
 
 
 def required_params(chosen: BuiltClass) -> list[str]:
@@ -126,11 +128,11 @@ def required_params(chosen: BuiltClass) -> list[str]:
 
 def has_decoupled_weight_decay(ctx: Context, kind: TypeInfo) -> bool:
     """Whether weight decay is decoupled from the gradient, as in AdamW."""
-    return kind.name == "AdamW" or bool(params(ctx, "optimizer").get("adam_w_mode", True))
+    return kind.name == "AdamW" or bool(configured_params(ctx, "optimizer").get("adam_w_mode", True))
 
 
-def _build(ctx: Context, kind: TypeInfo) -> str:
-    if kind.name in ADAM and params(ctx, "optimizer").get("torch_adam"):
+def _class_built_for_type(ctx: Context, kind: TypeInfo) -> str:
+    if kind.name in ADAM and configured_params(ctx, "optimizer").get("torch_adam"):
         return "torch"
     if kind.cpu != kind.gpu and uses_cpu_optimizer(ctx):
         return "cpu"
@@ -145,7 +147,7 @@ def _torch_class(section: str, name: str) -> BuiltClass | None:
 
 
 @lru_cache(maxsize=256)
-def _arguments(
+def _accepted_arguments(
     section: str, built: str, build: str, release: int
 ) -> tuple[frozenset[str], dict[str, KeyView]]:
     """Return the arguments that the class accepts from a config, and the keys of a DeepSpeed class."""
@@ -163,13 +165,15 @@ def _arguments(
 # An `optimizer` or `scheduler` section without a `type`.
 
 
-def missing_type(ctx: Context, section: str, *, names: tuple[str, ...], example: str) -> Iterator[Finding]:
+def report_missing_type(
+    ctx: Context, section: str, *, names: tuple[str, ...], example: str
+) -> Iterator[Finding]:
     """Report a section without `type`, which has no effect; `names` are keys that users write instead of `type`."""
     block = ctx.data.get(section)
     if not isinstance(block, dict) or not block or block.get("type") is not None:
         return
     is_null = "type" in block
-    candidates = (key for key in names if names_a_class(section.capitalize(), block.get(key)))
+    candidates = (key for key in names if is_known_class_name(section.capitalize(), block.get(key)))
     other = None if is_null else next(candidates, None)
     yield ctx.at(
         f"{section}.type" if is_null else section,
@@ -177,7 +181,7 @@ def missing_type(ctx: Context, section: str, *, names: tuple[str, ...], example:
         f"builds no {section}",
         help=f"rename `{other}` to `type`" if other else f'add `"type": "{example}"`, or remove the section',
         part="value" if is_null else "key",
-        fix=renamed(ctx, (section, other), "type", block[other], title=f"rename `{other}` to `type`")
+        fix=rename_key(ctx, (section, other), "type", block[other], title=f"rename `{other}` to `type`")
         if other
         else None,
     ).about_missing(ctx.written_path(f"{section}.type"))

@@ -18,12 +18,12 @@ def consumer_label(ctx: Context) -> str:
     return "the Trainer" if ctx.consumer == "transformers" else ctx.consumer.capitalize()
 
 
-def has_change(ctx: Context, change: str) -> bool:
+def consumer_has_change(ctx: Context, change: str) -> bool:
     """Whether the consumer's version includes this change of `consumers.consumer_versions`."""
     return consumer_versions.version_includes_change(change, ctx.consumer, ctx.version)
 
 
-def overwritten(ctx: Context, path: KeyPath) -> bool:
+def is_overwritten_by_accelerate(ctx: Context, path: KeyPath) -> bool:
     """Whether Accelerate overwrites the key before it searches for an unresolved "auto"."""
     if path == ("zero_allow_untested_optimizer",):
         return "optimizer" not in ctx.data

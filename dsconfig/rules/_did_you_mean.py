@@ -15,7 +15,7 @@ from dsconfig.core.did_you_mean import (
     letters_and_digits_of,
 )
 from dsconfig.core.json_types import Json, NamedTuple, Spec
-from dsconfig.evaluation.coercion import read
+from dsconfig.evaluation.coercion import coerce
 from dsconfig.evaluation.key_walk import shapes_of
 from dsconfig.model.key_table import KeyView, SectionView, keys_of_section_class
 
@@ -31,23 +31,27 @@ class KeyGuess(NamedTuple):
     """Close keys that do not accept the value's type, such as a number for an object."""
 
 
-def guess(word: str, value: Json, section: SectionView) -> KeyGuess:
+def guess_intended_key(word: str, value: Json, section: SectionView) -> KeyGuess:
     """Guess which keys of the section the word may be a typo of."""
     candidates: list[SimilarWord] = []
     for way in range(len(MATCHERS)):
         candidates = [
-            each for each in _near(word[:MAX_LETTERS], section.name, way) if each.word in section.keys
+            each for each in _close_keys(word[:MAX_LETTERS], section.name, way) if each.word in section.keys
         ]
         if candidates:
             break
     else:
         return KeyGuess()
-    fitting = _by_key([each for each in candidates if fits(section.keys[each.word], value)], section)
+    fitting = _one_candidate_per_key(
+        [each for each in candidates if accepts_kind_of_value(section.keys[each.word], value)], section
+    )
     if not fitting:
-        return KeyGuess(unfit=tuple(each.word for each in _by_key(candidates, section))[:_MAX_SUGGESTIONS])
+        return KeyGuess(
+            unfit=tuple(each.word for each in _one_candidate_per_key(candidates, section))[:_MAX_SUGGESTIONS]
+        )
     costs = [each.cost + _conversion_cost(section.keys[each.word], value, section) for each in fitting]
     suggestions = tuple(each.word for each, cost in zip(fitting, costs, strict=True) if cost == min(costs))
-    return KeyGuess(suggestions[:_MAX_SUGGESTIONS], len(fitting) == 1 and _is_slip(word, fitting[0]))
+    return KeyGuess(suggestions[:_MAX_SUGGESTIONS], len(fitting) == 1 and _is_typing_error(word, fitting[0]))
 
 
 _MAX_SUGGESTIONS = 3
@@ -55,13 +59,13 @@ _MAX_SUGGESTIONS = 3
 
 
 @lru_cache(maxsize=4096)
-def _near(word: str, section: str, way: int) -> tuple[SimilarWord, ...]:
+def _close_keys(word: str, section: str, way: int) -> tuple[SimilarWord, ...]:
     """Return the keys of any release that are close to the word; cached for all releases."""
-    return MATCHERS[way](word, _keys_of(section))
+    return MATCHERS[way](word, _section_lexicon(section))
 
 
 @cache
-def _keys_of(section: str) -> WordIndex:
+def _section_lexicon(section: str) -> WordIndex:
     words: dict[str, None] = {}
     for info in keys_of_section_class(section).values():
         if not info.flags & {"internal", "not_json"}:
@@ -71,7 +75,7 @@ def _keys_of(section: str) -> WordIndex:
     return index_words(words)
 
 
-def _by_key(candidates: Iterable[SimilarWord], section: SectionView) -> list[SimilarWord]:
+def _one_candidate_per_key(candidates: Iterable[SimilarWord], section: SectionView) -> list[SimilarWord]:
     """Keep each key once, under its closest name."""
     first: dict[str, SimilarWord] = {}
     for each in candidates:
@@ -79,7 +83,7 @@ def _by_key(candidates: Iterable[SimilarWord], section: SectionView) -> list[Sim
     return list(first.values())
 
 
-def _is_slip(word: str, candidate: SimilarWord) -> bool:
+def _is_typing_error(word: str, candidate: SimilarWord) -> bool:
     """Whether the word is a few keystrokes away from a key with the same digits."""
     letters = letters_and_digits_of(candidate.word)
     max_cost = 3 if len(letters) >= 12 else 2
@@ -91,11 +95,11 @@ def _is_slip(word: str, candidate: SimilarWord) -> bool:
     )
 
 
-def fits(key: KeyView, value: Json) -> bool:
+def accepts_kind_of_value(key: KeyView, value: Json) -> bool:
     """Whether the key accepts this kind of value: an object, a list, or a scalar."""
     if value is None:
         return True
-    kinds = set(_kinds(key.type))
+    kinds = set(_accepted_kinds(key.type))
     if "any" in kinds or shapes_of(value) & key.takes:
         return True
     if isinstance(value, dict):
@@ -105,13 +109,13 @@ def fits(key: KeyView, value: Json) -> bool:
     return not kinds <= {"section", "map", "list", "null"}
 
 
-def _kinds(spec: Spec) -> list[str]:
-    return [kind for arm in spec[1:] for kind in _kinds(arm)] if spec[0] == "union" else [spec[0]]
+def _accepted_kinds(spec: Spec) -> list[str]:
+    return [kind for arm in spec[1:] for kind in _accepted_kinds(arm)] if spec[0] == "union" else [spec[0]]
 
 
 def _conversion_cost(key: KeyView, value: Json, section: SectionView) -> int:
     """Return 1 if the key does not accept the value unchanged, else 0."""
-    return int(value != "auto" and read(key.type, value, section.dialect) is not None)
+    return int(value != "auto" and coerce(key.type, value, section.dialect) is not None)
 
 
 @lru_cache(maxsize=64)

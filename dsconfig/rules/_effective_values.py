@@ -13,16 +13,16 @@ ZERO = "zero_optimization"
 STAGE = f"{ZERO}.stage"
 
 
-def stage(ctx: Context) -> float:
+def effective_stage(ctx: Context) -> float:
     """Return the effective ZeRO stage; 0 if ZeRO is off.
 
     Raises:
         SkipRule: the stage is not a number, or the consumer resolves it.
     """
-    return ctx.cached(_stage)
+    return ctx.cached(_compute_stage)
 
 
-def _stage(ctx: Context) -> float:
+def _compute_stage(ctx: Context) -> float:
     section = ctx.value(ZERO)
     value = int(section) if isinstance(section, bool) else ctx.value(STAGE)
     if not isinstance(value, int | float):
@@ -37,7 +37,9 @@ def stage_path(ctx: Context) -> str:
 
 def describe_stage(ctx: Context) -> str:
     """Describe the stage for messages: "the stage is 1" or "ZeRO is off"."""
-    return f"the stage is {format_number(stage(ctx))}" if stage(ctx) > 0 else "ZeRO is off"
+    return (
+        f"the stage is {format_number(effective_stage(ctx))}" if effective_stage(ctx) > 0 else "ZeRO is off"
+    )
 
 
 def related_stage(ctx: Context) -> list[tuple[str, str]]:
@@ -62,9 +64,9 @@ def related_stage_key(ctx: Context) -> list[tuple[str, str]]:
     return [("the stage is set here", STAGE)] if ctx.has(STAGE) else []
 
 
-def zero_stage(ctx: Context) -> float:
+def stage_if_configured(ctx: Context) -> float:
     """Return the stage; 0 if the config has no `zero_optimization`."""
-    return stage(ctx) if ctx.has("zero_optimization") else 0
+    return effective_stage(ctx) if ctx.has("zero_optimization") else 0
 
 
 # Effective offload devices and their locations.
@@ -77,7 +79,7 @@ _SWITCHES = {
 """Legacy switches of the offload sections; DeepSpeed converts them to the device "cpu"."""
 
 
-def device(ctx: Context, section: str) -> str:
+def offload_device(ctx: Context, section: str) -> str:
     """Return the device of an offload section (`OPTIMIZER`, `PARAM`) or its legacy switch; else "none".
 
     Raises:
@@ -91,7 +93,7 @@ def device(ctx: Context, section: str) -> str:
     return "cpu" if any(ctx.value(switch) is True for switch in _SWITCHES[section]) else "none"
 
 
-def device_path(ctx: Context, section: str) -> str:
+def offload_device_path(ctx: Context, section: str) -> str:
     """Return the path of the key that sets the device."""
     if isinstance(ctx.value(section), dict):
         return f"{section}.device"
@@ -105,7 +107,7 @@ def offload_keys(ctx: Context, section: str) -> list[str]:
 
 def related_offload(ctx: Context) -> list[tuple[str, str]]:
     """Return the location that requests optimizer offload, as a related one."""
-    return [("the optimizer is offloaded here", device_path(ctx, OPTIMIZER))]
+    return [("the optimizer is offloaded here", offload_device_path(ctx, OPTIMIZER))]
 
 
 def uses_cpu_optimizer(ctx: Context) -> bool:
@@ -116,7 +118,7 @@ def uses_cpu_optimizer(ctx: Context) -> bool:
     """
     if not ctx.has("zero_optimization"):
         return False
-    if device(ctx, OPTIMIZER) != "none":
+    if offload_device(ctx, OPTIMIZER) != "none":
         return True
     return isinstance(ctx.value(OPTIMIZER), dict) and ctx.before("0.7.2")
 
@@ -135,12 +137,12 @@ _SECTION = "data_types"
 _ACCUMULATION = f"{_SECTION}.grad_accum_dtype"
 
 
-def dtype_of(name: Json) -> str | None:
+def normalize_dtype(name: Json) -> str | None:
     """Normalize a dtype name, `"torch.float16"` to `fp16`; None if DeepSpeed does not know it."""
     return _DTYPES.get(name) if isinstance(name, str) else None
 
 
-def bf16_path(ctx: Context, key: str = "enabled") -> str | None:
+def enabled_bf16_path(ctx: Context, key: str = "enabled") -> str | None:
     """Return the path of a switch that is on in `bf16`, or in `bfloat16`, the fallback for an absent `bf16`."""
     for section in ("bf16", "bfloat16"):
         if ctx.is_on(f"{section}.{key}"):
@@ -152,16 +154,16 @@ def training_dtype(ctx: Context) -> str:
     """Return the training dtype of the model: `fp16`, `bf16` or `fp32`."""
     if ctx.is_on("fp16.enabled"):
         return "fp16"
-    return "bf16" if bf16_path(ctx) else "fp32"
+    return "bf16" if enabled_bf16_path(ctx) else "fp32"
 
 
 def related_dtype(ctx: Context) -> list[tuple[str, str]]:
     """Return the location that sets the training dtype, as a related one."""
-    path = "fp16.enabled" if ctx.is_on("fp16.enabled") else bf16_path(ctx)
+    path = "fp16.enabled" if ctx.is_on("fp16.enabled") else enabled_bf16_path(ctx)
     return [("the model's dtype is set here", path)] if path else []
 
 
-def bf16_optimizer(ctx: Context) -> bool:
+def uses_bf16_optimizer(ctx: Context) -> bool:
     """Whether ZeRO stage 1 uses `BF16_Optimizer` instead of the optimizer of stages 1 and 2.
 
     Source: runtime/engine.py, `DeepSpeedEngine._do_optimizer_sanity_check`: from 0.8.1 on, and from 0.10.1 on
@@ -169,11 +171,11 @@ def bf16_optimizer(ctx: Context) -> bool:
     """
     return (
         ctx.has(_ACCUMULATION)
-        and dtype_of(ctx.value(_ACCUMULATION)) == "fp32"
-        and bf16_path(ctx) is not None
-        and stage(ctx) == 1
+        and normalize_dtype(ctx.value(_ACCUMULATION)) == "fp32"
+        and enabled_bf16_path(ctx) is not None
+        and effective_stage(ctx) == 1
         and ctx.since("0.8.1")
-        and (ctx.before("0.10.1") or device(ctx, OPTIMIZER) != "cpu")
+        and (ctx.before("0.10.1") or offload_device(ctx, OPTIMIZER) != "cpu")
     )
 
 
@@ -184,7 +186,7 @@ def reduction_dtype(ctx: Context) -> tuple[str, str | None]:
     `_configure_distributed_model` overrides it with `seq_parallel_communication_data_type`.
     """
     key, dtypes = "communication_data_type", ("fp32", "bf16", "fp16")
-    ranks = ctx.value("sequence_parallel_size") if device_mesh(ctx) else 1
+    ranks = ctx.value("sequence_parallel_size") if builds_device_mesh(ctx) else 1
     if isinstance(ranks, int) and ranks > 1:
         key = "seq_parallel_communication_data_type"
     elif not ctx.has(key):
@@ -210,7 +212,7 @@ _SEQUENCE = "sequence_parallel_size"
 _DATA = "data_parallel_size"
 
 
-def device_mesh(ctx: Context) -> bool:
+def builds_device_mesh(ctx: Context) -> bool:
     """Whether DeepSpeed builds a device mesh for this config.
 
     Source: __init__.py, `initialize`. Up to 0.18.5 it searches for the two keys in the path of a file, not in
@@ -223,7 +225,7 @@ _COUNTABLE = 2**53
 """Up to this bound a true division of integers neither overflows nor underflows."""
 
 
-def size_of(ctx: Context, path: str) -> int | None:
+def positive_size(ctx: Context, path: str) -> int | None:
     """Return a batch size or parallelism degree if it is a positive integer, small enough to divide by."""
     value = ctx.value(path) if ctx.has(path) else None
     return value if is_integer(value) and 0 < value < _COUNTABLE else None
@@ -234,7 +236,7 @@ def size_of(ctx: Context, path: str) -> int | None:
 AUTOTP = "tensor_parallel.autotp_size"
 
 
-def tensor_parallel(ctx: Context) -> int:
+def tensor_parallel_ranks(ctx: Context) -> int:
     """Return the number of ranks that share each layer; 0 or 1 if AutoTP is off."""
     section = ctx.data.get("tensor_parallel")
     size = ctx.value(AUTOTP) if isinstance(section, dict) and "autotp_size" in section else 0

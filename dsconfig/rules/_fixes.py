@@ -24,16 +24,16 @@ from dsconfig.model.key_table import ROOT, child_section, find_key, may_be_secre
 # Removals.
 
 
-def removal(path: KeyPath, *, safe: bool = False) -> Fix:
+def remove_key(path: KeyPath, *, safe: bool = False) -> Fix:
     """Remove one key."""
     return Fix(f"remove `{path[-1]}`", (RemoveKey(path),), safe)
 
 
-def removal_with_value(path: KeyPath, value: Json) -> Fix:
+def remove_key_showing_value(path: KeyPath, value: Json) -> Fix:
     """Remove one key whose value may matter to the user; the title shows the value, except for secrets."""
     key, shown = str(path[-1]), quote_value(value)
     if may_be_secret(key, shown if isinstance(value, dict | list) else ""):
-        return removal(path)
+        return remove_key(path)
     return Fix(f"remove `{key}` with its value, {shown}", (RemoveKey(path),))
 
 
@@ -46,27 +46,31 @@ _DISCRIMINATORS = ("type", "strict")
 """Sibling keys that decide how DeepSpeed reads a key."""
 
 
-def renamed(
+def rename_key(
     ctx: Context, path: KeyPath, name: str, value: Json, *, title: str = "", safe: bool = False
 ) -> Fix | None:
     """Rename the key; None if the release does not accept the value under the new name."""
-    if not arrives(ctx, path, (*path[:-1], name), value):
+    if not is_accepted_at(ctx, path, (*path[:-1], name), value):
         return None
     return Fix(title or f"rename to `{name}`", (RenameKey(path, name),), safe)
 
 
-def moved(ctx: Context, path: KeyPath, to: KeyPath, value: Json) -> Fix | None:
+def move_key(ctx: Context, path: KeyPath, to: KeyPath, value: Json) -> Fix | None:
     """Move the key; None if the release does not accept the value at the new path."""
     if path[:-1] == to[:-1]:
-        return renamed(ctx, path, str(to[-1]), value)
+        return rename_key(ctx, path, str(to[-1]), value)
     return (
-        Fix(f"move to `{dotted_path(to)}`", (MoveKey(path, to),)) if arrives(ctx, path, to, value) else None
+        Fix(f"move to `{dotted_path(to)}`", (MoveKey(path, to),))
+        if is_accepted_at(ctx, path, to, value)
+        else None
     )
 
 
-def moved_as(ctx: Context, path: KeyPath, to: KeyPath, value: Json, *, safe: bool = False) -> Fix | None:
+def move_key_with_value(
+    ctx: Context, path: KeyPath, to: KeyPath, value: Json, *, safe: bool = False
+) -> Fix | None:
     """Replace the key at `path` by `value` at `to`; None if the release does not accept it there."""
-    if not arrives(ctx, path, to, value):
+    if not is_accepted_at(ctx, path, to, value):
         return None
     is_sibling = path[:-1] == to[:-1]
     operations: tuple[Operation, ...] = (RenameKey(path, str(to[-1])), SetValue(to, value))
@@ -76,23 +80,25 @@ def moved_as(ctx: Context, path: KeyPath, to: KeyPath, value: Json, *, safe: boo
     return Fix(f"write `{name}`: {quote_value(value)} instead", operations, safe)
 
 
-def arrives(ctx: Context, path: KeyPath, to: KeyPath, value: Json) -> bool:
+def is_accepted_at(ctx: Context, path: KeyPath, to: KeyPath, value: Json) -> bool:
     """Whether every relevant release accepts the value at `to` without a diagnostic that it has not now."""
-    levels = _levels(ctx.data, to)
+    levels = _containers_on_path(ctx.data, to)
     if not all(level is MISSING or isinstance(level, dict | list) for level in levels) or (
         isinstance(levels[-1], dict) and to[-1] in levels[-1]
     ):
         return False  # the key exists already, or a parent is a scalar
     for release in {ctx.release, *ctx.target}:
-        if _named_twice(ctx, release, path, to, levels[-1]) or not _complete(release, to, [*levels, value]):
+        if _has_alias_in_parent(ctx, release, path, to, levels[-1]) or not _has_required_keys(
+            release, to, [*levels, value]
+        ):
             return False
-        events = set(_events(ctx, release, to, value))
-        if events and ((_CLOSED, ()) in events or not events <= set(_events(ctx, release, path, value))):
+        events = set(_walk_events(ctx, release, to, value))
+        if events and ((_CLOSED, ()) in events or not events <= set(_walk_events(ctx, release, path, value))):
             return False
     return True
 
 
-def _levels(data: JsonObject, to: KeyPath) -> list[Json]:
+def _containers_on_path(data: JsonObject, to: KeyPath) -> list[Json]:
     """Return the container of each part of the path; MISSING below the first absent one."""
     levels: list[Json] = [data]
     for part in to[:-1]:
@@ -104,7 +110,7 @@ def _levels(data: JsonObject, to: KeyPath) -> list[Json]:
     return levels
 
 
-def _named_twice(ctx: Context, release: int, path: KeyPath, to: KeyPath, parent: Json) -> bool:
+def _has_alias_in_parent(ctx: Context, release: int, path: KeyPath, to: KeyPath, parent: Json) -> bool:
     """Whether the new parent already has the key under another of its names."""
     key, alike = find_key(dotted_path(to), release)
     if release == ctx.release:
@@ -115,7 +121,7 @@ def _named_twice(ctx: Context, release: int, path: KeyPath, to: KeyPath, parent:
     return any(name in parent and (*to[:-1], name) != path for name in names)
 
 
-def _complete(release: int, to: KeyPath, levels: list[Json]) -> bool:
+def _has_required_keys(release: int, to: KeyPath, levels: list[Json]) -> bool:
     """Whether no section on the path, nor the value itself, lacks a required key."""
     for depth in range(len(to)):
         key, _ = find_key(dotted_path(to[: depth + 1]), release)
@@ -123,19 +129,19 @@ def _complete(release: int, to: KeyPath, levels: list[Json]) -> bool:
         block = {} if levels[depth + 1] is MISSING else levels[depth + 1]
         if inner is None or not isinstance(block, dict):
             continue
-        if not _required(inner, release) <= {*block, *to[depth + 1 : depth + 2]}:
+        if not _required_keys(inner, release) <= {*block, *to[depth + 1 : depth + 2]}:
             return False
     return True
 
 
 @cache
-def _required(section: str, release: int) -> frozenset[str]:
+def _required_keys(section: str, release: int) -> frozenset[str]:
     keys = section_view_of_release(section, release).keys
     typed = {"type"} & keys.keys() if section in ("Optimizer", "Scheduler") else set()
     return frozenset(typed | {name for name, key in keys.items() if key.info.required})
 
 
-def _events(ctx: Context, release: int, to: KeyPath, value: Json) -> Iterator[tuple[str, KeyPath]]:
+def _walk_events(ctx: Context, release: int, to: KeyPath, value: Json) -> Iterator[tuple[str, KeyPath]]:
     """Yield what a walk records for the value at `to`; `_CLOSED` if DeepSpeed does not read a parent."""
     walk = KeyWalk(release, ctx.consumer, ctx.walk.unfilled)
     config, place = _minimal_config(ctx.data, to, value)
@@ -161,7 +167,7 @@ _KINDS = ("unknown", "rejected", "coerced", "unresolved_autos", "duplicate_alias
 def _minimal_config(data: JsonObject, to: KeyPath, value: Json) -> tuple[JsonObject, KeyPath]:
     """Return a config with little more than the value at `to`, and the value's path in it."""
     config: Json = value
-    for part, level in zip(reversed(to), reversed(_levels(data, to)), strict=True):
+    for part, level in zip(reversed(to), reversed(_containers_on_path(data, to)), strict=True):
         if isinstance(part, int):
             config = [config]
         else:
@@ -183,7 +189,7 @@ def differs_from_default(ctx: Context, path: str) -> bool:
         return False
 
 
-def without_effect(
+def report_keys_without_effect(
     ctx: Context,
     paths: Iterable[str],
     why: str,

@@ -33,20 +33,20 @@ _LONGEST = 20
 """Maximum length: Python raises on strings of more than 4,300 digits."""
 
 
-def division(number: int, divisor: int) -> str:
+def format_division(number: int, divisor: int) -> str:
     """Format a division with remainder: `12 = 1 × 8 + 4`."""
     return f"{number} = {number // divisor} × {divisor} + {number % divisor}"
 
 
-def rounded(count: int) -> int:
+def round_down(count: int) -> int:
     """Round down to two significant digits."""
-    return count // _unit(count) * _unit(count)
+    return count // _rounding_unit(count) * _rounding_unit(count)
 
 
-def rounded_up(count: int) -> int:
+def round_up(count: int) -> int:
     """Round up to two significant digits."""
-    return (count // _unit(count) + 1) * _unit(count)
+    return (count // _rounding_unit(count) + 1) * _rounding_unit(count)
 
 
-def _unit(count: int) -> int:
+def _rounding_unit(count: int) -> int:
     return int(10 ** max(0, len(str(count)) - 2))

@@ -82,25 +82,25 @@ def _model_of_program(ctx: Context) -> Named | None:
     return Named(name, f"which {uses[0].location} loads", "launch file")
 
 
-def model(ctx: Context) -> TrainedModel:
+def trained_model(ctx: Context) -> TrainedModel:
     """Return the model.
 
     Raises:
         SkipRule: no model is named, or it cannot be read, which adds a remark.
     """
-    opened = ctx.cached(_model)
+    opened = ctx.cached(_find_model)
     if opened is None:
         raise SkipRule
     return opened
 
 
-def shape(ctx: Context) -> Architecture:
+def model_architecture(ctx: Context) -> Architecture:
     """Return the sizes of the model.
 
     Raises:
         SkipRule: the sizes are unknown, which adds a remark.
     """
-    opened = model(ctx)
+    opened = trained_model(ctx)
     if opened.shape is None:
         if ctx.facts.model is not None and ctx.facts.model.is_named_by_user:
             ctx.notes[f"the sizes of {ctx.facts.model.shown} are unknown: {opened.doubt}"] = None
@@ -108,22 +108,22 @@ def shape(ctx: Context) -> Architecture:
     return opened.shape
 
 
-def weights(ctx: Context) -> tuple[NamedParameter, ...]:
+def model_parameters(ctx: Context) -> tuple[NamedParameter, ...]:
     """Return the parameters of the model, tied ones once.
 
     Raises:
         SkipRule: the sizes are unknown.
     """
-    return _weights(shape(ctx))
+    return _list_parameters(model_architecture(ctx))
 
 
-def largest(ctx: Context) -> NamedParameter:
+def largest_parameter(ctx: Context) -> NamedParameter:
     """Return the largest parameter, without experts: one tensor in Transformers 5, many before.
 
     Raises:
         SkipRule: the sizes are unknown.
     """
-    return _largest(shape(ctx))
+    return _find_largest_parameter(model_architecture(ctx))
 
 
 def largest_linear(ctx: Context) -> NamedParameter | None:
@@ -132,7 +132,9 @@ def largest_linear(ctx: Context) -> NamedParameter | None:
     Raises:
         SkipRule: the sizes are unknown.
     """
-    candidates = [weight for weight in weights(ctx) if weight.linear and ".experts" not in weight.name]
+    candidates = [
+        weight for weight in model_parameters(ctx) if weight.linear and ".experts" not in weight.name
+    ]
     return max(candidates, key=lambda weight: weight.numel, default=None)
 
 
@@ -142,10 +144,10 @@ def parameter_count(ctx: Context) -> int:
     Raises:
         SkipRule: the sizes are unknown.
     """
-    return _total(shape(ctx))
+    return _count_parameters(model_architecture(ctx))
 
 
-def _model(ctx: Context) -> TrainedModel | None:
+def _find_model(ctx: Context) -> TrainedModel | None:
     named = ctx.facts.model or ctx.cached(_model_of_program)
     if named is None:
         return None
@@ -177,13 +179,13 @@ def open_model(named: Named) -> TrainedModel:
     if named.is_outside:
         raise UnreadableModelError(f"{named.shown} {OUTSIDE} and was not read; pass it as --model")
     if not isinstance(named.named, str):
-        return _described("the model", named.named)
+        return _model_from_config("the model", named.named)
     path = find_config_json(named.named)
     if path is None:
-        return _preset(named.named)
+        return _preset_model(named.named)
     try:
         state = os.stat(path)
-        return _read(path, named.shown, state.st_mtime_ns, state.st_size)
+        return _read_model_file(path, named.shown, state.st_mtime_ns, state.st_size)
     except OSError as error:
         raise UnreadableModelError(f"{path}: {(error.strerror or str(error)).lower()}") from None
     except ValueError as error:
@@ -191,12 +193,12 @@ def open_model(named: Named) -> TrainedModel:
 
 
 @lru_cache(maxsize=8)
-def _read(path: str, shown: str, *_: int) -> TrainedModel:
+def _read_model_file(path: str, shown: str, *_: int) -> TrainedModel:
     """Read the model of a file; cached until the file changes."""
-    return _described(shown, read_config_json(path))
+    return _model_from_config(shown, read_config_json(path))
 
 
-def _described(shown: str, config: Mapping[str, Json]) -> TrainedModel:
+def _model_from_config(shown: str, config: Mapping[str, Json]) -> TrainedModel:
     from dsconfig.memory import architecture_of
 
     try:
@@ -205,7 +207,7 @@ def _described(shown: str, config: Mapping[str, Json]) -> TrainedModel:
         return TrainedModel(shown, config, None, str(error))
 
 
-def _preset(name: str) -> TrainedModel:
+def _preset_model(name: str) -> TrainedModel:
     """Return a built-in preset."""
     from dsconfig.memory import preset_of
 
@@ -218,7 +220,7 @@ def _preset(name: str) -> TrainedModel:
 
 
 @lru_cache(maxsize=8)
-def _weights(shape: Architecture) -> tuple[NamedParameter, ...]:
+def _list_parameters(shape: Architecture) -> tuple[NamedParameter, ...]:
     from dsconfig.memory import weights_of
 
     weights = weights_of(shape, 2, False).weights
@@ -228,13 +230,13 @@ def _weights(shape: Architecture) -> tuple[NamedParameter, ...]:
 
 
 @lru_cache(maxsize=8)
-def _total(shape: Architecture) -> int:
-    return sum(weight.numel for weight in _weights(shape))
+def _count_parameters(shape: Architecture) -> int:
+    return sum(weight.numel for weight in _list_parameters(shape))
 
 
 @lru_cache(maxsize=8)
-def _largest(shape: Architecture) -> NamedParameter:
-    return max(_weights(shape), key=lambda each: 0 if ".experts" in each.name else each.numel)
+def _find_largest_parameter(shape: Architecture) -> NamedParameter:
+    return max(_list_parameters(shape), key=lambda each: 0 if ".experts" in each.name else each.numel)
 
 
 # MoE blocks of Transformers that call an expert only if it has tokens.

@@ -28,14 +28,14 @@ class _KeyLocation(NamedTuple):
 
 
 @cache
-def _locations() -> dict[str, list[_KeyLocation]]:
+def _key_locations() -> dict[str, list[_KeyLocation]]:
     """Return every key name of any release with its paths, without those in free-form objects."""
     locations: dict[str, list[_KeyLocation]] = {}
 
     def visit(section: str, path: tuple[str, ...], above: tuple[ReleaseInterval, ...]) -> None:
         for word, info in keys_of_section_class(section).items():
             always = above in _ALWAYS or above == info.spans
-            here = info.spans if always else _common(above, info.spans)
+            here = info.spans if always else _common_releases(above, info.spans)
             if not here or info.flags & NOT_TO_WRITE:
                 continue
             locations.setdefault(word, []).append(_KeyLocation(".".join((*path, word)), info, here))
@@ -48,7 +48,7 @@ def _locations() -> dict[str, list[_KeyLocation]]:
 
 
 @cache
-def _below_user_names() -> frozenset[str]:
+def _keys_below_user_names() -> frozenset[str]:
     """Return the keys of objects that users name themselves, which therefore have no single path."""
     return frozenset(path[-1] for path, _ in iter_keys() if "*" in path)
 
@@ -59,7 +59,7 @@ NOT_TO_WRITE = frozenset({"unread", "internal", "not_json"})
 
 
 @cache
-def _common(
+def _common_releases(
     one: tuple[ReleaseInterval, ...], other: tuple[ReleaseInterval, ...]
 ) -> tuple[ReleaseInterval, ...]:
     common = []
@@ -77,7 +77,7 @@ def format_key(path: KeyPath) -> str:
     this name.
     """
     key = next(part for part in reversed(path) if isinstance(part, str))
-    if len(_locations().get(key, ())) > 1:
+    if len(_key_locations().get(key, ())) > 1:
         return f"`{dotted_path(path)}`"
     return f"`{key}`" if key == path[-1] else f"`{key}[{path[-1]}]`"
 
@@ -85,7 +85,7 @@ def format_key(path: KeyPath) -> str:
 def paths_of(ctx: Context, word: str) -> list[str]:
     """Return the dotted paths at which the release reads a key of this name."""
     paths = []
-    for location in _locations().get(word, ()):
+    for location in _key_locations().get(word, ()):
         for span in location.spans:
             ctx.equivalent = ctx.equivalent.intersect(span.releases_on_same_side(ctx.release))
         if any(ctx.release in span for span in location.spans):
@@ -93,16 +93,18 @@ def paths_of(ctx: Context, word: str) -> list[str]:
     return paths
 
 
-def is_read(ctx: Context, path: KeyPath) -> bool:
+def is_read_at(ctx: Context, path: KeyPath) -> bool:
     """Whether the release reads the key, also as a param of some optimizer or scheduler type."""
     if ctx.key(dotted_path(path)) is not None:
         return True
-    return path[1:2] == ("params",) and _param_of_type(str(path[-1]), path[:1], ctx.release) is not None
+    return (
+        path[1:2] == ("params",) and _param_path_beside_type(str(path[-1]), path[:1], ctx.release) is not None
+    )
 
 
 def only_path_of(ctx: Context, word: str, parent: KeyPath) -> str | None:
     """Return the only path at which the release reads the key; of several, the one in or above `parent`."""
-    param = _param_of_type(word, parent, ctx.release)
+    param = _param_path_beside_type(word, parent, ctx.release)
     if param is not None:
         return param
     paths = paths_of(ctx, word)
@@ -119,7 +121,7 @@ def only_path_of(ctx: Context, word: str, parent: KeyPath) -> str | None:
     if (
         len(paths) != 1
         or word in COMMON
-        or word in _below_user_names()
+        or word in _keys_below_user_names()
         or f"{above}.".startswith(f"{paths[0]}.")
     ):
         return None
@@ -191,7 +193,7 @@ OF_OTHERS = frozenset(
 _WITH_TYPES: dict[KeyPath, str] = {("optimizer",): "Optimizer", ("scheduler",): "Scheduler"}
 
 
-def _param_of_type(word: str, parent: KeyPath, release: int) -> str | None:
+def _param_path_beside_type(word: str, parent: KeyPath, release: int) -> str | None:
     """Return the path in `params` for a key beside `type` of an optimizer or a scheduler."""
     section = _WITH_TYPES.get(parent)
     for kind in types_of_section(section).values() if section else ():

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dsconfig.core.diagnostic import EffectName
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
-from dsconfig.rules._advisory_table import findings, last_affected
+from dsconfig.rules._advisory_table import advisory_findings, last_affected_release
 
 _SOURCE = "dsconfig/rules/advisories.json, which names the source of each entry"
 
 
-@rule("DSC880", effect="crashes", until=last_affected("crashes"), source=_SOURCE)
+@rule("DSC880", effect="crashes", until=last_affected_release("crashes"), source=_SOURCE)
 def release_with_known_crash(ctx: Context) -> Iterator[Finding]:
     """The job fails with these settings, because of a defect of the release.
 
@@ -28,10 +28,10 @@ def release_with_known_crash(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "bf16": {"enabled": true}, "zero_optimization": {"stage": 2}}
     """
-    yield from findings(ctx, "crashes")
+    yield from advisory_findings(ctx, "crashes")
 
 
-@rule("DSC881", effect="altered", until=last_affected("altered", "ignored"), source=_SOURCE)
+@rule("DSC881", effect="altered", until=last_affected_release("altered", "ignored"), source=_SOURCE)
 def release_with_known_wrong_result(ctx: Context) -> Iterator[Finding]:
     """The job trains differently with these settings, because of a defect of the release.
 
@@ -48,10 +48,10 @@ def release_with_known_wrong_result(ctx: Context) -> Iterator[Finding]:
         {"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 8, "bf16": {"enabled": true},
         "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
     """
-    yield from findings(ctx, "altered", "ignored")
+    yield from advisory_findings(ctx, "altered", "ignored")
 
 
-@rule("DSC882", effect="wasteful", until=last_affected("wasteful"), source=_SOURCE)
+@rule("DSC882", effect="wasteful", until=last_affected_release("wasteful"), source=_SOURCE)
 def release_with_known_waste(ctx: Context) -> Iterator[Finding]:
     """The job needs more memory or time with these settings, or may diverge, because of a defect of the release.
 
@@ -65,13 +65,13 @@ def release_with_known_waste(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "bf16": {"enabled": true}, "zero_optimization": {"stage": 3}}
     """
-    yield from findings(ctx, "wasteful")
+    yield from advisory_findings(ctx, "wasteful")
 
 
 _ALL: tuple[EffectName, ...] = ("crashes", "altered", "ignored", "wasteful")
 
 
-@rule("DSC883", effect="crashes", until=last_affected(*_ALL, is_about_settings=False), source=_SOURCE)
+@rule("DSC883", effect="crashes", until=last_affected_release(*_ALL, is_about_settings=False), source=_SOURCE)
 def incompatible_versions(ctx: Context) -> Iterator[Finding]:
     """The repository requires versions of DeepSpeed and of another program that do not work together.
 
@@ -84,4 +84,4 @@ def incompatible_versions(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8}
     """
     if ctx.is_in_repository:
-        yield from findings(ctx, *_ALL, is_about_settings=False)
+        yield from advisory_findings(ctx, *_ALL, is_about_settings=False)

@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from dsconfig.core.wording import quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
-from dsconfig.rules._effective_values import OPTIMIZER, PARAM, device, stage
-from dsconfig.rules._fixes import removal
+from dsconfig.rules._effective_values import OPTIMIZER, PARAM, effective_stage, offload_device
+from dsconfig.rules._fixes import remove_key
 from dsconfig.rules._json_numbers import is_number
 
 
-def _in_use(ctx: Context) -> bool:
+def _uses_async_io(ctx: Context) -> bool:
     """Whether ZeRO swaps to NVMe, or the fast checkpoint writer uses asynchronous I/O."""
-    swaps = "nvme" in (device(ctx, OPTIMIZER), device(ctx, PARAM)) and stage(ctx) == 3
+    swaps = (
+        "nvme" in (offload_device(ctx, OPTIMIZER), offload_device(ctx, PARAM)) and effective_stage(ctx) == 3
+    )
     return swaps or ctx.has("checkpoint.writer")
 
 
@@ -41,14 +43,14 @@ def aio_without_nvme(ctx: Context) -> Iterator[Finding]:
     """
     if not ctx.has("aio") or not isinstance(ctx.value("aio"), dict) or not ctx.value("aio"):
         return
-    if not _in_use(ctx):
+    if not _uses_async_io(ctx):
         yield ctx.at(
             "aio",
             '`aio` has no effect: no offload section at stage 3 uses the device `"nvme"`, and'
             " `checkpoint.writer` is not set",
             help='remove it, or offload to `"nvme"` at stage 3',
             part="key",
-            fix=removal(("aio",)),
+            fix=remove_key(("aio",)),
         )
 
 
@@ -84,7 +86,7 @@ def aio_number_not_positive(ctx: Context) -> Iterator[Finding]:
         return
     for name in _COUNTS:
         number = section.get(name)
-        if not is_number(number) or number > 0 or not _in_use(ctx):
+        if not is_number(number) or number > 0 or not _uses_async_io(ctx):
             continue
         default = ctx.default(f"aio.{name}")
         yield ctx.at(
@@ -92,7 +94,7 @@ def aio_number_not_positive(ctx: Context) -> Iterator[Finding]:
             f"`{name}` is {quote_value(number)}, but must be at least 1; DeepSpeed does not validate it when it"
             " loads the config",
             help=f"set it to a positive integer, or remove it: the default is {default}",
-            fix=removal(("aio", name)),
+            fix=remove_key(("aio", name)),
         )
 
 

@@ -45,7 +45,7 @@ _ENGINE = "runtime/engine.py:DeepSpeedEngine._autotuning_exit"
 _START, _END = "autotuning.start_profile_step", "autotuning.end_profile_step"
 
 
-def _steps(ctx: Context) -> tuple[int, int] | None:
+def _measured_steps(ctx: Context) -> tuple[int, int] | None:
     """Return the first and the last measured step; None if autotuning is off."""
     section = ctx.data.get("autotuning")
     if not isinstance(section, dict) or not section.get("enabled") or not ctx.is_on("autotuning.enabled"):
@@ -73,7 +73,7 @@ def autotuning_left_on(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "autotuning": {"enabled": false}}
     """
-    steps = _steps(ctx)
+    steps = _measured_steps(ctx)
     if steps and steps[0] <= steps[1]:
         from dsconfig.launch.find_jobs import is_config_autotuned  # few configs turn it on
 
@@ -105,7 +105,7 @@ def autotuning_ends_before_start(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "autotuning": {
             "enabled": true, "start_profile_step": 3, "end_profile_step": 5}}
     """
-    steps = _steps(ctx)
+    steps = _measured_steps(ctx)
     if steps and steps[1] + 1 >= 0 and steps[1] < steps[0]:
         wrong = _END if ctx.has(_END) else _START
         yield ctx.at(

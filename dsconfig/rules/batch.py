@@ -11,10 +11,10 @@ from dsconfig.core.json_types import Json
 from dsconfig.core.wording import describe_value, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
-from dsconfig.rules._batch_triplet import derivation_failure, divisors, format_number, working_sizes
-from dsconfig.rules._effective_values import device_mesh, size_of
-from dsconfig.rules._fixes import removal
-from dsconfig.rules._json_numbers import division, parse_integer
+from dsconfig.rules._batch_triplet import derivation_failure, divisors, format_number, working_world_sizes
+from dsconfig.rules._effective_values import builds_device_mesh, positive_size
+from dsconfig.rules._fixes import remove_key
+from dsconfig.rules._json_numbers import format_division, parse_integer
 
 # Missing and invalid batch keys.
 
@@ -88,7 +88,7 @@ def batch_size_divided_by_zero(ctx: Context) -> Iterator[Finding]:
             key,
             f"`{key}` is {quote_value(value)}, and DeepSpeed divides `{TRAIN}` by it",
             help="set it to an integer of at least 1, or remove it so that DeepSpeed derives it",
-            fix=removal((key,)),
+            fix=remove_key((key,)),
         )
 
 
@@ -122,12 +122,12 @@ def batch_size_not_a_number(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             key,
             f"`{key}` is {describe_value(value)} but DeepSpeed expects a number",
-            help=_number_help(value, number),
+            help=_help_for_number(value, number),
             fix=fix if number is not None else None,
         )
 
 
-def _number_help(value: Json, number: int | None) -> str:
+def _help_for_number(value: Json, number: int | None) -> str:
     if number is not None:
         return f"write {number}, without quotes"
     if value == "auto":
@@ -166,7 +166,7 @@ def batch_size_mismatch(ctx: Context) -> Iterator[Finding]:
             TRAIN,
             f"`{TRAIN}` {train} is not a multiple of {micro} × {steps} = {micro * steps} (micro batch × "
             "accumulation steps), so it fails at every world size",
-            help=_integers_help(train, micro, steps) or _multiples_help(train, micro * steps),
+            help=_help_for_fractions(train, micro, steps) or _help_with_multiples(train, micro * steps),
             related=_FACTORS,
         )
         return
@@ -181,7 +181,7 @@ def batch_size_mismatch(ctx: Context) -> Iterator[Finding]:
         TRAIN,
         f"`{TRAIN}` {train} ≠ {micro} × {steps} × {format_number(world_size)} = {product} (micro batch × accumulation "
         f"steps × {ranks})",
-        help=_mismatch_help(failure.cause.triplet, world_size, parallelism.ranks_per_sample()),
+        help=_help_for_mismatch(failure.cause.triplet, world_size, parallelism.ranks_per_sample()),
         related=_FACTORS,
         fix=Fix(f"remove `{TRAIN}`; DeepSpeed derives {product}", (RemoveKey((TRAIN,)),)),
     )
@@ -190,7 +190,7 @@ def batch_size_mismatch(ctx: Context) -> Iterator[Finding]:
 _FACTORS = tuple((f"`{key}` is set here", key) for key in (MICRO, STEPS))
 
 
-def _mismatch_help(triplet: BatchTriplet, world_size: float, divisor: int) -> str:
+def _help_for_mismatch(triplet: BatchTriplet, world_size: float, divisor: int) -> str:
     train, micro, steps = triplet.values_in_key_order()
     options = [f"remove `{TRAIN}` to train with a batch size of {format_number(micro * steps * world_size)}"]
     if _is_multiple(train, micro * world_size):
@@ -209,7 +209,7 @@ def _is_multiple(number: Json, divisor: Json) -> bool:
         return False
 
 
-def _multiples_help(train: Json, step: Json) -> str:
+def _help_with_multiples(train: Json, step: Json) -> str:
     multiples = nearest_multiples(train, step)
     example = f", for example {' or '.join(map(format_number, multiples))}" if multiples else ""
     return f"set `{TRAIN}` to a multiple of {format_number(step)}{example}"
@@ -243,17 +243,17 @@ def batch_size_not_divisible(ctx: Context) -> Iterator[Finding]:
     )
     parallelism = ctx.facts.parallelism
     ranks = "data-parallel ranks" if parallelism.dividing_degrees else "world size"
-    divisor = _divisor(key, value, world_size, ranks)
+    divisor = _format_divisor(key, value, world_size, ranks)
     yield ctx.at(
         TRAIN,
         f"`{TRAIN}` {train} is not divisible by {divisor}{product if train > step else ''}",
-        help=_integers_help(train, micro, steps)
-        or _divisible_help(train, step, value, world_size, parallelism.ranks_per_sample()),
+        help=_help_for_fractions(train, micro, steps)
+        or _help_for_divisibility(train, step, value, world_size, parallelism.ranks_per_sample()),
         related=[(f"`{key}` is set here", key)] if value is not None else [],
     )
 
 
-def _divisor(key: str, value: Json, world_size: float | None, ranks: str) -> str:
+def _format_divisor(key: str, value: Json, world_size: float | None, ranks: str) -> str:
     """Format the required divisor of the total, factor by factor."""
     factors = []
     if value is not None:
@@ -268,7 +268,7 @@ _EXACT = 2**53
 """Above it floats skip integers, so a product of floats differs from the product of integers."""
 
 
-def _integers_help(train: Json, micro: Json, steps: Json) -> str:
+def _help_for_fractions(train: Json, micro: Json, steps: Json) -> str:
     """Suggest integers if a batch key is a fraction: DeepSpeed rounds the quotient, and no total matches."""
     fractional = [
         key
@@ -278,11 +278,13 @@ def _integers_help(train: Json, micro: Json, steps: Json) -> str:
     return " and ".join(f"set `{key}` to an integer of at least 1" for key in fractional)
 
 
-def _divisible_help(train: Json, step: Json, value: Json, world_size: float | None, divisor: int) -> str:
-    text = _multiples_help(train, step)
+def _help_for_divisibility(
+    train: Json, step: Json, value: Json, world_size: float | None, divisor: int
+) -> str:
+    text = _help_with_multiples(train, step)
     if world_size is None:
         return text
-    sizes = working_sizes(train, value, None)
+    sizes = working_world_sizes(train, value, None)
     if not sizes:
         return text
     counts = ", ".join(str(size * divisor) for size in sizes[:12])
@@ -325,11 +327,11 @@ def sequence_parallel_size_not_a_divisor(ctx: Context) -> Iterator[Finding]:
         )
 
 
-def _divides_ranks(ctx: Context) -> int | None:
+def _sequence_size_that_divides_ranks(ctx: Context) -> int | None:
     """Return `sequence_parallel_size` if DeepSpeed divides the world size by it: in dicts, from 0.17.0 on."""
     if not ctx.has(_SEQUENCE) or ctx.has(_DATA) or ctx.from_file or ctx.before("0.17.0"):
         return None
-    return size_of(ctx, _SEQUENCE)
+    return positive_size(ctx, _SEQUENCE)
 
 
 @rule("DSC208", effect="altered", since="0.17.0", source=_WORLD)
@@ -347,7 +349,7 @@ def sequence_parallel_size_leaves_fraction(ctx: Context) -> Iterator[Finding]:
 
         {"train_micro_batch_size_per_gpu": 4, "sequence_parallel_size": 2}
     """
-    size = _divides_ranks(ctx)
+    size = _sequence_size_that_divides_ranks(ctx)
     ranks = ctx.world_size
     if size is not None and ranks is not None and ranks % size:
         smaller = (
@@ -378,10 +380,10 @@ def micro_batch_derived_as_float(ctx: Context) -> Iterator[Finding]:
 
         {"train_micro_batch_size_per_gpu": 4, "sequence_parallel_size": 2}
     """
-    size = _divides_ranks(ctx)
+    size = _sequence_size_that_divides_ranks(ctx)
     if size is None or not ctx.has(TRAIN) or (ctx.has(MICRO) and ctx.value(MICRO) is not None):
         return
-    train, ranks = size_of(ctx, TRAIN), ctx.world_size
+    train, ranks = positive_size(ctx, TRAIN), ctx.world_size
     if train is None:
         return
     example = (
@@ -415,7 +417,7 @@ def batch_counts_tensor_parallel_ranks(ctx: Context) -> Iterator[Finding]:
     """
     if not isinstance(ctx.data.get("tensor_parallel"), dict):
         return
-    size, train = size_of(ctx, _AUTOTP), size_of(ctx, TRAIN)
+    size, train = positive_size(ctx, _AUTOTP), positive_size(ctx, TRAIN)
     if size is None or size < 2 or train is None:
         return
     yield ctx.at(
@@ -455,7 +457,7 @@ def ranks_not_divided_by_parallelism(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             "",
             f"world size {ranks} is not divisible by {divisor} ({parallelism} parallel): "
-            f"{division(ranks, divisor)} ({parallelism.dividing_sources})",
+            f"{format_division(ranks, divisor)} ({parallelism.dividing_sources})",
             help=f"run on {multiples} ranks, or choose sizes whose product divides {ranks}",
             part="key",
         )
@@ -484,7 +486,7 @@ def parallel_size_not_read(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "data_parallel_size": 4, "sequence_parallel_size": 2}
     """
-    if device_mesh(ctx) or not (ctx.has(_DATA) or ctx.has(_SEQUENCE)):
+    if builds_device_mesh(ctx) or not (ctx.has(_DATA) or ctx.has(_SEQUENCE)):
         return
     if not ctx.has(_DATA) and ctx.since("0.18.6" if ctx.from_file else "0.17.0"):
         return
@@ -507,7 +509,7 @@ def parallel_size_not_read(ctx: Context) -> Iterator[Finding]:
             if alone
             else "load the file and pass the dict to DeepSpeed",
             part="key",
-            fix=removal((key,), safe=alone),
+            fix=remove_key((key,), safe=alone),
         )
 
 
@@ -526,9 +528,9 @@ def device_mesh_larger_than_world(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "data_parallel_size": 2, "sequence_parallel_size": 2}
     """
-    if ctx.world_size is None or not device_mesh(ctx):
+    if ctx.world_size is None or not builds_device_mesh(ctx):
         return
-    data, sequence = size_of(ctx, _DATA), size_of(ctx, _SEQUENCE)
+    data, sequence = positive_size(ctx, _DATA), positive_size(ctx, _SEQUENCE)
     if data is not None and sequence is not None and data * sequence > ctx.world_size:
         yield ctx.at(
             _DATA,

@@ -8,8 +8,8 @@ from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.core.wording import join_alternatives, json_kind, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
-from dsconfig.rules._effective_values import stage, training_dtype
-from dsconfig.rules._fixes import removal
+from dsconfig.rules._effective_values import effective_stage, training_dtype
+from dsconfig.rules._fixes import remove_key
 
 # Enum values.
 
@@ -131,7 +131,7 @@ def empty_checkpoint_writer(ctx: Context) -> Iterator[Finding]:
             _SWITCH,
             "`writer` is `{}`, but its presence alone switches the fast writer on",
             help='remove it for the default writer, or add `"type": "fast"`',
-            fix=removal(("checkpoint", "writer")),
+            fix=remove_key(("checkpoint", "writer")),
         )
 
 
@@ -164,7 +164,7 @@ def datastates_not_switched_off(ctx: Context) -> Iterator[Finding]:
             f"`{_DATASTATES}` is {quote_value(value)}, but every value except `false` switches it on",
             help="remove it",
             part="key",
-            fix=removal((_DATASTATES,)),
+            fix=remove_key((_DATASTATES,)),
         )
 
 
@@ -216,7 +216,7 @@ def universal_checkpoint_without_zero(ctx: Context) -> Iterator[Finding]:
     path = "checkpoint.load_universal"
     if (
         ctx.is_on(path)
-        and stage(ctx) == 0
+        and effective_stage(ctx) == 0
         and training_dtype(ctx) in ("fp16", "fp32")
         and not ctx.has("pipeline")
     ):

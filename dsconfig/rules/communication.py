@@ -10,15 +10,15 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
 from dsconfig.rules._effective_values import (
     ZERO,
-    bf16_optimizer,
-    device_mesh,
+    builds_device_mesh,
+    effective_stage,
     related_dtype,
     related_stage,
-    stage,
     stage_path,
     training_dtype,
+    uses_bf16_optimizer,
 )
-from dsconfig.rules._fixes import removal, renamed, without_effect
+from dsconfig.rules._fixes import remove_key, rename_key, report_keys_without_effect
 
 # The dtype of the gradient reduction.
 
@@ -54,12 +54,12 @@ def gradients_travel_in_fp16(ctx: Context) -> Iterator[Finding]:
                 _DTYPE,
                 f"gradients are reduced in fp16, but the model trains in {model} without loss scaling: values "
                 "above 65504 become infinite",
-                help=f"use {join_alternatives(_wide_dtypes(ctx))}, or remove it",
+                help=f"use {join_alternatives(_dtypes_with_fp32_range(ctx))}, or remove it",
                 related=related_dtype(ctx),
             )
 
 
-def _wide_dtypes(ctx: Context) -> list[str]:
+def _dtypes_with_fp32_range(ctx: Context) -> list[str]:
     """Return the release's names of dtypes with the range of fp32; early releases spell bf16 "bfp16"."""
     key = ctx.key(_DTYPE)
     names = {name for arm in key.type[1:] if arm[0] == "enum" for name in arm[1:]} if key else set()
@@ -88,7 +88,7 @@ def communication_format_of_sequence_parallel(ctx: Context) -> Iterator[Finding]
         {"train_batch_size": 8, "seq_parallel_communication_data_type": "bf16", "sequence_parallel_size": 2,
         "data_parallel_size": 4}
     """
-    if not ctx.has(_DTYPE) or not device_mesh(ctx):
+    if not ctx.has(_DTYPE) or not builds_device_mesh(ctx):
         return
     key = "seq_parallel_communication_data_type" if ctx.since("0.16.5") else "seq_parallel_comm_data_type"
     size, wanted, used = ctx.value(_SEQUENCE), ctx.value(_DTYPE), ctx.value(key)
@@ -100,7 +100,7 @@ def communication_format_of_sequence_parallel(ctx: Context) -> Iterator[Finding]
             + ("" if ctx.has(key) else ", its default"),
             help=f"rename it to `{key}`",
             related=[("sequence parallelism is set here", _SEQUENCE)],
-            fix=renamed(ctx, (_DTYPE,), key, wanted),
+            fix=rename_key(ctx, (_DTYPE,), key, wanted),
         )
 
 
@@ -134,10 +134,10 @@ def fp32_communication_with_zero(ctx: Context) -> Iterator[Finding]:
         path = _DTYPE
         dtype = ctx.value(path) if ctx.has(path) else None
         is_fp32 = isinstance(dtype, str) and dtype.lower() == "fp32"
-    if not is_fp32 or stage(ctx) < 1:
+    if not is_fp32 or effective_stage(ctx) < 1:
         return
     if ctx.since("0.8.2") and (
-        stage(ctx) > 2 or not ctx.is_on(f"{ZERO}.reduce_scatter") or bf16_optimizer(ctx)
+        effective_stage(ctx) > 2 or not ctx.is_on(f"{ZERO}.reduce_scatter") or uses_bf16_optimizer(ctx)
     ):
         return
     yield ctx.at(
@@ -146,7 +146,7 @@ def fp32_communication_with_zero(ctx: Context) -> Iterator[Finding]:
         " only in 16 bits",
         help="remove it, or upgrade DeepSpeed to 0.9.0 or later",
         related=related_stage(ctx),
-        fix=removal((path,)),
+        fix=remove_key((path,)),
     )
 
 
@@ -175,7 +175,7 @@ def summed_gradients_with_partner(ctx: Context) -> Iterator[Finding]:
     if not isinstance(op, str) or op.lower() != "sum":
         return
     features = {
-        "ZeRO stage 3": stage_path(ctx) if stage(ctx) == 3 else None,
+        "ZeRO stage 3": stage_path(ctx) if effective_stage(ctx) == 3 else None,
         "ZenFlow": _ZENFLOW if ctx.value(_ZENFLOW) is not None else None,
         "DeepCompile": _DEEPCOMPILE if ctx.is_on(_DEEPCOMPILE) else None,
     }
@@ -215,7 +215,7 @@ class _GradientScaling(NamedTuple):
         return [key for key, on in ((_PRESCALE, self.prescale), (_FACTOR, self.factor != 1)) if on]
 
 
-def _scaling(ctx: Context) -> _GradientScaling:
+def _gradient_scaling(ctx: Context) -> _GradientScaling:
     """Return the scaling that the config requests.
 
     Raises:
@@ -223,10 +223,10 @@ def _scaling(ctx: Context) -> _GradientScaling:
     """
     if not ctx.has(_PRESCALE) and not ctx.has(_FACTOR):
         raise SkipRule
-    factor, op, zero_stage = ctx.value(_FACTOR), ctx.value(_OP), stage(ctx)
+    factor, op, zero_stage = ctx.value(_FACTOR), ctx.value(_OP), effective_stage(ctx)
     if not isinstance(factor, int | float):
         raise SkipRule
-    reduced_by_zero = zero_stage >= 1 and not bf16_optimizer(ctx)
+    reduced_by_zero = zero_stage >= 1 and not uses_bf16_optimizer(ctx)
     return _GradientScaling(
         prescale=ctx.is_on(_PRESCALE),
         factor=factor,
@@ -236,7 +236,7 @@ def _scaling(ctx: Context) -> _GradientScaling:
     )
 
 
-def _is_unsupported(ctx: Context, scaling: _GradientScaling) -> bool:
+def _is_scaling_rejected(ctx: Context, scaling: _GradientScaling) -> bool:
     """Whether the ZeRO optimizer asserts that gradients are neither prescaled nor predivided."""
     if not scaling.scattered or (scaling.summed and scaling.stage < 3):
         return False
@@ -266,8 +266,8 @@ def gradient_scaling_with_reduce_scatter(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "gradient_predivide_factor": 2.0,
         "zero_optimization": {"stage": 2, "reduce_scatter": false}}
     """
-    scaling = _scaling(ctx)
-    if not _is_unsupported(ctx, scaling):
+    scaling = _gradient_scaling(ctx)
+    if not _is_scaling_rejected(ctx, scaling):
         return
     for key in scaling.keys:
         value = ctx.value(key)
@@ -282,7 +282,7 @@ def gradient_scaling_with_reduce_scatter(ctx: Context) -> Iterator[Finding]:
                 *related_stage(ctx),
                 *([("`reduce_scatter` is on here", _SCATTER)] if ctx.has(_SCATTER) else []),
             ],
-            fix=removal(ctx.written_path(key)),
+            fix=remove_key(ctx.written_path(key)),
         )
 
 
@@ -310,8 +310,8 @@ def gradient_scaling_without_effect(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "prescale_gradients": true}
     """
-    scaling = _scaling(ctx)
-    if _is_unsupported(ctx, scaling):
+    scaling = _gradient_scaling(ctx)
+    if _is_scaling_rejected(ctx, scaling):
         return
     if scaling.summed:
         unused, why, cause = scaling.keys, 'gradients are summed (`gradient_allreduce_op` is "sum")', _OP
@@ -326,7 +326,7 @@ def gradient_scaling_without_effect(ctx: Context) -> Iterator[Finding]:
         return
     if unused:
         related = [("the cause is set here", cause)] if ctx.has(cause) else []
-        yield without_effect(ctx, unused, why, help="remove what has no effect", related=related)
+        yield report_keys_without_effect(ctx, unused, why, help="remove what has no effect", related=related)
 
 
 @rule("DSC985", effect="crashes", source=_BUCKET)
@@ -343,7 +343,7 @@ def predivide_factor_zero(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "gradient_predivide_factor": 1.0}
     """
-    scaling = _scaling(ctx)
+    scaling = _gradient_scaling(ctx)
     if scaling.factor == 0 and not scaling.summed and not scaling.prescale and not scaling.scattered:
         yield ctx.at(
             _FACTOR,
@@ -351,5 +351,5 @@ def predivide_factor_zero(ctx: Context) -> Iterator[Finding]:
             + (": all gradients become infinite" if scaling.stage == 3 else ""),
             help="set it to a positive number, or remove it: the default is `1.0`",
             effect="altered" if scaling.stage == 3 else "crashes",  # dividing a tensor by 0 does not raise
-            fix=removal((_FACTOR,)),
+            fix=remove_key((_FACTOR,)),
         )

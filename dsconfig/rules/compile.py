@@ -9,8 +9,8 @@ from dsconfig.core.json_types import Json, JsonObject
 from dsconfig.core.wording import join_alternatives, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
-from dsconfig.rules._effective_values import OPTIMIZER, PARAM, describe_stage, related_stage, stage
-from dsconfig.rules._fixes import removal
+from dsconfig.rules._effective_values import OPTIMIZER, PARAM, describe_stage, effective_stage, related_stage
+from dsconfig.rules._fixes import remove_key
 
 # The `compile` section.
 
@@ -18,7 +18,7 @@ _DEEP = "compile.deepcompile"
 _PASSES = "compile.passes"
 
 
-def section_of(ctx: Context) -> JsonObject:
+def compile_section(ctx: Context) -> JsonObject:
     """Return the `compile` section as written.
 
     Raises:
@@ -36,7 +36,7 @@ def require_deepcompile(ctx: Context) -> None:
     Raises:
         SkipRule: DeepCompile is off.
     """
-    if not section_of(ctx).get("deepcompile") or not ctx.is_on(_DEEP):
+    if not compile_section(ctx).get("deepcompile") or not ctx.is_on(_DEEP):
         raise SkipRule
 
 
@@ -45,13 +45,13 @@ def related_switch() -> tuple[str, str]:
     return "DeepCompile is switched on here", _DEEP
 
 
-def passes_of(ctx: Context) -> list[str]:
+def listed_passes(ctx: Context) -> list[str]:
     """Return the listed passes; empty without a list."""
-    passes = ctx.value(_PASSES) if "passes" in section_of(ctx) else None
+    passes = ctx.value(_PASSES) if "passes" in compile_section(ctx) else None
     return passes if isinstance(passes, list) else []
 
 
-def device_of(ctx: Context, path: str) -> Json:
+def configured_offload_device(ctx: Context, path: str) -> Json:
     """Return the device of one of ZeRO's offload sections; "none" if it is not an object."""
     return ctx.value(f"{path}.device") if isinstance(ctx.raw(path), dict) else "none"
 
@@ -79,7 +79,7 @@ def autotp_pass_with_others(ctx: Context) -> Iterator[Finding]:
          "compile": {"deepcompile": true, "passes": ["autotp"]}}
     """
     require_deepcompile(ctx)
-    passes = passes_of(ctx)
+    passes = listed_passes(ctx)
     others = sorted(set(passes) - {"autotp"})
     if "autotp" in passes and others:
         yield ctx.at(
@@ -107,25 +107,25 @@ def deepcompile_falls_back(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 3}, "compile": {"deepcompile": true}}
     """
     require_deepcompile(ctx)
-    passes = passes_of(ctx)
+    passes = listed_passes(ctx)
     size = ctx.value(_TP)
     if "autotp" in passes and ctx.since("0.19.6"):
         if isinstance(size, int) and size <= 1 and passes == ["autotp"]:
-            yield _fallback(
+            yield _report_fallback(
                 ctx,
                 f'the pass `"autotp"` needs an `autotp_size` above 1, but it is {size}',
                 _PASSES,
                 f"set `{_TP}` to 2 or more",
             )
     elif "autosp" in passes:
-        if stage(ctx) > 1:
-            yield _fallback(
+        if effective_stage(ctx) > 1:
+            yield _report_fallback(
                 ctx,
                 f'the pass `"autosp"` needs stage 0 or 1, but {describe_stage(ctx)}',
                 _PASSES,
                 "use stage 0 or 1",
             )
-    elif ctx.before("0.17.1") and stage(ctx) not in (1, 3):
+    elif ctx.before("0.17.1") and effective_stage(ctx) not in (1, 3):
         yield ctx.at(
             _DEEP,
             f"`deepcompile` needs stage 1 or 3 in DeepSpeed {ctx.release_name}, but {describe_stage(ctx)}",
@@ -133,8 +133,8 @@ def deepcompile_falls_back(ctx: Context) -> Iterator[Finding]:
             effect="crashes",
             related=related_stage(ctx),
         )
-    elif stage(ctx) not in (1, 2, 3):
-        yield _fallback(
+    elif effective_stage(ctx) not in (1, 2, 3):
+        yield _report_fallback(
             ctx,
             f"its passes need ZeRO stage 1, 2 or 3, but {describe_stage(ctx)}",
             _DEEP,
@@ -164,7 +164,7 @@ def deepcompile_of_stage_3_on_new_torch(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 2}, "compile": {"deepcompile": true}}
     """
     require_deepcompile(ctx)
-    if "autosp" not in passes_of(ctx) and stage(ctx) == 3:
+    if "autosp" not in listed_passes(ctx) and effective_stage(ctx) == 3:
         yield ctx.at(
             _DEEP,
             f"`deepcompile` at stage 3 raises on PyTorch 2.9 or newer in DeepSpeed {ctx.release_name}",
@@ -173,7 +173,7 @@ def deepcompile_of_stage_3_on_new_torch(ctx: Context) -> Iterator[Finding]:
         )
 
 
-def _fallback(ctx: Context, why: str, path: str, remedy: str) -> Finding:
+def _report_fallback(ctx: Context, why: str, path: str, remedy: str) -> Finding:
     return ctx.at(
         path,
         f"`deepcompile` falls back to plain torch.compile: {why}",
@@ -216,31 +216,31 @@ def two_offloads_in_deepcompile(ctx: Context) -> Iterator[Finding]:
          "compile": {"deepcompile": true}}
     """
     require_deepcompile(ctx)
-    if stage(ctx) != 3 or "autosp" in passes_of(ctx) or "autotp" in passes_of(ctx):
+    if effective_stage(ctx) != 3 or "autosp" in listed_passes(ctx) or "autotp" in listed_passes(ctx):
         return
     on = {key: f"compile.{key}" for key in _OFFLOADS if ctx.is_on(f"compile.{key}")}
-    if "offload_opt_states" in on and device_of(ctx, OPTIMIZER) in ("cpu", "nvme"):
-        yield _optimizer_twice(ctx)
+    if "offload_opt_states" in on and configured_offload_device(ctx, OPTIMIZER) in ("cpu", "nvme"):
+        yield _report_optimizer_offloaded_twice(ctx)
         return
-    if device_of(ctx, OPTIMIZER) == "cpu" == device_of(ctx, PARAM):
+    if configured_offload_device(ctx, OPTIMIZER) == "cpu" == configured_offload_device(ctx, PARAM):
         on.setdefault("offload_parameters", PARAM)
     if ctx.before("0.19.6"):
         on.pop("offload_activation", None)
     if len(on) > 1:
-        yield _kinds_of_offload(ctx, on)
+        yield _report_several_offloads(ctx, on)
 
 
-def _optimizer_twice(ctx: Context) -> Finding:
+def _report_optimizer_offloaded_twice(ctx: Context) -> Finding:
     return ctx.at(
         "compile.offload_opt_states",
         "`offload_opt_states` is on, but ZeRO's `offload_optimizer` already offloads the same state",
         help="keep one of the two",
         related=[("ZeRO offloads the optimizer here", OPTIMIZER)],
-        fix=removal(("compile", "offload_opt_states")),
+        fix=remove_key(("compile", "offload_opt_states")),
     )
 
 
-def _kinds_of_offload(ctx: Context, on: dict[str, str]) -> Finding:
+def _report_several_offloads(ctx: Context, on: dict[str, str]) -> Finding:
     """Report several kinds of offload; `on` maps each to its path."""
     first, *others = on
     by_zero = on.get("offload_parameters") == PARAM
@@ -277,7 +277,11 @@ def null_offload_with_deepcompile(ctx: Context) -> Iterator[Finding]:
     paths = (PARAM, OPTIMIZER)
     nulls = [path for path in paths if ctx.has(path) and ctx.value(path) is None]
     # The engine reads the device of `offload_optimizer` only if that of `offload_param` is "cpu".
-    if all(ctx.has(path) for path in paths) and stage(ctx) in (1, 2, 3) and _reads_null(ctx, nulls):
+    if (
+        all(ctx.has(path) for path in paths)
+        and effective_stage(ctx) in (1, 2, 3)
+        and _accepts_null(ctx, nulls)
+    ):
         names = join_alternatives([f"`{path.rsplit('.', 1)[-1]}`" for path in nulls], "and")
         verb = "is" if len(nulls) == 1 else "are"
         yield ctx.at(
@@ -293,8 +297,8 @@ def null_offload_with_deepcompile(ctx: Context) -> Iterator[Finding]:
         )
 
 
-def _reads_null(ctx: Context, nulls: list[str]) -> bool:
-    return PARAM in nulls or (OPTIMIZER in nulls and device_of(ctx, PARAM) == "cpu")
+def _accepts_null(ctx: Context, nulls: list[str]) -> bool:
+    return PARAM in nulls or (OPTIMIZER in nulls and configured_offload_device(ctx, PARAM) == "cpu")
 
 
 # `compile.autoep_non_moe` and its conflicts.
@@ -327,7 +331,7 @@ def autoep_compile_conflict(ctx: Context) -> Iterator[Finding]:
          "expert_parallel": {"enabled": true, "autoep_size": 2}}
     """
     path = "compile.autoep_non_moe"
-    if "autoep_non_moe" not in section_of(ctx) or not ctx.is_on(path):
+    if "autoep_non_moe" not in compile_section(ctx) or not ctx.is_on(path):
         return
     conflicts = dict(_conflicts_with_autoep(ctx))
     if conflicts:
@@ -345,15 +349,15 @@ def _conflicts_with_autoep(ctx: Context) -> Iterator[tuple[str, str]]:
         yield "without `expert_parallel`", "expert_parallel"
     if ctx.is_on(_DEEP):
         yield "with `deepcompile`", _DEEP
-    if stage(ctx) == 3:
+    if effective_stage(ctx) == 3:
         yield "at ZeRO stage 3", "zero_optimization.stage"
     for size, name in ((_TP, "tensor parallelism"), ("sequence_parallel_size", "sequence parallelism")):
         value = ctx.value(size) if ctx.has(size) else 1
         if isinstance(value, int) and value > 1:
             yield f"with {name} of size {value}", size
     for offload in (OPTIMIZER, PARAM):
-        if device_of(ctx, offload) != "none":
-            yield f"with offload to {quote_value(device_of(ctx, offload))}", offload
+        if configured_offload_device(ctx, offload) != "none":
+            yield f"with offload to {quote_value(configured_offload_device(ctx, offload))}", offload
     backend = ctx.value("expert_parallel.comm_backend")
     if backend != "comm":
         yield f"with `comm_backend` {quote_value(backend)}", "expert_parallel.comm_backend"
@@ -378,7 +382,7 @@ def compile_option_without_deepcompile(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 3},
          "compile": {"deepcompile": true, "offload_parameters": true}}
     """
-    section = section_of(ctx)
+    section = compile_section(ctx)
     if ctx.is_on(_DEEP):
         return
     for key in section:

@@ -89,7 +89,7 @@ def shared_parameters_outside_technique(ctx: Context) -> Iterator[Finding]:
     shared = ctx.raw(_OUTSIDE)
     if shared is MISSING:
         return
-    for key, problem in _misread(shared):
+    for key, problem in _rejected_keys(shared):
         yield ctx.at(
             f"{_OUTSIDE}{key}",
             f"{problem}: outside a technique, DeepSpeed reads it as that of `weight_quantization`",
@@ -107,7 +107,7 @@ def shared_parameters_outside_technique(ctx: Context) -> Iterator[Finding]:
 _MEMBERS = {"quantization_type": ("symmetric", "asymmetric"), "rounding": ("nearest", "stochastic")}
 
 
-def _misread(shared: Json) -> Iterator[tuple[str, str]]:
+def _rejected_keys(shared: Json) -> Iterator[tuple[str, str]]:
     """Yield the keys of the misplaced object that DeepSpeed rejects, and why."""
     if not isinstance(shared, dict):
         yield "", f"`{_OUTSIDE}` is {json_kind(shared)} instead of an object"
@@ -231,7 +231,7 @@ def snip_momentum_dense_ratio_out_of_bounds(ctx: Context) -> Iterator[Finding]:
     if ctx.value(f"{_SPARSE}.method") != "snip_momentum" or not ctx.has(path):
         return
     ratio = ctx.value(path)
-    if not _holds(lambda: 0 < ratio < 1):
+    if not _condition_holds(lambda: 0 < ratio < 1):
         yield ctx.at(
             path,
             f"`dense_ratio` is {quote_value(ratio)}, but snip_momentum needs a number above 0 and below 1",
@@ -270,20 +270,20 @@ def snip_momentum_ends_before_it_begins(ctx: Context) -> Iterator[Finding]:
     first, last = f"{_SPARSE}.schedule_offset", f"{_SPARSE}.schedule_offset_end"
     begin = ctx.value(first)
     end = ctx.value(last) if ctx.has(last) else begin
-    if _holds(lambda: begin <= end):
+    if _condition_holds(lambda: begin <= end):
         return
-    relation = "is before" if _holds(lambda: end < begin) else "cannot be compared with"
+    relation = "is before" if _condition_holds(lambda: end < begin) else "cannot be compared with"
     wrong = last if ctx.has(last) else first
     yield ctx.at(
         wrong,
         f"`schedule_offset_end`, {quote_value(end)}, {relation} `{first}`, {quote_value(begin)}"
         + ("" if ctx.has(first) else ", its default"),
-        help=_order(begin, end, first, last),
+        help=_suggest_order(begin, end, first, last),
         related=[("pruning starts here", first)] if wrong is last else (),
     )
 
 
-def _order(begin: Json, end: Json, first: str, last: str) -> str:
+def _suggest_order(begin: Json, end: Json, first: str, last: str) -> str:
     """Suggest an integer that puts the two in order, or two if neither is an integer."""
     if isinstance(begin, int):
         return f"set `{last}` to an integer of at least {begin}"
@@ -292,7 +292,7 @@ def _order(begin: Json, end: Json, first: str, last: str) -> str:
     return f"set `{first}` to an integer and set `{last}` to an integer that is no less"
 
 
-def _holds(condition: Json) -> bool:
+def _condition_holds(condition: Json) -> bool:
     """Evaluate a condition that DeepSpeed asserts; False if the comparison raises a TypeError."""
     try:
         return bool(condition())

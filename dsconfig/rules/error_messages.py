@@ -83,42 +83,42 @@ class ErrorMessageMatch(NamedTuple):
 
 
 @cache
-def entries() -> tuple[ErrorMessage, ...]:
+def known_error_messages() -> tuple[ErrorMessage, ...]:
     """Load all known messages."""
     rows = json.loads(get_data(__package__, FILE) or b"[]")
     lists = ("remedies", "rules", "variants")
     return tuple(ErrorMessage(**row | {name: tuple(row.get(name, ())) for name in lists}) for row in rows)
 
 
-def find(text: str) -> list[ErrorMessageMatch]:
+def find_error_messages(text: str) -> list[ErrorMessageMatch]:
     """Find known messages in a pasted line or traceback, most likely first; empty if there is none.
 
     An exact match wins over similar words, and a cause over a symptom. Several similar messages are returned only if
     their scores are close.
     """
-    lines = list(_lines(text[-LONGEST:]))
+    lines = list(_message_lines(text[-LONGEST:]))
     joined = " ".join(lines)
-    exact = [*_exact(joined)]
+    exact = [*_exact_matches(joined)]
     if exact:
         causes = [each for each in exact if not each[1].entry.symptom] or exact
         return [match for _, match in sorted(causes, key=lambda each: -each[0])]
-    similar = [*_with_part(joined)] or sorted(_similar(lines), key=lambda each: -each.score)
+    similar = [*_partial_matches(joined)] or sorted(_similar_matches(lines), key=lambda each: -each.score)
     return [each for each in similar if each.score >= similar[0].score - _CLOSE][:3]
 
 
-def _exact(text: str) -> Iterator[tuple[int, ErrorMessageMatch]]:
+def _exact_matches(text: str) -> Iterator[tuple[int, ErrorMessageMatch]]:
     """Yield the messages in the text, each with its number of characters without placeholders."""
-    for each in entries():
+    for each in known_error_messages():
         for variant in each.texts:
-            if match := _pattern(variant).search(text):
+            if match := _compile_message(variant).search(text):
                 yield len(variant.replace("{}", "")), ErrorMessageMatch(each, 1.0, match[0])
                 break
 
 
-def _with_part(text: str) -> Iterator[ErrorMessageMatch]:
+def _partial_matches(text: str) -> Iterator[ErrorMessageMatch]:
     """Yield messages of which the text contains a long part between two placeholders; the rest may be cut off."""
     lower = text.lower()
-    for each in entries():
+    for each in known_error_messages():
         if each.error in _GENERIC:
             continue
         texts = [part.strip().lower() for variant in each.texts for part in variant.split("{}")]
@@ -139,7 +139,7 @@ _QUOTES = str.maketrans({"\u2019": "'", "\u2018": "'"})
 _FRAME = re.compile(r'^\s*File "[^"]*", line \d+')
 
 
-def _lines(text: str) -> Iterator[str]:
+def _message_lines(text: str) -> Iterator[str]:
     """Yield the lines without colors and log prefixes; frames of the traceback are skipped."""
     for line in _ESCAPE.sub("", text).translate(_QUOTES).splitlines():
         # rich draws a frame around tracebacks.
@@ -149,7 +149,7 @@ def _lines(text: str) -> Iterator[str]:
 
 
 @cache
-def _pattern(text: str) -> re.Pattern[str]:
+def _compile_message(text: str) -> re.Pattern[str]:
     """Compile a message to a regular expression: any text for a placeholder, any white space for a space."""
     parts = [r"\s+".join(map(re.escape, part.split())) for part in text.split("{}")]
     ends = [(part[:1].isspace(), part[-1:].isspace()) for part in text.split("{}")]
@@ -166,7 +166,7 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*|\d\w*")
 _NUMBER = re.compile(r"\d")
 
 
-def _words(text: str) -> list[str]:
+def _message_words(text: str) -> list[str]:
     """Return the words of a message without numbers, which are values."""
     return [word for word in _WORD.findall(text.lower()) if not _NUMBER.match(word) and len(word) > 1]
 
@@ -177,8 +177,13 @@ class _WordStatistics:
     @cached_property
     def words(self) -> list[tuple[ErrorMessage, list[str]]]:
         """Messages with their words, if they have enough words to be recognized by them."""
-        texts = [(each, text) for each in entries() for text in each.texts if each.error not in _GENERIC]
-        words = [(each, _words(text)) for each, text in texts if not _DISTINCTIVE_NUMBER.search(text)]
+        texts = [
+            (each, text)
+            for each in known_error_messages()
+            for text in each.texts
+            if each.error not in _GENERIC
+        ]
+        words = [(each, _message_words(text)) for each, text in texts if not _DISTINCTIVE_NUMBER.search(text)]
         return [(each, text_words) for each, text_words in words if len(text_words) >= _FEWEST_WORDS]
 
     @cached_property
@@ -200,12 +205,12 @@ _INDEX = _WordStatistics()
 _NAMED = re.compile(r"^[\w.]*(?:Error|Exception|Warning|Mismatch)\b.{0,40}?:")
 
 
-def _similar(lines: list[str]) -> Iterator[ErrorMessageMatch]:
+def _similar_matches(lines: list[str]) -> Iterator[ErrorMessageMatch]:
     """Yield messages in similar words, for a text that is cut off, reworded by a release or copied in part."""
     candidates = [line for line in lines if _NAMED.match(line)] or lines
     best: dict[str, ErrorMessageMatch] = {}
     for line in dict.fromkeys([*candidates[-20:], *([" ".join(lines)] if len(lines) <= 5 else [])]):
-        words = _words(line)[:120]
+        words = _message_words(line)[:120]
         weight = _INDEX.weight(words)
         for entry, entry_words in _INDEX.words:
             blocks = SequenceMatcher(None, entry_words, words, autojunk=False).get_matching_blocks()

@@ -9,8 +9,8 @@ from dsconfig.core.wording import join_alternatives
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._batch_triplet import divisors
-from dsconfig.rules._json_numbers import division
-from dsconfig.rules._model_facts import has_model, model
+from dsconfig.rules._json_numbers import format_division
+from dsconfig.rules._model_facts import has_model, trained_model
 from dsconfig.rules._program_versions import program_versions
 
 
@@ -41,7 +41,7 @@ def world_size_not_divided_by_inference_groups(ctx: Context) -> Iterator[Finding
         yield ctx.at(
             "hybrid_engine.inference_tp_size",
             f"`inference_tp_size` {size} does not divide the world size {world}: "
-            f"{division(world, size)}, so {world % size} ranks are in no group",
+            f"{format_division(world, size)}, so {world % size} ranks are in no group",
             help=f"use one of {join_alternatives(divisors(world)[:12])}, or another number of ranks",
         )
 
@@ -74,7 +74,7 @@ def hybrid_engine_without_policy(ctx: Context) -> Iterator[Finding]:
     """
     if not has_model(ctx) or not ctx.has("hybrid_engine") or not ctx.is_on("hybrid_engine.enabled"):
         return
-    trained = model(ctx)
+    trained = trained_model(ctx)
     has_custom_code = "auto_map" in trained.config
     if trained.kinds and not has_custom_code and not _POLICIES.intersection(trained.kinds):
         yield ctx.at(
@@ -109,7 +109,7 @@ def opt_layers_with_renamed_cache(ctx: Context) -> Iterator[Finding]:
     """
     if not has_model(ctx) or not ctx.has("hybrid_engine") or not ctx.is_on("hybrid_engine.enabled"):
         return
-    if "opt" not in model(ctx).kinds:
+    if "opt" not in trained_model(ctx).kinds:
         return
     transformers = program_versions(ctx, "transformers")
     if transformers is not None and transformers.versions.is_within(_RENAMED_CACHE):

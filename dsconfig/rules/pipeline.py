@@ -12,12 +12,12 @@ from dsconfig.core.diagnostic import Fix, RemoveKey, SetValue
 from dsconfig.core.wording import describe_value, format_number, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
-from dsconfig.rules._effective_values import stage, stage_path
+from dsconfig.rules._effective_values import effective_stage, stage_path
 
 _ENGINE = "runtime/pipe/engine.py:PipelineEngine.__init__"
 
 
-def _requires_section(ctx: Context) -> None:
+def _require_pipeline_section(ctx: Context) -> None:
     """Skip the rule unless the config has a `pipeline` section with content.
 
     Raises:
@@ -51,7 +51,7 @@ def pipeline_switch_not_a_boolean(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "pipeline": {"use_reentrant": false}}
     """
-    _requires_section(ctx)
+    _require_pipeline_section(ctx)
     for key in ("pipe_partitioned", "grad_partitioned", "use_reentrant"):
         path = f"pipeline.{key}"
         if not ctx.has(path) or ctx.key(path) is None:
@@ -82,7 +82,7 @@ def checkpoint_interval_not_a_number(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "pipeline": {"activation_checkpoint_interval": 1}}
     """
-    _requires_section(ctx)
+    _require_pipeline_section(ctx)
     path = "pipeline.activation_checkpoint_interval"
     value = ctx.raw(path)
     if ctx.has(path) and not isinstance(value, int | float):
@@ -110,11 +110,12 @@ def pipeline_above_zero_stage_1(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 1}, "pipeline": {"pipe_partitioned": true}}
     """
-    _requires_section(ctx)
-    if stage(ctx) > 1:
+    _require_pipeline_section(ctx)
+    if effective_stage(ctx) > 1:
         yield ctx.at(
             "pipeline",
-            f"`pipeline` is combined with ZeRO stage {format_number(stage(ctx))}, but the pipeline engine supports"
+            f"`pipeline` is combined with ZeRO stage {format_number(effective_stage(ctx))}, but the pipeline "
+            "engine supports"
             " only stages 0 and 1",
             help="use stage 1 for a `PipelineModule`, or remove `pipeline` for any other model",
             part="key",
@@ -143,9 +144,9 @@ def overlap_with_pipeline(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 1, "overlap_comm": false},
          "pipeline": {"pipe_partitioned": true}}
     """
-    _requires_section(ctx)
+    _require_pipeline_section(ctx)
     path = "zero_optimization.overlap_comm"
-    if stage(ctx) == 1 and ctx.has(path) and ctx.is_on(path):
+    if effective_stage(ctx) == 1 and ctx.has(path) and ctx.is_on(path):
         yield ctx.at(
             path,
             "`overlap_comm` is `true`, but DeepSpeed disables it for pipeline parallelism",

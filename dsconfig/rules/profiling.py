@@ -36,10 +36,10 @@ def timer_switch_not_a_boolean(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "wall_clock_breakdown": false}
     """
     values = [ctx.value(path) for path in _SWITCHES]
-    if _supports_or(*values):
+    if _supports_or_operator(*values):
         return
     for path, value in zip(_SWITCHES, values, strict=True):
-        if not _supports_or(value, False):
+        if not _supports_or_operator(value, False):
             yield ctx.at(
                 path,
                 f"`{path}` is {describe_value(value)} but DeepSpeed combines "
@@ -48,7 +48,7 @@ def timer_switch_not_a_boolean(ctx: Context) -> Iterator[Finding]:
             )
 
 
-def _supports_or(left: Json, right: Json) -> bool:
+def _supports_or_operator(left: Json, right: Json) -> bool:
     try:
         left | right
     except TypeError:

@@ -8,7 +8,7 @@ from dsconfig.core.json_types import Json
 from dsconfig.core.wording import describe_value, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
-from dsconfig.rules._effective_values import describe_stage, related_stage, stage
+from dsconfig.rules._effective_values import describe_stage, effective_stage, related_stage
 
 # Mixture of Quantization: when DeepSpeed opens `quantize_training.eigenvalue`, and what it then rejects.
 
@@ -18,7 +18,7 @@ _SWITCH = "compression_training.shared_parameters.enabled"
 _SOURCE = "runtime/config.py:get_eigenvalue_config"
 
 
-def _switch(ctx: Context) -> str | None:
+def _quantization_switch(ctx: Context) -> str | None:
     """The key that makes the release open the section, if it is true; since 0.7.0 a misplaced key."""
     if ctx.between("0.7.0", "0.19.2"):
         return None  # DeepSpeed rejects the config earlier: see `shared-parameters-outside-technique`
@@ -46,17 +46,17 @@ def eigenvalue_not_an_object(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "quantize_training": {
             "enabled": true, "quantize_bits": {"target_bits": 8}, "eigenvalue": {"enabled": false}}}
     """
-    switch = _switch(ctx)
+    switch = _quantization_switch(ctx)
     section = ctx.raw(_MOQ)
     if switch is None or section is MISSING:
         return
     if ctx.since("0.7.0") and section is not None and not isinstance(section, dict):
-        yield _not_an_object(ctx, _MOQ, section, switch)
+        yield _report_not_an_object(ctx, _MOQ, section, switch)
     if isinstance(section, dict) and not isinstance(section.get("eigenvalue", {}), dict):
-        yield _not_an_object(ctx, _EIGENVALUE, section["eigenvalue"], switch)
+        yield _report_not_an_object(ctx, _EIGENVALUE, section["eigenvalue"], switch)
 
 
-def _not_an_object(ctx: Context, path: str, value: Json, switch: str) -> Finding:
+def _report_not_an_object(ctx: Context, path: str, value: Json, switch: str) -> Finding:
     return ctx.at(
         path,
         f"`{path.rsplit('.', 1)[-1]}` is {describe_value(value)} where DeepSpeed expects an object",
@@ -82,7 +82,7 @@ def eigenvalue_switched_on(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "compression_training": {"shared_parameters": {"enabled": true}},
             "quantize_training": {"eigenvalue": {"enabled": false}}}
     """
-    switch = _switch(ctx)
+    switch = _quantization_switch(ctx)
     enabled = ctx.raw(f"{_EIGENVALUE}.enabled")
     if switch is not None and enabled is not MISSING and enabled:
         yield ctx.at(
@@ -122,7 +122,7 @@ def quantized_initialization_below_stage_3(ctx: Context) -> Iterator[Finding]:
     path = "weight_quantization.quantized_initialization"
     if not isinstance(ctx.data.get("weight_quantization"), dict):
         return
-    if ctx.has(path) and ctx.raw(path) and stage(ctx) != 3:
+    if ctx.has(path) and ctx.raw(path) and effective_stage(ctx) != 3:
         yield ctx.at(
             path,
             f"`quantized_initialization` works only in `zero.Init` at stage 3, and {describe_stage(ctx)}",

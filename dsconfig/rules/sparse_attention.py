@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dsconfig.core.wording import join_alternatives, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
-from dsconfig.rules._fixes import removal
+from dsconfig.rules._fixes import remove_key
 
 _MODES: dict[str, tuple[str, ...]] = {
     "dense": (),
@@ -72,5 +72,5 @@ def sparse_attention_key_of_other_mode(ctx: Context) -> Iterator[Finding]:
                 f"`{key}` has no effect in mode {quote_value(mode)}: it belongs to {join_alternatives(modes, 'and')}",
                 help=f"remove it, or set `mode` to {join_alternatives(modes)}",
                 part="key",
-                fix=removal(("sparse_attention", key)),
+                fix=remove_key(("sparse_attention", key)),
             )

@@ -12,16 +12,16 @@ from dsconfig.rules._batch_triplet import divisors
 from dsconfig.rules._effective_values import (
     AUTOTP,
     STAGE,
-    dtype_of,
+    effective_stage,
     has_autocast,
+    normalize_dtype,
     related_dtype,
     related_stage,
-    stage,
-    tensor_parallel,
+    tensor_parallel_ranks,
     training_dtype,
 )
-from dsconfig.rules._fixes import removal
-from dsconfig.rules._json_numbers import division
+from dsconfig.rules._fixes import remove_key
+from dsconfig.rules._json_numbers import format_division
 from dsconfig.rules._suggest_section import format_key
 
 # `autotp_size`: valid values, the world size, and the ZeRO stage.
@@ -88,7 +88,7 @@ def tensor_parallel_sizes_differ(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "tensor_parallel": {"autotp_size": 2}}
     """
-    size, path = tensor_parallel(ctx), "tensor_parallel.tp.tp_size"
+    size, path = tensor_parallel_ranks(ctx), "tensor_parallel.tp.tp_size"
     if size > 1 and ctx.has(path) and (other := ctx.value(path)) not in (1, size):
         yield ctx.at(
             path,
@@ -96,7 +96,7 @@ def tensor_parallel_sizes_differ(ctx: Context) -> Iterator[Finding]:
             f"but has to be 1 or equal to `autotp_size`, {size}",
             help="remove it: `autotp_size` is sufficient",
             related=[("the effective size is set here", AUTOTP)],
-            fix=removal(ctx.written_path(path)),
+            fix=remove_key(ctx.written_path(path)),
         )
 
 
@@ -115,11 +115,11 @@ def world_size_not_divided_by_tensor_parallel(ctx: Context) -> Iterator[Finding]
 
         {"train_batch_size": 16, "tensor_parallel": {"autotp_size": 4}}
     """
-    size, world = tensor_parallel(ctx), ctx.world_size
+    size, world = tensor_parallel_ranks(ctx), ctx.world_size
     if size > 1 and world and world % size:
         yield ctx.at(
             AUTOTP,
-            f"`autotp_size` {size} does not divide the world size {world}: {division(world, size)}",
+            f"`autotp_size` {size} does not divide the world size {world}: {format_division(world, size)}",
             help=f"use one of {join_alternatives(divisors(world)[:12])}, or another number of ranks",
         )
 
@@ -142,14 +142,14 @@ def tensor_parallel_size_without_effect(ctx: Context) -> Iterator[Finding]:
     section = ctx.data.get("tensor_parallel")
     if not isinstance(section, dict) or "autotp_size" not in section:
         return
-    size = tensor_parallel(ctx)
+    size = tensor_parallel_ranks(ctx)
     if size < 0 or (size == 1 and len(section) > 1):
         yield ctx.at(
             AUTOTP,
             f"`autotp_size` is {quote_value(size)}, which does not enable tensor parallelism"
             + ("" if len(section) == 1 else ", so the other keys of the section have no effect"),
             help="set it to the number of ranks that share each layer, or remove the section",
-            fix=removal(("tensor_parallel",)),
+            fix=remove_key(("tensor_parallel",)),
         )
 
 
@@ -174,8 +174,8 @@ def tensor_parallel_at_stage_3(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "tensor_parallel": {"autotp_size": 2}, "zero_optimization": {"stage": 2}}
     """
-    size = tensor_parallel(ctx)
-    if size > 1 and stage(ctx) == 3:
+    size = tensor_parallel_ranks(ctx)
+    if size > 1 and effective_stage(ctx) == 3:
         yield ctx.at(
             AUTOTP,
             f"`autotp_size` is {size} at ZeRO stage 3, which DeepSpeed {ctx.release_name} does not support",
@@ -241,7 +241,7 @@ def unknown_partition_type(ctx: Context) -> Iterator[Finding]:
             "layer_specs": [{"patterns": [".*o_proj.weight$"], "partition_type": "row"}]}}}
     """
     layers = ctx.raw("tensor_parallel.partition_config.layer_specs")
-    if not isinstance(layers, list) or tensor_parallel(ctx) <= 1:
+    if not isinstance(layers, list) or tensor_parallel_ranks(ctx) <= 1:
         return
     for index, layer in enumerate(layers):
         partition_type = layer.get("partition_type", "column") if isinstance(layer, dict) else None
@@ -275,7 +275,7 @@ def liger_without_split_head(ctx: Context) -> Iterator[Finding]:
             "autotp_size": 2, "vocab_parallel_ce_backend": "liger", "vocab_parallel_lm_head": true}}
     """
     backend, head = "tensor_parallel.vocab_parallel_ce_backend", "tensor_parallel.vocab_parallel_lm_head"
-    if tensor_parallel(ctx) > 1 and ctx.value(backend) == "liger" and ctx.value(head) is False:
+    if tensor_parallel_ranks(ctx) > 1 and ctx.value(backend) == "liger" and ctx.value(head) is False:
         yield ctx.at(
             backend,
             '`vocab_parallel_ce_backend` is `"liger"`, which needs a split LM head, but '
@@ -314,9 +314,12 @@ def overlap_of_tensor_parallel_under_autocast(ctx: Context) -> Iterator[Finding]
         "tensor_parallel": {"autotp_size": 2, "tp_overlap_comm": false}}
     """
     path, dtype_key = "tensor_parallel.tp_overlap_comm", "torch_autocast.dtype"
-    if tensor_parallel(ctx) <= 1 or not ctx.is_on(path) or not has_autocast(ctx):
+    if tensor_parallel_ranks(ctx) <= 1 or not ctx.is_on(path) or not has_autocast(ctx):
         return
-    model_dtype, dtype = training_dtype(ctx), dtype_of(ctx.value(dtype_key)) if ctx.has(dtype_key) else "fp16"
+    model_dtype, dtype = (
+        training_dtype(ctx),
+        normalize_dtype(ctx.value(dtype_key)) if ctx.has(dtype_key) else "fp16",
+    )
     if dtype in ("fp16", "bf16") and dtype != model_dtype and (ctx.has(dtype_key) or model_dtype == "fp32"):
         yield ctx.at(
             path,
@@ -360,7 +363,7 @@ def tensor_parallel_dtype_in_json(ctx: Context) -> Iterator[Finding]:
             f"`dtype` is {quote_value(value)}, but DeepSpeed accepts only a `torch.dtype`, which JSON cannot"
             " contain",
             help="remove it and choose the precision with `bf16` or `fp16`",
-            fix=removal(("tensor_parallel", "dtype")),
+            fix=remove_key(("tensor_parallel", "dtype")),
         )
 
 

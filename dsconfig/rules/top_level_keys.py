@@ -10,7 +10,7 @@ from dsconfig.core.json_types import Json
 from dsconfig.core.wording import describe_value, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
-from dsconfig.rules._json_numbers import division, is_integer, is_number
+from dsconfig.rules._json_numbers import format_division, is_integer, is_number
 
 # Gradient clipping.
 
@@ -160,7 +160,7 @@ def vocabulary_size_not_a_number(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "vocabulary_size": 50264}
     """
     value = ctx.raw("vocabulary_size")
-    if value is not MISSING and value and not _has_remainder(value):
+    if value is not MISSING and value and not _supports_modulo(value):
         yield ctx.at(
             "vocabulary_size",
             f"`vocabulary_size` is {describe_value(value)} but must be an integer: DeepSpeed checks "
@@ -169,7 +169,7 @@ def vocabulary_size_not_a_number(ctx: Context) -> Iterator[Finding]:
         )
 
 
-def _has_remainder(value: Json) -> bool:
+def _supports_modulo(value: Json) -> bool:
     """Whether `value % 8` works: for numbers, and for format strings with one number."""
     if isinstance(value, int | float):
         return True
@@ -202,6 +202,6 @@ def vocabulary_not_aligned(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             _VOCABULARY,
             f"`{_VOCABULARY}` {size} is not a multiple of {_ALIGNMENT}, which is less efficient on tensor cores: "
-            f"{division(size, _ALIGNMENT)}",
+            f"{format_division(size, _ALIGNMENT)}",
             help=f"pad the vocabulary to {up}",
         )

@@ -21,18 +21,18 @@ from dsconfig.rules._suggest_section import format_key
 # Rejected values, and their effect.
 
 
-def rejected_values(ctx: Context, *reasons: Why) -> Iterator[RejectionEvent]:
+def rejections_for_reasons(ctx: Context, *reasons: Why) -> Iterator[RejectionEvent]:
     """Yield the rejected values with one of these reasons, except sections (see `section-not-an-object`).
 
     At most `ctx.most` values are listed per dialect and effect.
     """
     counts: dict[tuple[str, EffectName], int] = {}
     for rejection in ctx.walk.rejected:
-        if rejection.verdict.why not in reasons or is_section(rejection):
+        if rejection.verdict.why not in reasons or expects_section(rejection):
             continue
         if rejection.value == "auto" and rejection.section.dialect == "hand":  # reported by `unresolved-auto`
             continue
-        group = rejection.section.dialect, effect_of(ctx, rejection)
+        group = rejection.section.dialect, effect_of_unexpected_value(ctx, rejection)
         counts[group] = counts.get(group, 0) + 1
         if counts[group] <= ctx.max_findings:
             yield rejection
@@ -40,26 +40,26 @@ def rejected_values(ctx: Context, *reasons: Why) -> Iterator[RejectionEvent]:
             ctx.is_truncated = True
 
 
-def is_section(rejection: RejectionEvent) -> bool:
+def expects_section(rejection: RejectionEvent) -> bool:
     """Whether the key expects a section."""
     return child_section(rejection.key.type) is not None
 
 
-def effect_of(ctx: Context, entry: KnownKey | RejectionEvent) -> EffectName:
+def effect_of_unexpected_value(ctx: Context, entry: KnownKey | RejectionEvent) -> EffectName:
     """The effect of a value that the code behind the key does not expect."""
     if entry.section.dialect != "hand":
         return "rejected"
-    return entry.key.info.wrong_type or ("ignored" if is_dormant(ctx, entry.path) else "crashes")
+    return entry.key.info.wrong_type or ("ignored" if may_never_be_read(ctx, entry.path) else "crashes")
 
 
 def prevents_run(ctx: Context, rejection: RejectionEvent) -> bool:
     """Whether no run can start with the configured value."""
-    return effect_of(ctx, rejection) in ("rejected", "crashes")
+    return effect_of_unexpected_value(ctx, rejection) in ("rejected", "crashes")
 
 
-def unchecked_note(ctx: Context, rejection: RejectionEvent) -> str:
+def note_on_unchecked_value(ctx: Context, rejection: RejectionEvent) -> str:
     """The end of a message for a value that DeepSpeed does not check on load."""
-    if effect_of(ctx, rejection) == "rejected":
+    if effect_of_unexpected_value(ctx, rejection) == "rejected":
         return ""
     return "; DeepSpeed does not check it when it loads the file"
 
@@ -71,18 +71,18 @@ def unchecked_note(ctx: Context, rejection: RejectionEvent) -> str:
 # specific rules cover such sections.
 
 
-def is_dormant(ctx: Context, path: KeyPath) -> bool:
+def may_never_be_read(ctx: Context, path: KeyPath) -> bool:
     """Whether the engine may never read the key."""
     opener = next((info.opened_by for info in keys_along_path(path[:2]) if info.opened_by), None)
     if opener is None or len(path) < 2 or path[-1] == "enabled":
         return False
     try:
-        return not _is_opened(ctx, opener)
+        return not _may_be_triggered(ctx, opener)
     except SkipRule:
         return True
 
 
-def _is_opened(ctx: Context, opener: str) -> bool:
+def _may_be_triggered(ctx: Context, opener: str) -> bool:
     if opener == HALF:
         return training_dtype(ctx) != "fp32"
     return opener != SCRIPT and ctx.is_on(opener)
@@ -109,15 +109,15 @@ def wrong_type(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"reduce_bucket_size": 3}}
     """
-    for rejection in rejected_values(ctx, "type"):
+    for rejection in rejections_for_reasons(ctx, "type"):
         verdict = rejection.verdict
         yield ctx.at(
             rejection.rejected_path,
             f"{format_key(rejection.rejected_path)} is {json_kind(verdict.value)}, "
             f"{quote_value(verdict.value)}, where DeepSpeed "
-            f"expects {describe_type(verdict.expected)}{unchecked_note(ctx, rejection)}",
+            f"expects {describe_type(verdict.expected)}{note_on_unchecked_value(ctx, rejection)}",
             help=f"use {describe_type(verdict.expected)}",
-            effect=effect_of(ctx, rejection),
+            effect=effect_of_unexpected_value(ctx, rejection),
         )
 
 
@@ -137,7 +137,7 @@ def fractional_integer(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "stage3_prefetch_bucket_size": 15099494}}
     """
-    for rejection in rejected_values(ctx, "fraction"):
+    for rejection in rejections_for_reasons(ctx, "fraction"):
         verdict = rejection.verdict
         whole = int(verdict.value) or 1  # for values below 1: many keys reject 0 as well
         yield ctx.at(
@@ -168,18 +168,18 @@ def null_value(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {}}
     """
-    for rejection in rejected_values(ctx, "null"):
+    for rejection in rejections_for_reasons(ctx, "null"):
         verdict = rejection.verdict
         default = rejection.key.default
         yield ctx.at(
             rejection.rejected_path,
             f"{format_key(rejection.rejected_path)} is `null` where DeepSpeed expects {describe_type(verdict.expected)}"
-            f"{unchecked_note(ctx, rejection)}",
+            f"{note_on_unchecked_value(ctx, rejection)}",
             help=f"use {describe_type(verdict.expected)}"
             if rejection.key.info.required
             else "remove the key"
             + (f": the default is {quote_value(default)}" if default is not None else ""),
-            effect=effect_of(ctx, rejection),
+            effect=effect_of_unexpected_value(ctx, rejection),
             fix=Fix("remove the key", (RemoveKey(rejection.path),), safe=prevents_run(ctx, rejection))
             if not verdict.at and not rejection.key.info.required
             else None,
@@ -202,7 +202,7 @@ def section_not_an_object(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "fp16": {"enabled": false}}
     """
     for rejection in ctx.walk.rejected:
-        if is_section(rejection):
+        if expects_section(rejection):
             # Transformers and Accelerate reject a config without `zero_optimization`.
             is_required = rejection.path == ("zero_optimization",) and ctx.uses_plugin
             is_removable = rejection.value in (None, False) and not is_required
@@ -246,7 +246,7 @@ def out_of_bounds(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage3_max_live_parameters": 1000000000}}
     """
-    for rejection in rejected_values(ctx, "bound"):
+    for rejection in rejections_for_reasons(ctx, "bound"):
         verdict = rejection.verdict
         if rejection.path == ("gradient_clipping",):  # reported by `negative-gradient-clipping`
             continue
@@ -254,9 +254,9 @@ def out_of_bounds(ctx: Context) -> Iterator[Finding]:
             rejection.rejected_path,
             f"{format_key(rejection.rejected_path)} is {quote_value(verdict.value)}, "
             f"but must be {describe_type(verdict.expected)}"
-            f"{unchecked_note(ctx, rejection)}",
+            f"{note_on_unchecked_value(ctx, rejection)}",
             help=f"use {describe_type(verdict.expected)}",
-            effect=effect_of(ctx, rejection),
+            effect=effect_of_unexpected_value(ctx, rejection),
         )
 
 
@@ -272,21 +272,21 @@ def unknown_value(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}
     """
-    for rejection in rejected_values(ctx, "member"):
+    for rejection in rejections_for_reasons(ctx, "member"):
         verdict = rejection.verdict
         members = verdict.expected[1:]
-        if "fold_case" in rejection.key.info.flags and str(verdict.value).lower() in _folded(members):
+        if "fold_case" in rejection.key.info.flags and str(verdict.value).lower() in _fold_case(members):
             continue
         intended = _matching_member(verdict.value, members)
         yield ctx.at(
             rejection.rejected_path,
             f"{format_key(rejection.rejected_path)} is {quote_value(verdict.value)}, but DeepSpeed accepts only "
-            f"{join_alternatives(_short(members), 'and')}{unchecked_note(ctx, rejection)}",
+            f"{join_alternatives(_shorten_members(members), 'and')}{note_on_unchecked_value(ctx, rejection)}",
             help=f"use {quote_value(intended)}"
             if intended is not None
-            else f"use {join_alternatives(_short(members)[:_MAX_LISTED])}",
-            effect=effect_of(ctx, rejection),
-            fix=_replacement(ctx, rejection, intended) if intended is not None else None,
+            else f"use {join_alternatives(_shorten_members(members)[:_MAX_LISTED])}",
+            effect=effect_of_unexpected_value(ctx, rejection),
+            fix=_replace_rejected_value(ctx, rejection, intended) if intended is not None else None,
         )
 
 
@@ -294,13 +294,13 @@ _MAX_LISTED = 8
 """Maximum number of members that the help lists."""
 
 
-def _short(members: tuple[Json, ...]) -> tuple[Json, ...]:
+def _shorten_members(members: tuple[Json, ...]) -> tuple[Json, ...]:
     """The plain names of a long list of members: `bf16`, without `torch.bfloat16`."""
     plain = tuple(member for member in members if "." not in str(member))
     return plain if len(members) > _MAX_LISTED and plain else members
 
 
-def _folded(members: tuple[Json, ...]) -> set[str]:
+def _fold_case(members: tuple[Json, ...]) -> set[str]:
     return {str(member).lower() for member in members}
 
 
@@ -310,7 +310,7 @@ def _matching_member(value: Json, members: tuple[Json, ...]) -> Json:
     return next((member for member in members if str(member).lower() == text), None)
 
 
-def _replacement(ctx: Context, rejection: RejectionEvent, value: Json) -> Fix:
+def _replace_rejected_value(ctx: Context, rejection: RejectionEvent, value: Json) -> Fix:
     operations = (SetValue(rejection.rejected_path, value),)
     return Fix(f"replace with {quote_value(value)}", operations, safe=prevents_run(ctx, rejection))
 
@@ -336,10 +336,10 @@ def coerced_value(ctx: Context) -> Iterator[Finding]:
     """
     for coercion in ctx.walk.coerced:
         if coercion.changes_value:
-            yield _coerced(ctx, coercion, coercion.verdict.value)
+            yield _report_coerced_value(ctx, coercion, coercion.verdict.value)
 
 
-def _coerced(ctx: Context, coercion: CoercionEvent, effective: Json) -> Finding:
+def _report_coerced_value(ctx: Context, coercion: CoercionEvent, effective: Json) -> Finding:
     is_unvalidated = coercion.section.dialect == "hand"
     intended = _intended_boolean(coercion.value)
     is_inverted = is_unvalidated and intended is not None and intended != effective
@@ -352,7 +352,7 @@ def _coerced(ctx: Context, coercion: CoercionEvent, effective: Json) -> Finding:
         fix=Fix(
             f"replace with {quote_value(value)}",
             (SetValue(coercion.path, value),),
-            safe=not is_inverted and not _is_lossy(coercion.value, effective),
+            safe=not is_inverted and not _is_lossy_conversion(coercion.value, effective),
         ),
     )
 
@@ -370,7 +370,7 @@ _BOOLEANS = {
 }
 
 
-def _is_lossy(value: Json, effective: Json) -> bool:
+def _is_lossy_conversion(value: Json, effective: Json) -> bool:
     """Whether the conversion discards part of the configured value."""
     if isinstance(value, list | dict):
         return True
@@ -393,18 +393,18 @@ def text_for_value(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"reduce_bucket_size": 500000000}}
     """
-    for rejection in rejected_values(ctx, "text"):
+    for rejection in rejections_for_reasons(ctx, "text"):
         verdict = rejection.verdict
         intended = _intended_value(verdict.expected, verdict.value)
         path = rejection.rejected_path
         yield ctx.at(
             path,
             f"{format_key(path)} is the string {quote_value(verdict.value)}, which DeepSpeed does not convert to "
-            f"{describe_type(verdict.expected)}{unchecked_note(ctx, rejection)}",
-            help=f"use {quote_value(intended)}{_quoting_note(ctx, path)}{_comma_note(verdict.value)}"
+            f"{describe_type(verdict.expected)}{note_on_unchecked_value(ctx, rejection)}",
+            help=f"use {quote_value(intended)}{_advice_on_quotes(ctx, path)}{_advice_on_commas(verdict.value)}"
             if intended is not None
-            else _advice_start(verdict.value) + describe_type(verdict.expected),
-            effect=effect_of(ctx, rejection),
+            else _start_of_advice(verdict.value) + describe_type(verdict.expected),
+            effect=effect_of_unexpected_value(ctx, rejection),
             fix=Fix(
                 f"replace with {quote_value(intended)}",
                 (SetValue(path, intended),),
@@ -415,12 +415,12 @@ def text_for_value(ctx: Context) -> Iterator[Finding]:
         )
 
 
-def _advice_start(text: str) -> str:
+def _start_of_advice(text: str) -> str:
     is_none = text.strip(" \t,").lower() in ("none", "null")
     return "remove the key to have no value, or use " if is_none else "use "
 
 
-def _quoting_note(ctx: Context, path: KeyPath) -> str:
+def _advice_on_quotes(ctx: Context, path: KeyPath) -> str:
     """The part of the advice about quotes; for an unquoted YAML string, about the form of the number."""
     document = ctx.document
     quote = "" if document.is_data else document.text[document.span(path).start :][:1]
@@ -429,7 +429,7 @@ def _quoting_note(ctx: Context, path: KeyPath) -> str:
     return ", without quotes"
 
 
-def _comma_note(text: str) -> str:
+def _advice_on_commas(text: str) -> str:
     return " or a trailing comma" if text.rstrip().endswith(",") else ""
 
 
@@ -479,18 +479,18 @@ def unresolved_auto(ctx: Context) -> Iterator[Finding]:
             yield ctx.at(
                 entry.path,
                 f"{unresolved}: {subject} drops the key and uses its default{default}",
-                help=_auto_help(entry),
+                help=_help_for_auto(entry),
             )
         elif entry.key.type != ("bool",):
             yield ctx.at(
                 entry.path,
                 f"{unresolved}; {subject} expects {describe_type(entry.key.type)}",
-                help=_auto_help(entry),
-                effect=effect_of(ctx, entry),
+                help=_help_for_auto(entry),
+                effect=effect_of_unexpected_value(ctx, entry),
             )
 
 
-def _auto_help(entry: KnownKey) -> str:
+def _help_for_auto(entry: KnownKey) -> str:
     consumers = entry.key.info.fills
     if consumers:
         loader = " or ".join(consumers)

@@ -41,7 +41,7 @@ _FAREWELL = 2.0
 """Seconds that a call has to end at close; a longer one hangs."""
 
 
-def first_line(error: Exception) -> str:
+def first_line_of_error(error: Exception) -> str:
     """Error message of torch, without the stacks that follow it."""
     return str(error).partition("\n")[0] or type(error).__name__
 
@@ -53,7 +53,7 @@ class BoundedCaller:
         self._limit = limit
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._closed = self._hangs = False
-        self._thread = threading.Thread(target=self._serve, name="dsconfig-store-calls", daemon=True)
+        self._thread = threading.Thread(target=self._serve_calls, name="dsconfig-store-calls", daemon=True)
         self._thread.start()
 
     def call(self, operation: Callable[[], _T]) -> _T:
@@ -61,14 +61,14 @@ class BoundedCaller:
         if self._closed:
             raise StoreLostError("the connection was closed, or an earlier call hangs")
         answer: Future[_T] = Future()
-        self._calls.put(lambda: _answer(operation, answer))
+        self._calls.put(lambda: _run_operation(operation, answer))
         try:
             return answer.result(self._limit)
         except NoAnswerError:
             self._closed = self._hangs = True
             raise StoreLostError(f"no reply in {self._limit:g} s") from None
         except (RuntimeError, OSError) as error:  # torch's DistError is a RuntimeError
-            raise StoreLostError(first_line(error)) from error
+            raise StoreLostError(first_line_of_error(error)) from error
 
     def close(self) -> None:
         """Accept no more calls, and wait briefly for the current one.
@@ -80,12 +80,12 @@ class BoundedCaller:
         self._calls.put(None)
         self._thread.join(0.0 if self._hangs else _FAREWELL)
 
-    def _serve(self) -> None:
+    def _serve_calls(self) -> None:
         while (call := self._calls.get()) is not None:
             call()
 
 
-def _answer(operation: Callable[[], _T], answer: Future[_T]) -> None:
+def _run_operation(operation: Callable[[], _T], answer: Future[_T]) -> None:
     try:
         answer.set_result(operation())
     except BaseException as error:  # raised in the caller's thread

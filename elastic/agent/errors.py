@@ -9,7 +9,7 @@ from elastic.agent.job_state import JobState
 # Escaping of text from other machines.
 
 
-def printable(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     """Text on one line, with terminal escapes and other unprintable characters escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
@@ -38,7 +38,7 @@ class AgentError(Exception):
     code: ClassVar[int] = 1
 
     def __init__(self, message: str) -> None:
-        super().__init__(printable(message))  # parts of it come from other nodes
+        super().__init__(escape_unprintable(message))  # parts of it come from other nodes
 
 
 class TrainingFailedError(AgentError):

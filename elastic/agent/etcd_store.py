@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from elastic.agent.errors import SettingsError
-from elastic.agent.secret_variables import ETCD_USER, secret
+from elastic.agent.secret_variables import ETCD_USER, read_secret
 from elastic.json_types import Json
 
 ATTEMPT = 1.0
@@ -41,7 +41,7 @@ class EtcdStore:
         self._connection: http.client.HTTPConnection | None = None
         self._addresses = list(addresses)
         self._limit = limit
-        self._tls = _tls() if secure else None
+        self._tls = _tls_context() if secure else None
         self._headers = {"Content-Type": "application/json"}
         self._log_in()
 
@@ -52,7 +52,11 @@ class EtcdStore:
 
     def set(self, key: str, value: str, /) -> None:
         """Write a key."""
-        self._call("kv/put", {"key": _text(key), "value": _text(value)}, lambda answer: answer["header"])
+        self._call(
+            "kv/put",
+            {"key": _decode_text(key), "value": _decode_text(value)},
+            lambda answer: answer["header"],
+        )
 
     def get(self, key: str, /) -> bytes:
         """Read a key; wait until it exists."""
@@ -62,7 +66,7 @@ class EtcdStore:
         """Read keys as of one moment; wait until all exist."""
         deadline = time.monotonic() + self._limit
         while True:
-            values = self._ranges([{"requestRange": {"key": _text(key)}} for key in keys])
+            values = self._read_ranges([{"requestRange": {"key": _decode_text(key)}} for key in keys])
             if all(value is not None for value in values):
                 return [value for value in values if value is not None]
             if time.monotonic() > deadline:
@@ -71,32 +75,34 @@ class EtcdStore:
 
     def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
         """Write `desired` if the key holds `expected`, or is missing and `expected` is empty."""
-        has_value = {"target": "VALUE", "value": _text(expected)}
+        has_value = {"target": "VALUE", "value": _decode_text(expected)}
         missing = {"target": "CREATE", "create_revision": "0"}
         current = self._call(
             "kv/txn",
             {
-                "compare": [{"key": _text(key), "result": "EQUAL", **(has_value if expected else missing)}],
-                "success": [{"requestPut": {"key": _text(key), "value": _text(desired)}}],
-                "failure": [{"requestRange": {"key": _text(key)}}],
+                "compare": [
+                    {"key": _decode_text(key), "result": "EQUAL", **(has_value if expected else missing)}
+                ],
+                "success": [{"requestPut": {"key": _decode_text(key), "value": _decode_text(desired)}}],
+                "failure": [{"requestRange": {"key": _decode_text(key)}}],
             },
-            lambda answer: desired.encode() if answer.get("succeeded") else _values(answer, 1)[0],
+            lambda answer: desired.encode() if answer.get("succeeded") else _values_of_ranges(answer, 1)[0],
         )
         return current or expected.encode()
 
     def check(self, keys: list[str], /) -> bool:
         """Whether all keys exist."""
-        values = self._ranges([{"requestRange": {"key": _text(key)}} for key in keys])
+        values = self._read_ranges([{"requestRange": {"key": _decode_text(key)}} for key in keys])
         return all(value is not None for value in values)
 
-    def _ranges(self, requests: Sequence[Json]) -> list[bytes | None]:
+    def _read_ranges(self, requests: Sequence[Json]) -> list[bytes | None]:
         return self._call(
-            "kv/txn", {"success": list(requests)}, lambda answer: _values(answer, len(requests))
+            "kv/txn", {"success": list(requests)}, lambda answer: _values_of_ranges(answer, len(requests))
         )
 
     def _log_in(self) -> None:
         """Log in as the user of `ETCDCTL_USER`, if set; the token is sent with every call."""
-        name, colon, password = (secret(ETCD_USER) or "").partition(":")
+        name, colon, password = (read_secret(ETCD_USER) or "").partition(":")
         if colon:
             token = self._headers.pop("Authorization", None)
             try:
@@ -123,11 +129,11 @@ class EtcdStore:
                     last_error = error
             if time.monotonic() >= deadline:
                 members = ", ".join(f"{host}:{port}" for host, port in self._addresses)
-                why = f"{last_error or type(last_error).__name__}{self._without_certificate(last_error)}"
+                why = f"{last_error or type(last_error).__name__}{self._missing_certificate_hint(last_error)}"
                 raise OSError(f"no etcd member of {members} answers: {why}")
             time.sleep(_PAUSE)
 
-    def _without_certificate(self, error: Exception) -> str:
+    def _missing_certificate_hint(self, error: Exception) -> str:
         """Hint for a missing client certificate: the server just closes the connection then."""
         is_tls_error = self._tls is not None and isinstance(error, ssl.SSLError | ConnectionError)
         return " (ETCDCTL_CERT is not set)" if is_tls_error and "ETCDCTL_CERT" not in os.environ else ""
@@ -146,7 +152,7 @@ class EtcdStore:
         text = answer.read(_LONGEST)
         if answer.status == http.HTTPStatus.OK:
             return _parse_reply(json.loads, text)
-        message = _reason(text)
+        message = _reason_of_error(text)
         if answer.status in _PERMANENT:
             raise SettingsError(f"etcd rejects the request: {message}")
         if answer.status == http.HTTPStatus.UNAUTHORIZED and "Authorization" in self._headers:
@@ -176,7 +182,7 @@ def _parse_reply(read: Callable[[_Raw], _Parsed], raw: _Raw) -> _Parsed:
 _PERMANENT = (http.HTTPStatus.BAD_REQUEST, http.HTTPStatus.FORBIDDEN, http.HTTPStatus.NOT_FOUND)
 
 
-def _reason(text: bytes) -> str:
+def _reason_of_error(text: bytes) -> str:
     try:
         parsed = json.loads(text)
         return str(parsed.get("error") or parsed.get("message") or parsed)
@@ -184,17 +190,17 @@ def _reason(text: bytes) -> str:
         return text.decode(errors="replace").strip()[:200]
 
 
-def _text(value: str) -> str:
+def _decode_text(value: str) -> str:
     return base64.b64encode(value.encode()).decode()
 
 
-def _values(answer: Mapping[str, Json], count: int) -> list[bytes | None]:
+def _values_of_ranges(answer: Mapping[str, Json], count: int) -> list[bytes | None]:
     """Values of the ranges of a transaction; etcd omits empty fields."""
     ranges = [answer["responses"][number].get("response_range", {}).get("kvs") for number in range(count)]
     return [base64.b64decode(kvs[0].get("value", "")) if kvs else None for kvs in ranges]
 
 
-def _tls() -> ssl.SSLContext:
+def _tls_context() -> ssl.SSLContext:
     """TLS context from the variables of `etcdctl`."""
     authority = os.environ.get("ETCDCTL_CACERT")
     certificate, key = os.environ.get("ETCDCTL_CERT"), os.environ.get("ETCDCTL_KEY")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from elastic.agent.job_state import JobMember, JobState, Phase
-from elastic.worker.lease import now
+from elastic.worker.lease import lease_clock
 
 # A node watches the next few members in the order of joining, as on a ring. So every member is watched, and removing
 # lost members closes the ring again.
@@ -19,7 +19,7 @@ WATCHED = 4
 class FailureDetector:
     """Measure how long each watched member has been silent, or has delayed a round."""
 
-    def __init__(self, longest_step: float, clock: Callable[[], float] = now) -> None:
+    def __init__(self, longest_step: float, clock: Callable[[], float] = lease_clock) -> None:
         self._clock = clock
         # A longer step means that this process was frozen, and says nothing about other nodes.
         self._longest_step = longest_step
@@ -41,16 +41,16 @@ class FailureDetector:
         delays = [FormationDelay(node, state.phase, state.round) for node in state.awaited]
         self._late = {one: self._late.get(one, 0.0) + elapsed for one in delays}
 
-    def silent(self, at_least: float) -> list[HeartbeatSilence]:
+    def silent_members(self, at_least: float) -> list[HeartbeatSilence]:
         """Watched members whose heartbeat has not changed for this many seconds."""
         return [one for one, seconds in self._silent.items() if seconds >= at_least]
 
-    def late(self, at_least: float) -> list[FormationDelay]:
+    def late_members(self, at_least: float) -> list[FormationDelay]:
         """Members that have delayed the same round for this many seconds."""
         return [one for one, seconds in self._late.items() if seconds >= at_least]
 
 
-def watched_by(state: JobState, node: str) -> list[JobMember]:
+def members_watched_by(state: JobState, node: str) -> list[JobMember]:
     """Members that a node watches."""
     names = [member.node for member in state.members]
     if node not in names:

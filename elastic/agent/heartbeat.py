@@ -19,12 +19,12 @@ from functools import partial
 
 from elastic.agent import state_transitions
 from elastic.agent.errors import AgentError, HostError, StoreLostError
-from elastic.agent.failure_detector import Evidence, FailureDetector, HeartbeatSilence, watched_by
+from elastic.agent.failure_detector import Evidence, FailureDetector, HeartbeatSilence, members_watched_by
 from elastic.agent.job_state import JobState
 from elastic.agent.rendezvous_settings import RendezvousSettings
 from elastic.agent.resize_policy import ResizePolicy
 from elastic.agent.state_store import CROWD, PolledKeys, StateStore
-from elastic.worker.lease import Lease, now
+from elastic.worker.lease import Lease, lease_clock
 
 
 class Heartbeat:
@@ -37,10 +37,10 @@ class Heartbeat:
         self._node = node
         self._settings = settings
         self._policy = policy
-        self._detector = FailureDetector(2 * settings.poll_interval, now)
+        self._detector = FailureDetector(2 * settings.poll_interval, lease_clock)
         self._marked: dict[Evidence, float] = {}
         self._count = 0
-        self._sent_at = now()
+        self._sent_at = lease_clock()
         self._read_at = 0.0
         self._alarm = b""
         self._wake = threading.Event()
@@ -98,10 +98,10 @@ class Heartbeat:
             self.lost = StoreLostError(f"the state of the job is invalid: {type(error).__name__}: {error}")
 
     def _tick(self) -> None:
-        if now() - self._sent_at >= self._settings.keep_alive_interval:
+        if lease_clock() - self._sent_at >= self._settings.keep_alive_interval:
             self._send()
         state = self.state
-        watched = watched_by(state, self._node) if state else []
+        watched = members_watched_by(state, self._node) if state else []
         look = self._store.poll([member.node for member in watched])
         self.state = state = self._current_state(look, state)
         self._renew_lease(state)
@@ -114,14 +114,14 @@ class Heartbeat:
         In a large job, each node reads so rarely that all of them together read as often as `CROWD` nodes. The first
         node that detects a lost hint writes it again for all others.
         """
-        age, settings = now() - self._read_at, self._settings
+        age, settings = lease_clock() - self._read_at, self._settings
         size = len(state.members) / CROWD if state else 0.0
         is_overdue = age >= settings.keep_alive_interval * max(1.0, size)
         patience = min(settings.poll_interval * int(size), settings.keep_alive_interval)
         has_hint = state is not None and look.hint > state.revision and age >= patience
         if state is not None and look.alarm == self._alarm and not is_overdue and not has_hint:
             return state
-        self._read_at = now()
+        self._read_at = lease_clock()
         new_state = self._store.read()
         self._alarm = look.alarm
         if is_overdue and state is not None and new_state.revision > look.hint:
@@ -132,7 +132,7 @@ class Heartbeat:
         if self._count == 0:
             self._store.listen()
         self._count += 1
-        sent_at = now()
+        sent_at = lease_clock()
         self._store.send_heartbeat(self._count)
         self._sent_at = sent_at
 
@@ -155,21 +155,21 @@ class Heartbeat:
         """Mark members that seem lost, and remove those that were marked before and have not changed."""
         if state.member(self._node) is None or state.outcome:
             return
-        silent = self._detector.silent(self._settings.heartbeat_timeout)
-        late = self._detector.late(self._settings.arrive_timeout)
+        silent = self._detector.silent_members(self._settings.heartbeat_timeout)
+        late = self._detector.late_members(self._settings.arrive_timeout)
         marked: dict[Evidence, float] = {}
         all_evidence: list[Evidence] = [*silent, *late]
         for evidence in all_evidence:
             since = self._marked.get(evidence)
             if since is None:
-                self._store.update(partial(state_transitions.mark, evidence=evidence))
+                self._store.update(partial(state_transitions.mark_member, evidence=evidence))
                 self._store.alarm(evidence.node)
-            elif now() - since >= self._grace(evidence):
-                self._store.update(partial(state_transitions.remove_marked, evidence=evidence))
-            marked[evidence] = now() if since is None else since
+            elif lease_clock() - since >= self._grace_period(evidence):
+                self._store.update(partial(state_transitions.remove_marked_member, evidence=evidence))
+            marked[evidence] = lease_clock() if since is None else since
         self._marked = marked
 
-    def _grace(self, evidence: Evidence) -> float:
+    def _grace_period(self, evidence: Evidence) -> float:
         # The lease of a silent node has expired already; a late node still had one when it was marked.
         is_silent = isinstance(evidence, HeartbeatSilence)
         return self._settings.poll_interval if is_silent else self._settings.heartbeat_timeout

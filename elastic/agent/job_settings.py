@@ -48,14 +48,14 @@ class Job:
         admissible = self.admissible()
         if not admissible:
             first = self.why_not(self.max_nodes)
-            remedies = "; or ".join(self._ways_out())
+            remedies = "; or ".join(self._changes_that_admit_the_job())
             raise RefusedError(
                 f"the plan admits no number of nodes from {self.min_nodes} to {self.max_nodes} with "
                 f"{self.processes} processes each: {first}{'; ' if remedies else ''}{remedies}"
             )
-        self._check_resolves(admissible[0])
+        self._check_config_resolves(admissible[0])
 
-    def _ways_out(self) -> Iterator[str]:
+    def _changes_that_admit_the_job(self) -> Iterator[str]:
         """Changes that would let the job start, each verified: other nodes, whole nodes, fewer processes."""
         nodes = [gpus // self.processes for gpus in self.plan.gpu_counts if gpus % self.processes == 0]
         if nodes:
@@ -93,7 +93,7 @@ class Job:
             for gpus in whole_nodes_plan.gpu_counts
         )
 
-    def _check_resolves(self, nodes: int) -> None:
+    def _check_config_resolves(self, nodes: int) -> None:
         """Raise errors now that would stop resolving the config in a round."""
         try:
             row = self.plan.row_for_gpus(nodes * self.processes)

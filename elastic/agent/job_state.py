@@ -149,25 +149,25 @@ class JobState:
         document: dict[str, object] = {one.name: getattr(self, one.name) for one in fields(self)}
         for name in ("group", "acknowledged"):
             document[name] = [index.get(node, node) for node in getattr(self, name)]
-        document["members"] = [_values(member) for member in self.members]
-        document["events"] = [_values(event) for event in self.events]
-        document["outcome"] = self.outcome and _values(self.outcome)
-        return pack(json.dumps(document, separators=(",", ":")))
+        document["members"] = [_row_values(member) for member in self.members]
+        document["events"] = [_row_values(event) for event in self.events]
+        document["outcome"] = self.outcome and _row_values(self.outcome)
+        return compress_text(json.dumps(document, separators=(",", ":")))
 
 
 _MEMBER_TYPES = (str, int, str, int, bool, int, int)
 
 
-def _values(row: JobMember | JobOutcome | JobEvent) -> tuple[object, ...]:
+def _row_values(row: JobMember | JobOutcome | JobEvent) -> tuple[object, ...]:
     values: tuple[object, ...] = attrgetter(*row.__slots__)(row)
     return values
 
 
-def _row(kind: type[_Row], values: list[Any]) -> _Row:
+def _parse_row(kind: type[_Row], values: list[Any]) -> _Row:
     return kind(**dict(zip(kind.__slots__, values, strict=True)))
 
 
-def _names(references: list[int | str], members: tuple[JobMember, ...]) -> tuple[str, ...]:
+def _node_names(references: list[int | str], members: tuple[JobMember, ...]) -> tuple[str, ...]:
     """Node names for member indices; nodes that have left are stored by name."""
     if not all(
         type(place) is str or (type(place) is int and 0 <= place < len(members)) for place in references
@@ -178,7 +178,7 @@ def _names(references: list[int | str], members: tuple[JobMember, ...]) -> tuple
     )
 
 
-def _typed(state: JobState) -> JobState:
+def _validate_types(state: JobState) -> JobState:
     """Validate the types of all fields, since rounds and names become paths and variables.
 
     Raises `ValueError`.
@@ -194,7 +194,7 @@ def _typed(state: JobState) -> JobState:
         or not {type(text) for text in texts} <= {str}
         or not {type(text) for text in (state.start, state.latest)} <= {str, NoneType}
         or not {type(event.time) for event in state.events} <= {int, float}
-        or any(tuple(map(type, _values(member))) != _MEMBER_TYPES for member in state.members)
+        or any(tuple(map(type, _row_values(member))) != _MEMBER_TYPES for member in state.members)
         or state.phase not in get_args(Phase)
         or not isinstance(state.contract, dict)
     ):
@@ -202,18 +202,18 @@ def _typed(state: JobState) -> JobState:
     return state
 
 
-def decode(text: str | bytes) -> JobState:
+def decode_state(text: str | bytes) -> JobState:
     """Decode the result of `JobState.encode`.  Raises `ValueError` for anything else."""
     try:
-        document = json.loads(unpack(text))
-        members = document["members"] = tuple(_row(JobMember, values) for values in document["members"])
+        document = json.loads(decompress_text(text))
+        members = document["members"] = tuple(_parse_row(JobMember, values) for values in document["members"])
         for name in ("group", "acknowledged"):
-            document[name] = _names(document[name], members)
+            document[name] = _node_names(document[name], members)
         for name in ("suspects", "expelled", "leaving"):
             document[name] = tuple(document[name])
-        document["events"] = tuple(_row(JobEvent, values) for values in document["events"])
-        document["outcome"] = document["outcome"] and _row(JobOutcome, document["outcome"])
-        return _typed(JobState(**document))
+        document["events"] = tuple(_parse_row(JobEvent, values) for values in document["events"])
+        document["outcome"] = document["outcome"] and _parse_row(JobOutcome, document["outcome"])
+        return _validate_types(JobState(**document))
     except (TypeError, KeyError, AttributeError, ValueError, RecursionError) as error:
         raise ValueError(f"invalid state of a job: {error}") from error
 
@@ -229,14 +229,14 @@ _LEVEL = 1
 """Result is a tenth larger than at level 6, but much faster: all nodes that form a group wait for it."""
 
 
-def pack(text: str) -> str:
+def compress_text(text: str) -> str:
     """Compress a long ASCII text."""
     if len(text) < SHORT:
         return text
     return _MARK + base64.b64encode(zlib.compress(text.encode("ascii"), _LEVEL)).decode("ascii")
 
 
-def unpack(packed: str | bytes) -> str:
+def decompress_text(packed: str | bytes) -> str:
     """Decompress the result of `pack`.  Raises `ValueError` for anything else."""
     data = packed.decode("ascii") if isinstance(packed, bytes) else packed
     if not data.startswith(_MARK):

@@ -15,7 +15,7 @@ from elastic.json_types import Json
 # Contract: the first node's contract is the job's.
 
 
-def agree(state: JobState, node: str, contract: Mapping[str, Json]) -> JobState:
+def agree_on_contract(state: JobState, node: str, contract: Mapping[str, Json]) -> JobState:
     """Compare the contract of `node` with the job's, and return the resulting state.
 
     Before the first round, a different contract ends the job on all nodes. Later, `RefusedError` is raised on this node
@@ -24,32 +24,35 @@ def agree(state: JobState, node: str, contract: Mapping[str, Json]) -> JobState:
     if not state.contract or (not state.members and state.round == 0):
         return replace(state, contract=contract)
     other = state.members[0].node if state.members else "the others"
-    text = difference(state.contract, contract, other, node)
+    text = contract_difference(state.contract, contract, other, node)
     if text is None or state.outcome:
         return state
     if state.round == 0:
-        return state_transitions.close(state, node, JobOutcome("refused", text))
+        return state_transitions.close_job(state, node, JobOutcome("refused", text))
     raise RefusedError(text)
 
 
-def difference(theirs: Mapping[str, Json], contract: Mapping[str, Json], other: str, node: str) -> str | None:
+def contract_difference(
+    theirs: Mapping[str, Json], contract: Mapping[str, Json], other: str, node: str
+) -> str | None:
     """Differences of two contracts, in words that are the same on every node; `None` if they are equal."""
     keys = [key for key in sorted({*theirs, *contract}) if theirs.get(key) != contract.get(key)]
     if not keys:
         return None
     parts = [
-        f"`{key}` is {_show(theirs, key)} on {other} and {_show(contract, key)} on {node}" for key in keys
+        f"`{key}` is {_format_setting(theirs, key)} on {other} and {_format_setting(contract, key)} on {node}"
+        for key in keys
     ]
-    digests = f"{_digest(theirs)} and {_digest(contract)}"
+    digests = f"{_digest_of_value(theirs)} and {_digest_of_value(contract)}"
     advice = "use the same settings, then start with a new store or another `--rdzv-id`"
     return f"the nodes differ: {'; '.join(parts)} (digests {digests}); {advice}"
 
 
-def _digest(contract: Mapping[str, Json]) -> str:
+def _digest_of_value(contract: Mapping[str, Json]) -> str:
     return sha256(json.dumps(contract, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def _show(contract: Mapping[str, Json], key: str) -> str:
+def _format_setting(contract: Mapping[str, Json], key: str) -> str:
     return json.dumps(contract.get(key))
 
 
@@ -82,11 +85,11 @@ class ArrivalRequest:
             is_current = self.join_order is None and self.revision >= state.removed_at
             if is_current and self.contract is not None and not state.outcome:
                 try:
-                    state = agree(state, self.node, self.contract)
+                    state = agree_on_contract(state, self.node, self.contract)
                 except RefusedError:
                     return state  # reported on its own node
         return (
-            state_transitions.arrive(state, self.node, self.host, self.port, self.cause)
+            state_transitions.arrive_at_round(state, self.node, self.host, self.port, self.cause)
             if is_current
             else state
         )
@@ -102,7 +105,7 @@ class RankConfirmation:
 
     def grant(self, state: JobState) -> JobState:
         """State with the rank confirmed, if that group still waits for it."""
-        return state_transitions.acknowledge(state, self.node) if state.round == self.round else state
+        return state_transitions.confirm_rank(state, self.node) if state.round == self.round else state
 
 
 Request = ArrivalRequest | RankConfirmation
@@ -110,12 +113,12 @@ _WIRE_NAMES: dict[type[Request], str] = {ArrivalRequest: "Arrival", RankConfirma
 """Names of the requests in the store, which agents of different versions share."""
 
 
-def encode_all(requests: list[Request]) -> str:
+def encode_requests(requests: list[Request]) -> str:
     """Encode requests as JSON."""
     return json.dumps([[_WIRE_NAMES[type(one)], asdict(one)] for one in requests], separators=(",", ":"))
 
 
-def decode_all(text: str | bytes) -> list[Request]:
+def decode_requests(text: str | bytes) -> list[Request]:
     """Decode requests; empty text means none.  Raises `ValueError` for anything else."""
     kinds = {name: kind for kind, name in _WIRE_NAMES.items()}
     try:

@@ -13,7 +13,7 @@ from elastic.agent.errors import LATE, Drained, JobSucceeded, RefusedError, TooF
 from elastic.agent.heartbeat import Heartbeat
 from elastic.agent.job_settings import LocalNode
 from elastic.agent.job_state import Cause, JobOutcome, JobState
-from elastic.agent.join_requests import ArrivalRequest, RankConfirmation, agree
+from elastic.agent.join_requests import ArrivalRequest, RankConfirmation, agree_on_contract
 from elastic.agent.state_store import CROWD, StateStore
 from elastic.worker.lease import Lease, lease_path
 
@@ -43,17 +43,19 @@ class RoundJoiner:
         with contextlib.closing(reservation):
             while True:
                 self._raise_if_drained()
-                state = self._store.ask(partial(self._arrival, port=port, entering=entering, cause=cause))
+                state = self._store.ask(
+                    partial(self._arrival_request, port=port, entering=entering, cause=cause)
+                )
                 self._raise_if_ended(state)
                 entering = False
                 if name in state.group and state.phase == "proposed":
-                    state = self._store.ask(self._acknowledgment, use_last=True)
+                    state = self._store.ask(self._rank_confirmation, use_last=True)
                 if name in state.group and state.phase == "running" and self._has_lease(state):
                     return state
                 formation.advance(state)
                 self._pause(state)
 
-    def _arrival(
+    def _arrival_request(
         self, state: JobState, port: int, entering: bool, cause: Cause | None
     ) -> ArrivalRequest | None:
         """Arrival request, on entering and if this node was removed meanwhile or its new group broke."""
@@ -61,14 +63,16 @@ class RoundJoiner:
         member = state.member(name)
         if member is None:
             contract = self._node.job.contract()
-            agree(state, name, contract)  # raises here instead of on the node that grants the request
+            agree_on_contract(
+                state, name, contract
+            )  # raises here instead of on the node that grants the request
             return ArrivalRequest(name, state.revision, state.round, None, host, port, contract=contract)
         if not entering and (member.arrived or state.phase != "forming"):
             return None
         cause = cause if entering else None
         return ArrivalRequest(name, state.revision, state.round, member.join_order, host, port, cause)
 
-    def _acknowledgment(self, state: JobState) -> RankConfirmation:
+    def _rank_confirmation(self, state: JobState) -> RankConfirmation:
         return RankConfirmation(self._node.name, state.revision, state.round)
 
     def _has_lease(self, state: JobState) -> bool:
@@ -84,7 +88,10 @@ class RoundJoiner:
             current = self._heartbeat.state  # the heartbeat decides whether to renew the lease
             if current is None or current.revision < state.revision:
                 continue
-            if state_transitions.is_over(current, state.round) or current.member(self._node.name) is None:
+            if (
+                state_transitions.is_round_over(current, state.round)
+                or current.member(self._node.name) is None
+            ):
                 return False
         self._heartbeat.begin_round()
         return True
@@ -152,23 +159,25 @@ class GroupFormation:
 
     def _try_to_propose(self, state: JobState) -> None:
         arrived = [member.node for member in state.members if member.arrived]
-        is_settled = self._last_call.has_passed(tuple(arrived)) or not self._awaits_more(state, len(arrived))
+        is_settled = self._last_call.has_passed(tuple(arrived)) or not self._may_await_more_nodes(
+            state, len(arrived)
+        )
         if len(arrived) < len(state.members) or not is_settled or self._node.name not in arrived:
             return
         try:
             self._store.update(partial(self._propose, arrived=arrived))
         except RefusedError as error:
             outcome = JobOutcome("refused", str(error))
-            self._store.update(partial(state_transitions.close, node=self._node.name, outcome=outcome))
+            self._store.update(partial(state_transitions.close_job, node=self._node.name, outcome=outcome))
 
     def _propose(self, state: JobState, arrived: list[str]) -> JobState:
         members = [member.node for member in state.members]
         if state.phase != "forming" or members != arrived or state.outcome:
             return state
         size = self._job.size(len(arrived))
-        return state if size is None else state_transitions.propose(state, size, self._job.max_restarts)
+        return state if size is None else state_transitions.propose_group(state, size, self._job.max_restarts)
 
-    def _awaits_more(self, state: JobState, arrived: int) -> bool:
+    def _may_await_more_nodes(self, state: JobState, arrived: int) -> bool:
         """Whether more nodes may join: none above the maximum, and none after the loss of a running group."""
         return arrived < self._job.max_nodes and not {one.node for one in state.members}.intersection(
             state.group

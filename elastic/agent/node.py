@@ -61,12 +61,12 @@ class Node:
         """
         log = EventLog(event_log or os.path.join(local.folder, EVENTS), local.name)
         drain = drain or DrainRequest()
-        main_store = _state_store(local, store)
+        main_store = _open_state_store(local, store)
         main_store.create()
         policy = ResizePolicy(local.job, local.name, local.settings)
-        heartbeat_store = _state_store(local, connect())
+        heartbeat_store = _open_state_store(local, connect())
         heartbeat = Heartbeat(heartbeat_store, local.name, local.settings, policy)
-        worker_store = _state_store(local, connect())
+        worker_store = _open_state_store(local, connect())
         requests = WorkerRequests(worker_store, local, heartbeat, log)
         heartbeat.start()
         return cls(
@@ -118,10 +118,10 @@ class Node:
         round_, name = self.monitor.round, self.local.name
         if round_ is None:
             return
-        state = self.store.update(partial(state_transitions.finish, node=name, round_=round_))
-        while not (state.outcome or state_transitions.is_over(state, round_) or self.drain.requested):
-            if state_transitions.all_finished(state, round_):
-                state = self.store.update(partial(state_transitions.succeed, node=name, round_=round_))
+        state = self.store.update(partial(state_transitions.finish_workers, node=name, round_=round_))
+        while not (state.outcome or state_transitions.is_round_over(state, round_) or self.drain.requested):
+            if state_transitions.all_workers_finished(state, round_):
+                state = self.store.update(partial(state_transitions.succeed_job, node=name, round_=round_))
             else:
                 time.sleep(self.local.settings.poll_interval / 2)
                 self.heartbeat.raise_if_lost()
@@ -130,7 +130,9 @@ class Node:
     def fail(self, text: str) -> None:
         """Fail the job, if this node trains in the current round."""
         if (round_ := self.monitor.round) is not None:
-            self.store.update(partial(state_transitions.fail, node=self.local.name, round_=round_, text=text))
+            self.store.update(
+                partial(state_transitions.fail_job, node=self.local.name, round_=round_, text=text)
+            )
 
     def leave(self, text: str = "left", *, wait_for_others: float = 0.0) -> None:
         """Leave the job; the other nodes need not wait for a heartbeat timeout.  Never raises."""
@@ -147,20 +149,22 @@ class Node:
             connection.close()
         self.log.write("left", text=text)
         self.log.close()
-        _clear(self.local.folder)
+        _remove_worker_files(self.local.folder)
 
     def _remove_from_job(self, text: str, wait_for_others: float) -> None:
-        self.store.update(partial(state_transitions.remove, node=self.local.name, cause="change", text=text))
+        self.store.update(
+            partial(state_transitions.remove_node, node=self.local.name, cause="change", text=text)
+        )
         deadline = time.monotonic() + wait_for_others
         while self.store.read().members and time.monotonic() < deadline:
             time.sleep(self.local.settings.poll_interval)
 
 
-def _state_store(local: LocalNode, store: Store) -> StateStore:
+def _open_state_store(local: LocalNode, store: Store) -> StateStore:
     return StateStore(store, local.run_id, local.name, 1.5 * local.settings.read_timeout)
 
 
-def _clear(folder: str) -> None:
+def _remove_worker_files(folder: str) -> None:
     """Remove the files of the workers; the default event log stays."""
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):

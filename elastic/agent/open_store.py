@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 from torch.distributed import TCPStore
 
-from elastic.agent.bounded_store_calls import BoundedCaller, Store, first_line
+from elastic.agent.bounded_store_calls import BoundedCaller, Store, first_line_of_error
 from elastic.agent.errors import SettingsError, StoreLostError
 from elastic.agent.etcd_store import EtcdStore
 from elastic.agent.rendezvous_settings import RendezvousSettings
@@ -36,7 +36,7 @@ def host_store(endpoint: StoreEndpoint, settings: RendezvousSettings) -> HostedS
     torch's own server listens on every address of the machine (`c10d/TCPStoreLibUvBackend.cpp`,
     `LibUVStoreDaemon::init`), unless it gets a listening socket.
     """
-    listener = _listen(endpoint)
+    listener = _listen_on_address(endpoint)
     if endpoint.token is not None:
         return TokenServer(listener, endpoint.token)
     host, port = listener.getsockname()[:2]
@@ -52,10 +52,10 @@ def host_store(endpoint: StoreEndpoint, settings: RendezvousSettings) -> HostedS
             use_libuv=libuv_takes_sockets(torch.__version__),
         )
     except RuntimeError as error:
-        raise SettingsError(f"cannot listen on {endpoint}: {first_line(error)}") from None
+        raise SettingsError(f"cannot listen on {endpoint}: {first_line_of_error(error)}") from None
 
 
-def _listen(endpoint: StoreEndpoint) -> socket.socket:
+def _listen_on_address(endpoint: StoreEndpoint) -> socket.socket:
     try:
         addresses = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
         return socket.create_server(addresses[0][4][:2], family=addresses[0][0], backlog=_BACKLOG)
@@ -65,7 +65,7 @@ def _listen(endpoint: StoreEndpoint) -> socket.socket:
         raise SettingsError(f"cannot listen on {endpoint}: not a host name") from None
 
 
-def host_if_local(endpoint: StoreEndpoint, settings: RendezvousSettings) -> HostedStore | None:
+def host_store_if_local(endpoint: StoreEndpoint, settings: RendezvousSettings) -> HostedStore | None:
     """Start the store, if this process is to host it."""
     if endpoint.hosts is False or (endpoint.hosts is None and not is_local(endpoint.host)):
         return None

@@ -20,14 +20,21 @@ from torch.distributed.elastic.rendezvous import RendezvousHandler, RendezvousIn
 from torch.distributed.elastic.rendezvous.api import RendezvousStoreInfo
 
 from elastic.agent.drain import DrainRequest
-from elastic.agent.errors import AgentError, Drained, HostError, JobSucceeded, SettingsError, printable
+from elastic.agent.errors import (
+    AgentError,
+    Drained,
+    HostError,
+    JobSucceeded,
+    SettingsError,
+    escape_unprintable,
+)
 from elastic.agent.job_settings import Job, LocalNode
 from elastic.agent.node import Node
-from elastic.agent.open_store import connect_store, host_if_local
+from elastic.agent.open_store import connect_store, host_store_if_local
 from elastic.agent.rendezvous_settings import RendezvousSettings
-from elastic.agent.secret_variables import withhold
+from elastic.agent.secret_variables import withhold_secrets
 from elastic.agent.store_endpoint import StoreEndpoint, exposure_warning, local_address
-from elastic.agent.torch_compat import assume_identical_workers, successful_exit
+from elastic.agent.torch_compat import assume_identical_workers, exit_after_success
 
 # Only the documented interface is used, because DeepSpeed's agent broke when it overrode private methods.
 # Sources: torch distributed/elastic/rendezvous/api.py:RendezvousHandler;
@@ -65,15 +72,17 @@ class PlanRendezvous(RendezvousHandler):
         self._round: RoundStore | None = None
         self._outer = sys.exc_info()[1]
         self._drain = DrainRequest()
-        with self._translated_errors():
-            self._server = host_if_local(endpoint, settings)
+        with self._translate_errors():
+            self._server = host_store_if_local(endpoint, settings)
             if self._server is not None:
                 endpoint = replace(endpoint, addresses=((endpoint.host, self._server.port),))
                 if (warning := exposure_warning(endpoint)) is not None:
-                    _print(f"warning: {warning}")
+                    _print_message(f"warning: {warning}")
             store = connect_store(endpoint, settings)
             self.node = Node.open(
-                LocalNode(job, settings, run_id, local_addr or local_address(endpoint), _make_folder()),
+                LocalNode(
+                    job, settings, run_id, local_addr or local_address(endpoint), _make_worker_folder()
+                ),
                 store,
                 lambda: connect_store(endpoint, settings),
                 event_log,
@@ -92,10 +101,10 @@ class PlanRendezvous(RendezvousHandler):
 
     def next_rendezvous(self) -> RendezvousInfo:
         """Wait for a round with this node; sets the environment of its workers in this process."""
-        with self._translated_errors():
+        with self._translate_errors():
             assignment, state = self.node.join()
             os.environ.update(self.node.worker_environment(assignment, state))
-        withhold()
+        withhold_secrets()
         assume_identical_workers()
         self._round = RoundStore()
         master = RendezvousStoreInfo(assignment.master_addr, assignment.master_port)
@@ -107,7 +116,7 @@ class PlanRendezvous(RendezvousHandler):
         torch's agent calls this in its main thread after each poll of its workers.
         """
         self._drain.listen()
-        with self._translated_errors():
+        with self._translate_errors():
             return self.node.num_nodes_waiting()
 
     def is_closed(self) -> bool:
@@ -144,17 +153,17 @@ class PlanRendezvous(RendezvousHandler):
         atexit.unregister(self.node.leave)
 
     @contextlib.contextmanager
-    def _translated_errors(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         """Translate the errors that end this node's part for the caller."""
         try:
             yield
         except JobSucceeded as ended:
             if str(ended):
-                _print(str(ended))
-            raise successful_exit() from None
+                _print_message(str(ended))
+            raise exit_after_success() from None
         except Drained:
             if self._server is not None:
-                _print("the job ends with this node, which hosts the store")
+                _print_message("the job ends with this node, which hosts the store")
             raise SignalException("left after a drain", signal.SIGTERM) from None
         except AgentError as error:
             self._end(error)
@@ -164,15 +173,15 @@ class PlanRendezvous(RendezvousHandler):
     def _end(self, error: AgentError) -> NoReturn:
         if not self._exits:
             raise error
-        _print(f"error: {error}")
+        _print_message(f"error: {error}")
         raise SystemExit(error.code) from None
 
 
-def _print(text: str) -> None:
-    print(f"dsconfig: {printable(text)}", file=sys.stderr, flush=True)
+def _print_message(text: str) -> None:
+    print(f"dsconfig: {escape_unprintable(text)}", file=sys.stderr, flush=True)
 
 
-def _make_folder() -> str:
+def _make_worker_folder() -> str:
     """Create the directory for the files of the workers.  Raises `SettingsError`."""
     try:
         folder = tempfile.mkdtemp(prefix=_PREFIX)

@@ -14,7 +14,7 @@ from elastic.agent.errors import RefusedError
 from elastic.agent.job_settings import Job
 from elastic.agent.job_state import JobState
 from elastic.agent.rendezvous_settings import RendezvousSettings
-from elastic.worker.lease import now
+from elastic.worker.lease import lease_clock
 
 LONGEST_SETTLING = 0.5
 """Seconds during which newcomers are collected, so that together they cost one restart."""
@@ -40,7 +40,7 @@ class ResizePolicy:
     """Decide on each new state in the heartbeat's thread; any thread may read `decision`."""
 
     def __init__(
-        self, job: Job, node: str, settings: RendezvousSettings, clock: Callable[[], float] = now
+        self, job: Job, node: str, settings: RendezvousSettings, clock: Callable[[], float] = lease_clock
     ) -> None:
         self._job = job
         self._node = node
@@ -62,17 +62,17 @@ class ResizePolicy:
         round_ = self._round
         if round_ == 0 or state.round < round_ or state.outcome:
             self.decision = ResizeDecision(round_)
-        elif state_transitions.is_over(state, round_) or state.member(self._node) is None:
+        elif state_transitions.is_round_over(state, round_) or state.member(self._node) is None:
             self.decision = ResizeDecision(round_, over=True)
         else:
-            self.decision = self._while_it_runs(state)
+            self.decision = self._decide_while_round_runs(state)
         return self.decision
 
-    def _while_it_runs(self, state: JobState) -> ResizeDecision:
-        joining = self._growth(state)
+    def _decide_while_round_runs(self, state: JobState) -> ResizeDecision:
+        joining = self._possible_growth(state)
         leaving = any(node in state.group for node in state.leaving)
-        saved = self._is_saved(state, changing=joining > 0 or leaving)
-        settled = self._has_settled(len(state.members), joining)
+        saved = self._is_work_saved(state, changing=joining > 0 or leaving)
+        settled = self._has_node_set_settled(len(state.members), joining)
         return ResizeDecision(
             state.round,
             joining=joining if settled and saved else 0,
@@ -80,7 +80,7 @@ class ResizePolicy:
             may_leave=saved and self._node in state.leaving,
         )
 
-    def _growth(self, state: JobState) -> int:
+    def _possible_growth(self, state: JobState) -> int:
         """Number of nodes by which the group would grow; 0 if it is about to end."""
         if state.finishing:
             return 0
@@ -91,7 +91,7 @@ class ResizePolicy:
             return 0  # policy `fail`: an extra node must not end a healthy group
         return max(0, size - len(state.group))
 
-    def _is_saved(self, state: JobState, changing: bool) -> bool:
+    def _is_work_saved(self, state: JobState, changing: bool) -> bool:
         """Whether a change loses no work, because there was a checkpoint since it was requested.
 
         Jobs that have never committed one are not waited for, nor longer than `checkpoint_timeout`.
@@ -104,7 +104,7 @@ class ResizePolicy:
         timed_out = self._clock() - self._waiting[1] >= self._settings.checkpoint_timeout
         return state.latest is None or state.commits > state.changed_at or timed_out
 
-    def _has_settled(self, present: int, joining: int) -> bool:
+    def _has_node_set_settled(self, present: int, joining: int) -> bool:
         if self._present is None or self._present[0] != present or not joining:
             self._present = (present, self._clock())
         unchanged = self._clock() - self._present[1]

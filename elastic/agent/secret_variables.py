@@ -9,12 +9,12 @@ _SECRETS = (TOKEN, ETCD_USER, "ETCDCTL_PASSWORD")
 _withheld: dict[str, str] = {}
 
 
-def secret(name: str) -> str | None:
+def read_secret(name: str) -> str | None:
     """Value of the variable, also after `withhold`."""
     return os.environ.get(name, _withheld.get(name))
 
 
-def withhold() -> None:
+def withhold_secrets() -> None:
     """Remove the secrets from this process's environment, which torch copies for each worker.
 
     They are kept here, since the agent reconnects to its store later. Processes of the same user still find the initial

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from elastic.agent.event_log import EventLog
 from elastic.agent.job_settings import LocalNode
-from elastic.worker.lease import now
+from elastic.worker.lease import lease_clock
 from elastic.worker.progress import SHOW_STACKS, ReportedStep, progress_path, read_progress
 
 FACTOR = 10
@@ -31,7 +31,7 @@ _ANSWER = 0.2
 class StallWatch:
     """Watch the workers of one round after another."""
 
-    def __init__(self, node: LocalNode, log: EventLog, clock: Callable[[], float] = now) -> None:
+    def __init__(self, node: LocalNode, log: EventLog, clock: Callable[[], float] = lease_clock) -> None:
         self._node = node
         self._log = log
         self._clock = clock
@@ -49,10 +49,10 @@ class StallWatch:
         for local_rank in range(self._node.job.processes) if self._round else ():
             step = read_progress(self._path(local_rank))
             if step is not None:
-                self._record(local_rank, step)
+                self._record_progress(local_rank, step)
                 self._judge(local_rank, step)
 
-    def _record(self, local_rank: int, step: ReportedStep) -> None:
+    def _record_progress(self, local_rank: int, step: ReportedStep) -> None:
         last = self._last.get(local_rank, step)
         if step.number > last.number:
             durations = self._durations.setdefault(local_rank, deque(maxlen=_REMEMBERED))
@@ -69,13 +69,13 @@ class StallWatch:
             and silent >= max(settings.stall_timeout, FACTOR * max(durations))
         )
         if is_stalled and self._shown.get(local_rank) != step.number:
-            self._show(local_rank, silent, max(durations))
+            self._log_stacks(local_rank, silent, max(durations))
         if settings.stall_restart and silent >= settings.stall_restart:
             self._log.write("stall-ended", round=self._round, local_rank=local_rank)
             with contextlib.suppress(ProcessLookupError):
                 os.kill(step.process, signal.SIGKILL)
 
-    def _show(self, local_rank: int, silent: float, longest: float) -> None:
+    def _log_stacks(self, local_rank: int, silent: float, longest: float) -> None:
         """Write the stacks of all workers of this node to the event log."""
         for step in self._last.values():
             with contextlib.suppress(ProcessLookupError):

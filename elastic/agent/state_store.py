@@ -12,8 +12,8 @@ from typing import NamedTuple, TypeVar
 
 from elastic.agent.bounded_store_calls import BoundedCaller, Store
 from elastic.agent.errors import SettingsError, StoreLostError
-from elastic.agent.job_state import JobState, decode
-from elastic.agent.join_requests import Request, decode_all, encode_all
+from elastic.agent.job_state import JobState, decode_state
+from elastic.agent.join_requests import Request, decode_requests, encode_requests
 
 # Works with any store that has the methods of `Store`: torch's, or a dict in a test. Besides the state, the store has
 # the nodes' heartbeats and a *hint*: the revision of the state, or an earlier one. The hint is small, so a job of
@@ -173,7 +173,7 @@ class StateStore:
 
     def _decode(self, raw: bytes) -> JobState:
         try:
-            return decode(raw)
+            return decode_state(raw)
         except ValueError as error:
             reason = f"the job `{self._run_id}` in the store is not of this release: {error}"
             raise SettingsError(f"{reason}; run the same release of dsconfig on every node") from None
@@ -203,7 +203,7 @@ class Mailbox:
 
     def post(self, request: Request, state: JobState) -> None:
         """Leave a request, unless other nodes are always faster; granted requests of `state` are removed."""
-        if not self._is_complete() and self._store.compare_set(self._creator_key, "", self._writer) == (
+        if not self._has_all_slots() and self._store.compare_set(self._creator_key, "", self._writer) == (
             self._writer.encode()
         ):
             for slot in self._slots:
@@ -211,7 +211,7 @@ class Mailbox:
         for _ in range(_ATTEMPTS):
             slot, current = random.choice(self._slots), ""
             for _ in range(2):
-                desired = encode_all([*_pending(current, state), request])
+                desired = encode_requests([*_pending_requests(current, state), request])
                 actual = self._store.compare_set(slot, current, desired).decode()
                 if actual == desired:
                     return
@@ -219,19 +219,19 @@ class Mailbox:
 
     def grant_all(self, state: JobState) -> JobState:
         """State with the requests of all nodes granted."""
-        if self._is_complete():
+        if self._has_all_slots():
             for text in self._store.multi_get(self._slots):
-                for request in decode_all(text):
+                for request in decode_requests(text):
                     state = request.grant(state)
         return state
 
-    def _is_complete(self) -> bool:
+    def _has_all_slots(self) -> bool:
         """Whether all slots exist: reading a missing one would block."""
         self._complete = self._complete or self._store.check(self._slots)
         return self._complete
 
 
-def _pending(text: str, state: JobState) -> list[Request]:
+def _pending_requests(text: str, state: JobState) -> list[Request]:
     """Requests that this state has not granted; a request of a later state may still become valid."""
-    requests = decode_all(text)
+    requests = decode_requests(text)
     return [one for one in requests if one.revision > state.revision or one.grant(state) is not state]

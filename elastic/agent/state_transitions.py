@@ -16,13 +16,13 @@ from elastic.agent.job_state import EVENTS_KEPT, Cause, JobEvent, JobMember, Job
 _WORKER_FAILED = "worker failed"
 
 
-def record(state: JobState, node: str, text: str) -> JobState:
+def record_event(state: JobState, node: str, text: str) -> JobState:
     """State with one more event."""
     events = (*state.events, JobEvent(round(time.time(), 3), node, text))
     return replace(state, events=events[-EVENTS_KEPT:])
 
 
-def arrive(state: JobState, node: str, host: str, port: int, cause: Cause | None = None) -> JobState:
+def arrive_at_round(state: JobState, node: str, host: str, port: int, cause: Cause | None = None) -> JobState:
     """State in which the node has no running workers and waits for the next round.
 
     `cause` is why it ended its last round: `failure` of its workers, `change` if it was the first to see newcomers;
@@ -33,19 +33,19 @@ def arrive(state: JobState, node: str, host: str, port: int, cause: Cause | None
         return state
     if member:
         state = _with_member(state, replace(member, arrived=True, port=port))
-        state = _without("expelled", state, node)  # it has arrived after all
+        state = _without_node("expelled", state, node)  # it has arrived after all
     else:
-        state = _join(state, node, host, port)
+        state = _add_member(state, node, host, port)
     if node not in state.group:
         return state
     if state.phase in ("proposed", "running"):
-        state = _break(state, cause or "change")
-        return record(state, node, _WORKER_FAILED) if cause == "failure" else state
+        state = _break_group(state, cause or "change")
+        return record_event(state, node, _WORKER_FAILED) if cause == "failure" else state
     # The change may make workers of other nodes fail before the node that caused it has arrived.
-    return _break(state, cause) if cause == "change" and state.broken else state
+    return _break_group(state, cause) if cause == "change" and state.broken else state
 
 
-def _join(state: JobState, node: str, host: str, port: int) -> JobState:
+def _add_member(state: JobState, node: str, host: str, port: int) -> JobState:
     newcomer = JobMember(node, state.next_join_order, host, port)
     state = replace(
         state,
@@ -53,27 +53,27 @@ def _join(state: JobState, node: str, host: str, port: int) -> JobState:
         next_join_order=state.next_join_order + 1,
         changed_at=state.commits,
     )
-    return record(state, node, "joined")
+    return record_event(state, node, "joined")
 
 
-def remove(state: JobState, node: str, cause: Cause, text: str) -> JobState:
+def remove_node(state: JobState, node: str, cause: Cause, text: str) -> JobState:
     """State without the node, which left cleanly (`change`) or is lost (`lost`)."""
     if state.member(node) is None:
         return state
     members = tuple(member for member in state.members if member.node != node)
     state = replace(state, members=members, removed_at=state.revision + 1)
     for mark_ in get_args(Mark):
-        state = _without(mark_, state, node)
+        state = _without_node(mark_, state, node)
     if state.outcome:
         return state
-    return record(_break(state, cause) if node in state.group else state, node, text)
+    return record_event(_break_group(state, cause) if node in state.group else state, node, text)
 
 
-def propose(state: JobState, size: int, max_restarts: int | None) -> JobState:
+def propose_group(state: JobState, size: int, max_restarts: int | None) -> JobState:
     """State with the next group, the first `size` arrived members; or closed, after too many failures."""
     restarts = state.restarts + (state.broken == "failure")
     if max_restarts is not None and restarts > max_restarts:
-        return _fail_for_good(state, max_restarts)
+        return _fail_job_for_good(state, max_restarts)
     arrived = sorted((one for one in state.members if one.arrived), key=lambda member: member.join_order)
     group = tuple(member.node for member in arrived[:size])
     group_set = {*group}
@@ -91,27 +91,27 @@ def propose(state: JobState, size: int, max_restarts: int | None) -> JobState:
         start=state.latest,
     )
     text = f"round {state.round}: {len(group)} train, {len(state.standby)} on standby"
-    return record(state, group[0], text)
+    return record_event(state, group[0], text)
 
 
-def _fail_for_good(state: JobState, max_restarts: int) -> JobState:
+def _fail_job_for_good(state: JobState, max_restarts: int) -> JobState:
     limit = f"{max_restarts} restarts used up" if max_restarts else "no restarts allowed"
     failed_nodes = (event.node for event in reversed(state.events) if event.text == _WORKER_FAILED)
     node = next(failed_nodes, "a node")
-    return close(state, node, JobOutcome("failed", f"training failed on {node}: {limit}"))
+    return close_job(state, node, JobOutcome("failed", f"training failed on {node}: {limit}"))
 
 
-def acknowledge(state: JobState, node: str) -> JobState:
+def confirm_rank(state: JobState, node: str) -> JobState:
     """State with the rank of the node confirmed; the last confirmation starts the round."""
     if state.phase != "proposed" or node not in state.group or node in state.acknowledged:
         return state
-    state = _without("expelled", state, node)
+    state = _without_node("expelled", state, node)
     acknowledged = (*state.acknowledged, node)
     complete = len(acknowledged) == len(state.group)
     return replace(state, acknowledged=acknowledged, phase="running" if complete else "proposed")
 
 
-def finish(state: JobState, node: str, round_: int) -> JobState:
+def finish_workers(state: JobState, node: str, round_: int) -> JobState:
     """State in which all workers of the node have succeeded in this round."""
     member = state.member(node)
     if member is None or state.round != round_ or node not in state.group:
@@ -119,36 +119,36 @@ def finish(state: JobState, node: str, round_: int) -> JobState:
     return _with_member(state, replace(member, finished=round_))
 
 
-def all_finished(state: JobState, round_: int) -> bool:
+def all_workers_finished(state: JobState, round_: int) -> bool:
     """Whether all workers of the round's group have succeeded."""
     finished = {member.node for member in state.members if member.finished == round_}
     return state.round == round_ and finished.issuperset(state.group)
 
 
-def is_over(state: JobState, round_: int) -> bool:
+def is_round_over(state: JobState, round_: int) -> bool:
     """Whether the round has ended; a state older than the round does not tell."""
     return state.round > round_ or (state.round == round_ and state.phase == "forming")
 
 
-def succeed(state: JobState, node: str, round_: int) -> JobState:
+def succeed_job(state: JobState, node: str, round_: int) -> JobState:
     """State of a successful job, if all nodes of the round's group have finished."""
-    return close(state, node, JobOutcome("succeeded")) if all_finished(state, round_) else state
+    return close_job(state, node, JobOutcome("succeeded")) if all_workers_finished(state, round_) else state
 
 
-def fail(state: JobState, node: str, round_: int, text: str) -> JobState:
+def fail_job(state: JobState, node: str, round_: int, text: str) -> JobState:
     """State of a failed job, unless another round has begun."""
-    return close(state, node, JobOutcome("failed", text)) if state.round == round_ else state
+    return close_job(state, node, JobOutcome("failed", text)) if state.round == round_ else state
 
 
-def close(state: JobState, node: str, outcome: JobOutcome) -> JobState:
+def close_job(state: JobState, node: str, outcome: JobOutcome) -> JobState:
     """State of a job that has ended."""
     if state.outcome:
         return state
     state = replace(state, phase="closed", outcome=outcome)
-    return record(state, node, outcome.kind if not outcome.text else f"{outcome.kind}: {outcome.text}")
+    return record_event(state, node, outcome.kind if not outcome.text else f"{outcome.kind}: {outcome.text}")
 
 
-def commit(state: JobState, node: str, round_: int, checkpoint: str) -> JobState:
+def commit_checkpoint(state: JobState, node: str, round_: int, checkpoint: str) -> JobState:
     """State with `checkpoint` as the latest one; only the newest round may commit.
 
     The pointer and the round are in one document, so that no newer round can begin in between.
@@ -158,18 +158,18 @@ def commit(state: JobState, node: str, round_: int, checkpoint: str) -> JobState
     return replace(state, latest=checkpoint, commits=state.commits + 1)
 
 
-def mark(state: JobState, evidence: Evidence) -> JobState:
+def mark_member(state: JobState, evidence: Evidence) -> JobState:
     """State with a member marked for removal."""
-    if evidence.node in _marked(state, evidence.mark) or not evidence.holds(state):
+    if evidence.node in _marked_nodes(state, evidence.mark) or not evidence.holds(state):
         return state
-    return _with_marks(evidence.mark, state, (*_marked(state, evidence.mark), evidence.node))
+    return _with_marks(evidence.mark, state, (*_marked_nodes(state, evidence.mark), evidence.node))
 
 
-def remove_marked(state: JobState, evidence: Evidence) -> JobState:
+def remove_marked_member(state: JobState, evidence: Evidence) -> JobState:
     """State without the marked member, if the evidence still holds."""
-    if evidence.node not in _marked(state, evidence.mark) or not evidence.holds(state):
+    if evidence.node not in _marked_nodes(state, evidence.mark) or not evidence.holds(state):
         return state
-    return remove(state, evidence.node, "lost", evidence.text)
+    return remove_node(state, evidence.node, "lost", evidence.text)
 
 
 def ask_to_leave(state: JobState, node: str) -> JobState:
@@ -177,7 +177,7 @@ def ask_to_leave(state: JobState, node: str) -> JobState:
     if node in state.leaving or state.member(node) is None:
         return state
     state = replace(state, leaving=(*state.leaving, node), changed_at=state.commits)
-    return record(state, node, "asked to leave")
+    return record_event(state, node, "asked to leave")
 
 
 def clear_suspicion(state: JobState, node: str) -> JobState:
@@ -185,16 +185,16 @@ def clear_suspicion(state: JobState, node: str) -> JobState:
     member = state.member(node)
     if member is None or node not in state.suspects:
         return state
-    return _without("suspects", _with_member(state, replace(member, cleared=member.cleared + 1)), node)
+    return _without_node("suspects", _with_member(state, replace(member, cleared=member.cleared + 1)), node)
 
 
-def _marked(state: JobState, mark_: Mark) -> tuple[str, ...]:
+def _marked_nodes(state: JobState, mark_: Mark) -> tuple[str, ...]:
     nodes: tuple[str, ...] = getattr(state, mark_)
     return nodes
 
 
-def _without(mark_: Mark, state: JobState, node: str) -> JobState:
-    return _with_marks(mark_, state, tuple(name for name in _marked(state, mark_) if name != node))
+def _without_node(mark_: Mark, state: JobState, node: str) -> JobState:
+    return _with_marks(mark_, state, tuple(name for name in _marked_nodes(state, mark_) if name != node))
 
 
 def _with_marks(mark_: Mark, state: JobState, nodes: tuple[str, ...]) -> JobState:
@@ -210,7 +210,7 @@ def _with_member(state: JobState, member: JobMember) -> JobState:
     return replace(state, members=members)
 
 
-def _break(state: JobState, cause: Cause) -> JobState:
+def _break_group(state: JobState, cause: Cause) -> JobState:
     """State in which the group trains no more.  A lost node is the stronger cause: failures follow from it."""
     order: tuple[Cause | None, ...] = (None, "failure", "change", "lost")
     strongest = max(state.broken, cause, key=order.index)

@@ -47,7 +47,7 @@ def parse_endpoint(text: str, hosts: bool | None = None, token: str | None = Non
     """Parse `HOST[:PORT]`, or `etcd://HOST[:PORT],...` (`etcds://`: over TLS).  Raises `SettingsError`."""
     scheme, separator, listed = text.strip().rpartition("://")
     if not separator:
-        return StoreEndpoint((_address(text, text, DEFAULT_PORT),), hosts=hosts, token=token)
+        return StoreEndpoint((_parse_address(text, text, DEFAULT_PORT),), hosts=hosts, token=token)
     kind: Kind | None = next((one for one in get_args(Kind)[1:] if one == scheme), None)
     if kind is None:
         raise SettingsError(f"endpoint `{text}` is not HOST:PORT or etcd://HOST:PORT,...")
@@ -57,10 +57,12 @@ def parse_endpoint(text: str, hosts: bool | None = None, token: str | None = Non
         )
     if hosts:
         raise SettingsError("--host-store does not apply to etcd, whose members are started separately")
-    return StoreEndpoint(tuple(_address(one, text, ETCD_PORT) for one in listed.split(",")), kind, False)
+    return StoreEndpoint(
+        tuple(_parse_address(one, text, ETCD_PORT) for one in listed.split(",")), kind, False
+    )
 
 
-def _address(text: str, endpoint: str, default_port: int) -> tuple[str, int]:
+def _parse_address(text: str, endpoint: str, default_port: int) -> tuple[str, int]:
     host, colon, port = text.strip().rpartition(":")
     if not colon or host.endswith(":") or ("[" in host) != host.endswith("]"):
         host, port = text.strip(), str(default_port)

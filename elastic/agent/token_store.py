@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from elastic.agent.errors import SettingsError, StoreLostError
-from elastic.agent.secret_variables import TOKEN, secret
+from elastic.agent.secret_variables import TOKEN, read_secret
 from elastic.json_types import Json
 
 SHORTEST = 16
@@ -41,7 +41,7 @@ MAX_UNPROVEN = 256
 
 def read_token(path: str | None) -> str | None:
     """Token in that file, or in `DSCONFIG_ELASTIC_TOKEN`, if any.  Raises `SettingsError`."""
-    token, where = secret(TOKEN), TOKEN
+    token, where = read_secret(TOKEN), TOKEN
     if path is not None:
         try:
             with open(path, encoding="utf-8") as file:
@@ -192,7 +192,7 @@ class _Server(socketserver.ThreadingTCPServer):
                 with contextlib.suppress(OSError):
                     one.shutdown(socket.SHUT_RDWR)
 
-    def mark_proven(self, request: socket.socket) -> None:
+    def mark_connection_proven(self, request: socket.socket) -> None:
         """Remove a connection from the unproven ones: it has proved the token, or ended."""
         with self._lock:
             self._unproven.pop(request, None)
@@ -219,7 +219,7 @@ class _Handler(socketserver.BaseRequestHandler):
             signed = _SignedConnection(connection, self.server.token, b"server", b"client")
             with contextlib.closing(signed):
                 request = signed.read(_LONGEST)
-                self.server.mark_proven(connection)
+                self.server.mark_connection_proven(connection)
                 connection.settimeout(None)
                 while True:
                     signed.write(self.server.reply(request))
@@ -228,4 +228,4 @@ class _Handler(socketserver.BaseRequestHandler):
     def finish(self) -> None:
         """Forget a connection that has ended."""
         assert isinstance(self.server, _Server)
-        self.server.mark_proven(self.request)
+        self.server.mark_connection_proven(self.request)

@@ -15,7 +15,7 @@ torch distributed/elastic/agent/server/api.py:SimpleElasticAgent._assign_worker_
 """
 
 
-def release(version: str) -> tuple[int, ...]:
+def release_numbers(version: str) -> tuple[int, ...]:
     """Major and minor number of `2.13.0+cpu`."""
     return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
 
@@ -26,7 +26,7 @@ def libuv_takes_sockets(version: str) -> bool:
     It does since 2.8 (pytorch/pytorch#150215, `c10d/TCPStoreLibUvBackend.cpp`); earlier releases need the legacy
     server.
     """
-    return release(version) >= (2, 8)
+    return release_numbers(version) >= (2, 8)
 
 
 def set_shutdown_timeout(seconds: int) -> None:
@@ -37,7 +37,7 @@ def set_shutdown_timeout(seconds: int) -> None:
     os.environ["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(seconds)
 
 
-def successful_exit() -> SystemExit:
+def exit_after_success() -> SystemExit:
     """Exception that ends an agent whose job has succeeded without it.
 
     `RendezvousGracefulExitError` is meant for this, but the launcher of 2.6 to 2.15 fails on it, since there is no

@@ -106,7 +106,12 @@ class WorkerRequests:
         with self._lock:
             before = self._store.read().commits
             state = self._store.update(
-                partial(state_transitions.commit, node=self._node.name, round_=round_, checkpoint=checkpoint)
+                partial(
+                    state_transitions.commit_checkpoint,
+                    node=self._node.name,
+                    round_=round_,
+                    checkpoint=checkpoint,
+                )
             )
         committed = state.round == round_ and state.latest == checkpoint and state.commits > before
         self._log.write("commit" if committed else "commit-refused", round=round_, checkpoint=checkpoint)
@@ -115,7 +120,7 @@ class WorkerRequests:
     def _give_up(self, round_: int, text: str) -> Message:
         with self._lock:
             state = self._store.update(
-                partial(state_transitions.fail, node=self._node.name, round_=round_, text=text)
+                partial(state_transitions.fail_job, node=self._node.name, round_=round_, text=text)
             )
         return {"failed": state.outcome is not None}
 
@@ -129,15 +134,17 @@ class WorkerRequests:
             finished = self._finished.setdefault(round_, set())
             finished.add(local_rank)
             if len(finished) == self._node.job.processes:
-                self._store.update(partial(state_transitions.finish, node=name, round_=round_))
+                self._store.update(partial(state_transitions.finish_workers, node=name, round_=round_))
         while self._heartbeat.lost is None:
             state = self._heartbeat.state
-            if state is not None and state_transitions.all_finished(state, round_):
+            if state is not None and state_transitions.all_workers_finished(state, round_):
                 with self._lock:
-                    state = self._store.update(partial(state_transitions.succeed, node=name, round_=round_))
+                    state = self._store.update(
+                        partial(state_transitions.succeed_job, node=name, round_=round_)
+                    )
             if state is not None and state.outcome is not None:
                 return {"finished": True}
-            if state is not None and state_transitions.is_over(state, round_):
+            if state is not None and state_transitions.is_round_over(state, round_):
                 return {"finished": False}
             time.sleep(_POLL)
         return {"finished": False}

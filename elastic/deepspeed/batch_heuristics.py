@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from elastic.constants import HCN_LIST, MOST_DIVISIONS, MOST_MICRO_BATCHES
 from elastic.deepspeed.elasticity_config import ElasticityConfig
 from elastic.deepspeed.release_behavior import LATEST, Semantics
-from elastic.divisors import maximal, minimal, sizes_of_units
+from elastic.divisors import drop_divisors, drop_multiples, world_sizes_of_units
 from elastic.errors import ElasticityConfigError, ElasticityError, NoWorldSizesError
 
 # DeepSpeed scales a few bases by highly composite numbers and keeps the best batch.
@@ -20,7 +20,7 @@ from elastic.errors import ElasticityConfigError, ElasticityError, NoWorldSizesE
 # DeepSpeed returns, usable or not; `elastic.deepspeed.differences_from_deepspeed` lists the answers that are rejected.
 
 
-def candidates(bases: Iterable[int], cap: float, *, keeps_to_cap: bool) -> list[int]:
+def candidate_batches(bases: Iterable[int], cap: float, *, keeps_to_cap: bool) -> list[int]:
     """Each base times the largest highly composite number that keeps it within `cap`, without duplicates.
 
     A base above the cap is dropped (`keeps_to_cap`) or kept unscaled.  The order is that of a set of ints.
@@ -37,26 +37,26 @@ def candidates(bases: Iterable[int], cap: float, *, keeps_to_cap: bool) -> list[
     return list(set(result))
 
 
-def best_candidate(
+def best_candidate_batch(
     batches: Sequence[int], micro_batches: Sequence[int], low: float, high: float, prefer_larger: bool
 ) -> tuple[int, list[int] | None]:
     """Batch with the most world sizes in `low..high` ranks, ties by size; `None` if none has any."""
     require_solvable(batches, micro_batches, high)
     if prefer_larger:
         # A multiple runs on all world sizes of its divisors, and is larger.
-        batches = maximal(batches)
+        batches = drop_divisors(batches)
     best: list[int] | None = None
     count, final = 0, min(micro_batches)
-    units = minimal(micro_batches)
+    units = drop_multiples(micro_batches)
     for batch in batches:
-        sizes = sizes_of_units(batch, units, low, high)
+        sizes = world_sizes_of_units(batch, units, low, high)
         wins_tie = batch > final if prefer_larger else batch < final
         if len(sizes) > count or (len(sizes) == count and wins_tie):
             count, best, final = len(sizes), sizes, batch
     return int(final), best
 
 
-def compatible_v01(
+def solve_v01_batch(
     micro_batches: Sequence[int],
     cap: float,
     min_gpus: float | None,
@@ -78,8 +78,8 @@ def compatible_v01(
     if all(isinstance(micro_batch, bool) for micro_batch in micro_batches):
         raise TypeError(f"`micro_batch_sizes` must contain at least one integer: {micro_batches!r}")
     bases = [*micro_batches, _common_multiple(micro_batches, cap if semantics.keeps_to_cap else math.inf)]
-    batches = candidates(bases, cap, keeps_to_cap=semantics.keeps_to_cap)
-    return best_candidate(batches, micro_batches, low, high, prefer_larger)
+    batches = candidate_batches(bases, cap, keeps_to_cap=semantics.keeps_to_cap)
+    return best_candidate_batch(batches, micro_batches, low, high, prefer_larger)
 
 
 def _common_multiple(numbers: Sequence[int], most: float) -> int:
@@ -134,11 +134,11 @@ def solve_v02(config: ElasticityConfig, gpus: int, semantics: Semantics = LATEST
     Raises `ElasticityError` if a copy of the model spans nodes, `NoWorldSizesError` if no number of nodes is
     admissible, and the errors of `compatible_v01`.
     """
-    batch, sizes = compatible_v02(config, semantics)
+    batch, sizes = solve_v02_batch(config, semantics)
     if gpus // config.model_parallel_size in sizes:
         micro = micro_batch_v02(config, batch, gpus)
         return SolverAnswer(config, batch, sizes, micro, True, int(gpus // config.model_parallel_size))
-    lone_batch, ranks = fallback_v02(config, gpus)
+    lone_batch, ranks = fallback_batch_v02(config, gpus)
     micro = micro_batch_v02(config, lone_batch, gpus)
     return SolverAnswer(config, int(lone_batch), [ranks], micro, True, ranks, fallback=True)
 
@@ -153,14 +153,14 @@ def ranks_per_node(gpus_per_node: int, model_parallel_size: int) -> int:
     return gpus_per_node // model_parallel_size
 
 
-def compatible_v02(config: ElasticityConfig, semantics: Semantics = LATEST) -> tuple[int, list[int]]:
+def solve_v02_batch(config: ElasticityConfig, semantics: Semantics = LATEST) -> tuple[int, list[int]]:
     """Batch size and data-parallel sizes of v0.2, which plans whole nodes.
 
     DeepSpeed's truncating division turns a `max_gpus` below one node into 0, which means no bound.
     """
     ranks = ranks_per_node(config.num_gpus_per_node, config.model_parallel_size)
     require_number(config.max_acceptable_batch_size)
-    batch, nodes = compatible_v01(
+    batch, nodes = solve_v01_batch(
         config.micro_batches,
         int(config.max_acceptable_batch_size / ranks),
         int(config.min_gpus / config.num_gpus_per_node),
@@ -173,7 +173,7 @@ def compatible_v02(config: ElasticityConfig, semantics: Semantics = LATEST) -> t
     return int(batch * ranks), [int(node * ranks) for node in nodes]
 
 
-def fallback_v02(config: ElasticityConfig, gpus: int) -> tuple[float, int]:
+def fallback_batch_v02(config: ElasticityConfig, gpus: int) -> tuple[float, int]:
     """Batch and data-parallel size that v0.2 uses at a GPU count outside its list.
 
     Uses floats like DeepSpeed, whose rounding decides the answer: 3 GPUs of an 8-GPU node with `model_parallel_size` 2

@@ -60,18 +60,18 @@ class ElasticityConfig:
         _check_micro_batches(self.micro_batches)
         self.min_gpus = get(c.MIN_GPUS, c.MIN_GPUS_DEFAULT)
         self.max_gpus = get(c.MAX_GPUS, c.MAX_GPUS_DEFAULT)
-        _at_least(1, c.MIN_GPUS, self.min_gpus)
-        _at_least(1, c.MAX_GPUS, self.max_gpus)
+        _require_at_least(1, c.MIN_GPUS, self.min_gpus)
+        _require_at_least(1, c.MAX_GPUS, self.max_gpus)
         if self.max_gpus < self.min_gpus:
             raise ElasticityConfigError(f"`max_gpus` {self.max_gpus} is below `min_gpus` {self.min_gpus}")
         self.model_parallel_size, self.num_gpus_per_node = 1, 1
         if semantics.latest_version >= 0.2:
             self.model_parallel_size = get(c.MODEL_PARALLEL_SIZE, c.MODEL_PARALLEL_SIZE_DEFAULT)
-            _at_least(1, c.MODEL_PARALLEL_SIZE, self.model_parallel_size)
+            _require_at_least(1, c.MODEL_PARALLEL_SIZE, self.model_parallel_size)
             self.num_gpus_per_node = get(c.NUM_GPUS_PER_NODE, c.NUM_GPUS_PER_NODE_DEFAULT)
-            _at_least(1, c.NUM_GPUS_PER_NODE, self.num_gpus_per_node)
+            _require_at_least(1, c.NUM_GPUS_PER_NODE, self.num_gpus_per_node)
         self.min_time = get(c.MIN_TIME, c.MIN_TIME_DEFAULT)
-        _at_least(0, c.MIN_TIME, self.min_time)
+        _require_at_least(0, c.MIN_TIME, self.min_time)
         self.version = get(c.VERSION, semantics.latest_version)
         self.prefer_larger_batch_size = get(c.PREFER_LARGER_BATCH, c.PREFER_LARGER_BATCH_DEFAULT)
         self.ignore_non_elastic_batch_info = get(
@@ -102,7 +102,7 @@ def _check_micro_batches(micro_batches: object) -> None:
             raise ElasticityConfigError(f"`micro_batch_sizes` must be positive, not {micro_batch!r}")
 
 
-def _at_least(bound: int, key: str, value: float) -> None:
+def _require_at_least(bound: int, key: str, value: float) -> None:
     try:
         below = value < bound
     except TypeError:

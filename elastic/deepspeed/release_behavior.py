@@ -78,8 +78,8 @@ def semantics_for(release: str) -> Semantics:
 
     Raises `ElasticityError` for a release before 0.3.9, which has no elasticity, and for invalid text.
     """
-    wanted = _numbers(release)
-    fitting = [entry for entry in SEMANTICS if _numbers(entry.name) <= wanted]
+    wanted = _version_numbers(release)
+    fitting = [entry for entry in SEMANTICS if _version_numbers(entry.name) <= wanted]
     if not fitting:
         raise ElasticityError(
             f"DeepSpeed {release} has no elasticity, which was added in {SEMANTICS[0].name}"
@@ -87,7 +87,7 @@ def semantics_for(release: str) -> Semantics:
     return fitting[-1]
 
 
-def _numbers(release: str) -> tuple[int, ...]:
+def _version_numbers(release: str) -> tuple[int, ...]:
     parts = release.split("+", 1)[0].split(".")
     if len(parts) < 2 or not all(part.isascii() and part.isdigit() for part in parts[:3]):
         raise ElasticityError(f"`{release}` is not a DeepSpeed release such as 0.19.7")

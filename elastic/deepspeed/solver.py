@@ -83,7 +83,7 @@ def as_released(
         answer = solve_v02(config, gpus, semantics)
     else:
         raise NotImplementedError(f"elasticity `version` {config.version} does not exist; use 0.1 or 0.2")
-    return _for_world_size(answer, world_size, return_microbatch, semantics)
+    return _solve_for_world_size(answer, world_size, return_microbatch, semantics)
 
 
 def _checked_config(ds_config: Mapping[str, Json], semantics: Semantics) -> ElasticityConfig:
@@ -100,7 +100,7 @@ def _checked_config(ds_config: Mapping[str, Json], semantics: Semantics) -> Elas
 
 
 def _solve_v01(config: ElasticityConfig, semantics: Semantics) -> SolverAnswer:
-    batch, sizes = batch_heuristics.compatible_v01(
+    batch, sizes = batch_heuristics.solve_v01_batch(
         config.micro_batches,
         config.max_acceptable_batch_size,
         config.min_gpus,
@@ -120,11 +120,11 @@ def _environment_world_size(purpose: str) -> int:
     )
 
 
-def _for_world_size(
+def _solve_for_world_size(
     answer: SolverAnswer, world_size: int, return_microbatch: bool, semantics: Semantics
 ) -> SolverAnswer:
     if world_size > 0:
-        return _with_micro_batch(answer, world_size)
+        return _add_micro_batch(answer, world_size)
     if not return_microbatch:
         if not answer.has_micro_batch:
             return answer
@@ -132,22 +132,22 @@ def _for_world_size(
     if float(answer.config.version) == 0.2:
         return answer
     if semantics.reads_world_size:
-        return _with_micro_batch(answer, _environment_world_size("the micro batch of elasticity v0.1"))
+        return _add_micro_batch(answer, _environment_world_size("the micro batch of elasticity v0.1"))
     # Releases up to 0.19.5 divide by the unset 0 (ZeroDivisionError), and answer for a negative size.
-    return _chosen_micro_batch(answer, world_size)
+    return _choose_micro_batch(answer, world_size)
 
 
-def _with_micro_batch(answer: SolverAnswer, world_size: int) -> SolverAnswer:
+def _add_micro_batch(answer: SolverAnswer, world_size: int) -> SolverAnswer:
     if answer.world_sizes is None:
         raise NoWorldSizesError("no world size is admissible")
     if world_size not in answer.world_sizes:
         raise ElasticityIncompatibleWorldSize(
             f"world size {world_size} is not admissible for batch {answer.batch_size}: {answer.world_sizes}"
         )
-    return _chosen_micro_batch(answer, world_size)
+    return _choose_micro_batch(answer, world_size)
 
 
-def _chosen_micro_batch(answer: SolverAnswer, world_size: int) -> SolverAnswer:
+def _choose_micro_batch(answer: SolverAnswer, world_size: int) -> SolverAnswer:
     micro = batch_heuristics.largest_micro_batch(answer.batch_size, world_size, answer.config.micro_batches)
     if micro is None:
         raise AssertionError(
@@ -216,7 +216,7 @@ def get_candidate_batch_sizes(
     base_list: Sequence[int], max_acceptable_batch_size: int, *, semantics: Semantics = LATEST
 ) -> list[int]:
     """Each base scaled by a highly composite number up to the cap; see `heuristic.candidates`."""
-    return batch_heuristics.candidates(
+    return batch_heuristics.candidate_batches(
         base_list, max_acceptable_batch_size, keeps_to_cap=semantics.keeps_to_cap
     )
 
@@ -242,7 +242,7 @@ def get_best_candidates(
     prefer_larger: bool,
 ) -> tuple[int, list[int]]:
     """Candidate with the most world sizes; raises `ElasticityConfigError` if DeepSpeed's list is empty."""
-    batch, sizes = batch_heuristics.best_candidate(
+    batch, sizes = batch_heuristics.best_candidate_batch(
         candidate_batch_sizes, micro_batches, min_gpus, max_gpus, prefer_larger
     )
     if not sizes:
@@ -267,7 +267,7 @@ def get_compatible_gpus_v01(
     Raises `ValueError` (before 0.5.8 `AssertionError`) if a micro batch exceeds the cap, and `ElasticityConfigError` if
     there is no world size.
     """
-    batch, sizes = batch_heuristics.compatible_v01(
+    batch, sizes = batch_heuristics.solve_v01_batch(
         micro_batches, max_acceptable_batch_size, min_gpus, max_gpus, prefer_larger, semantics
     )
     if not sizes:
@@ -334,7 +334,9 @@ def check_target(release: str, semantics: Semantics = LATEST) -> None:
     it is an `AssertionError`, and major, minor and patch are compared separately.
     """
     if semantics.parts_compared:
-        fits = all(part >= least for part, least in zip(_leading_parts(release), _MINIMUM, strict=True))
+        fits = all(
+            part >= least for part, least in zip(_parse_leading_version_parts(release), _MINIMUM, strict=True)
+        )
     else:
         fits = _is_new_enough(release)
     if not fits:
@@ -354,7 +356,7 @@ def _is_new_enough(release: str) -> bool:
     return Version(release) >= Version(MINIMUM_DEEPSPEED_VERSION)
 
 
-def _leading_parts(release: str) -> tuple[int, int, int]:
+def _parse_leading_version_parts(release: str) -> tuple[int, int, int]:
     import re
 
     match = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", release)

@@ -61,32 +61,34 @@ def read_block(config: Mapping[str, Json], semantics: Semantics = LATEST) -> Ela
         raise ElasticityConfigError(
             "the config has no `elasticity` block" + (f" but {block!r}" if block is not None else "")
         )
-    if not _flag(block, c.ENABLED, c.ENABLED_DEFAULT):
+    if not _read_boolean(block, c.ENABLED, c.ENABLED_DEFAULT):
         raise ElasticityConfigError("`elasticity.enabled` is false; set it to `true` to plan")
     for key in (c.MAX_ACCEPTABLE_BATCH_SIZE, c.MICRO_BATCHES):
         if key not in block:
             raise ElasticityConfigError(f"`elasticity.{key}` is missing")
-    _count(block, c.MIN_TIME, c.MIN_TIME_DEFAULT, least=0)
+    _read_positive_integer(block, c.MIN_TIME, c.MIN_TIME_DEFAULT, least=0)
     parsed = ElasticityBlock(
-        max_train_batch_size=_integer(
+        max_train_batch_size=_read_integer(
             c.MAX_ACCEPTABLE_BATCH_SIZE, block[c.MAX_ACCEPTABLE_BATCH_SIZE], 1, LARGEST_BATCH
         ),
-        micro_batch_sizes=_micro_batches(block[c.MICRO_BATCHES]),
-        min_gpus=_count(block, c.MIN_GPUS, c.MIN_GPUS_DEFAULT),
-        max_gpus=_count(block, c.MAX_GPUS, c.MAX_GPUS_DEFAULT),
-        num_gpus_per_node=_count(block, c.NUM_GPUS_PER_NODE, c.NUM_GPUS_PER_NODE_DEFAULT),
-        model_parallel_size=_count(block, c.MODEL_PARALLEL_SIZE, c.MODEL_PARALLEL_SIZE_DEFAULT),
-        prefer_larger_batch=_flag(block, c.PREFER_LARGER_BATCH, c.PREFER_LARGER_BATCH_DEFAULT),
-        ignore_non_elastic_batch_info=_flag(
+        micro_batch_sizes=_read_micro_batches(block[c.MICRO_BATCHES]),
+        min_gpus=_read_positive_integer(block, c.MIN_GPUS, c.MIN_GPUS_DEFAULT),
+        max_gpus=_read_positive_integer(block, c.MAX_GPUS, c.MAX_GPUS_DEFAULT),
+        num_gpus_per_node=_read_positive_integer(block, c.NUM_GPUS_PER_NODE, c.NUM_GPUS_PER_NODE_DEFAULT),
+        model_parallel_size=_read_positive_integer(
+            block, c.MODEL_PARALLEL_SIZE, c.MODEL_PARALLEL_SIZE_DEFAULT
+        ),
+        prefer_larger_batch=_read_boolean(block, c.PREFER_LARGER_BATCH, c.PREFER_LARGER_BATCH_DEFAULT),
+        ignore_non_elastic_batch_info=_read_boolean(
             block, c.IGNORE_NON_ELASTIC_BATCH_INFO, c.IGNORE_NON_ELASTIC_BATCH_INFO_DEFAULT
         ),
-        version=_version(block.get(c.VERSION, semantics.latest_version), semantics),
+        version=_read_version(block.get(c.VERSION, semantics.latest_version), semantics),
     )
     _check_consistency(parsed)
     return parsed
 
 
-def _integer(key: str, value: object, least: int, most: int) -> int:
+def _read_integer(key: str, value: object, least: int, most: int) -> int:
     # `type` instead of `isinstance`: a bool is an int in Python, but not a number in a config.
     if type(value) is not int:
         kind = type(value).__name__
@@ -97,29 +99,29 @@ def _integer(key: str, value: object, least: int, most: int) -> int:
     return value
 
 
-def _count(block: Mapping[str, Json], key: str, default: int, least: int = 1) -> int:
-    return _integer(key, block.get(key, default), least, LARGEST_COUNT)
+def _read_positive_integer(block: Mapping[str, Json], key: str, default: int, least: int = 1) -> int:
+    return _read_integer(key, block.get(key, default), least, LARGEST_COUNT)
 
 
-def _flag(block: Mapping[str, Json], key: str, default: bool) -> bool:
+def _read_boolean(block: Mapping[str, Json], key: str, default: bool) -> bool:
     value = block.get(key, default)
     if not isinstance(value, bool):
         raise ElasticityConfigError(f"`elasticity.{key}` must be true or false, not {value!r}")
     return value
 
 
-def _micro_batches(value: object) -> tuple[int, ...]:
+def _read_micro_batches(value: object) -> tuple[int, ...]:
     if not isinstance(value, list | tuple) or not value:
         raise ElasticityConfigError(f"`elasticity.{c.MICRO_BATCHES}` must be a list of ints, not {value!r}")
     if len(value) > c.MOST_MICRO_BATCHES:
         raise ElasticityConfigError(
             f"`elasticity.{c.MICRO_BATCHES}` has {len(value)} sizes; at most {c.MOST_MICRO_BATCHES} are supported"
         )
-    sizes = {_integer(f"{c.MICRO_BATCHES}[{i}]", size, 1, LARGEST_BATCH) for i, size in enumerate(value)}
+    sizes = {_read_integer(f"{c.MICRO_BATCHES}[{i}]", size, 1, LARGEST_BATCH) for i, size in enumerate(value)}
     return tuple(sorted(sizes))
 
 
-def _version(value: object, semantics: Semantics) -> float:
+def _read_version(value: object, semantics: Semantics) -> float:
     if type(value) is float and value in (0.1, 0.2) and value <= semantics.latest_version:
         return value
     supported = "0.1" if semantics.latest_version < 0.2 else "0.1 or 0.2"

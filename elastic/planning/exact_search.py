@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from itertools import compress, islice
 
 from elastic.deepspeed.release_behavior import LATEST, Semantics
-from elastic.divisors import divisors_up_to, minimal
+from elastic.divisors import divisors_up_to, drop_multiples
 from elastic.errors import ElasticityConfigError
 from elastic.json_types import Json
 from elastic.planning.elasticity_block import LARGEST_COUNT, ElasticityBlock, read_block
@@ -56,9 +56,9 @@ def search(
     """
     block = read_block(config, semantics)
     _require_countable(block.max_train_batch_size)
-    sizes = _range(block) if world_sizes is None else _checked(world_sizes)
+    sizes = _data_parallel_sizes_in_range(block) if world_sizes is None else _checked_world_sizes(world_sizes)
     batch, ties = _best_batch(block, sizes)
-    admitted = [size for size in sizes if _admits(block, batch, size)]
+    admitted = [size for size in sizes if _admits_world_size(block, batch, size)]
     exact = Plan(block, batch, make_rows(block, batch, admitted), semantics)
     return Search(exact, _heuristic_plan(config, sizes, semantics), tuple(sizes), ties)
 
@@ -106,7 +106,7 @@ def _require_countable(cap: int) -> None:
         )
 
 
-def _range(block: ElasticityBlock) -> list[int]:
+def _data_parallel_sizes_in_range(block: ElasticityBlock) -> list[int]:
     """Data-parallel sizes in the block's range of GPUs (v0.2: whole nodes) that fit the cap."""
     step = block.ranks_per_node
     least, most = -(-block.min_gpus // block.model_parallel_size), block.max_gpus // block.model_parallel_size
@@ -114,7 +114,7 @@ def _range(block: ElasticityBlock) -> list[int]:
     return list(range(-(-least // step) * step, most + 1, step))
 
 
-def _checked(world_sizes: Iterable[int]) -> list[int]:
+def _checked_world_sizes(world_sizes: Iterable[int]) -> list[int]:
     sizes = set()
     for index, size in enumerate(world_sizes):
         if type(size) is not int or not 1 <= size <= LARGEST_COUNT:
@@ -136,7 +136,7 @@ def _best_batch(block: ElasticityBlock, wanted: Sequence[int]) -> tuple[int, int
     return result
 
 
-def _admits(block: ElasticityBlock, batch: int, size: int) -> bool:
+def _admits_world_size(block: ElasticityBlock, batch: int, size: int) -> bool:
     return any(batch % (micro * size) == 0 for micro in block.micro_batch_sizes)
 
 
@@ -172,16 +172,18 @@ def best_batch(
 
     `larger` selects the largest of the ties instead of the smallest.
     """
-    units = minimal(micro_batches)
+    units = drop_multiples(micro_batches)
     use_numpy = cap > LARGE_CAP and has_numpy()
-    return (with_numpy if use_numpy else without_numpy)(cap, units, wanted, larger=larger)
+    return (best_batch_with_numpy if use_numpy else best_batch_without_numpy)(
+        cap, units, wanted, larger=larger
+    )
 
 
-def without_numpy(
+def best_batch_without_numpy(
     cap: int, units: Sequence[int], wanted: Sequence[int], *, larger: bool
 ) -> tuple[int, int] | None:
     """Count with one step per batch and size; no unit is a multiple of another."""
-    factors = _multiples(units, cap // wanted[0] if wanted else 0)
+    factors = _multiples_of_units(units, cap // wanted[0] if wanted else 0)
     counts = array("L", bytes(array("L").itemsize * (cap + 1)))
     for size in wanted:
         for factor in islice(factors, bisect_right(factors, cap // size)):
@@ -193,7 +195,7 @@ def without_numpy(
     return last if larger else counts.index(most), counts.count(most)
 
 
-def _multiples(units: Sequence[int], most: int) -> Sequence[int]:
+def _multiples_of_units(units: Sequence[int], most: int) -> Sequence[int]:
     """Multiples of any of the units, ascending."""
     splits = bytearray(most + 1)
     for unit in units:
@@ -201,7 +203,7 @@ def _multiples(units: Sequence[int], most: int) -> Sequence[int]:
     return array("L", compress(range(most + 1), splits))
 
 
-def with_numpy(
+def best_batch_with_numpy(
     cap: int, units: Sequence[int], wanted: Sequence[int], *, larger: bool
 ) -> tuple[int, int] | None:
     """Count all batches of a size at once."""

@@ -8,7 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 
 from elastic import constants as c
-from elastic.deepspeed.batch_heuristics import compatible_v01, compatible_v02
+from elastic.deepspeed.batch_heuristics import solve_v01_batch, solve_v02_batch
 from elastic.deepspeed.differences_from_deepspeed import no_world_sizes
 from elastic.deepspeed.elasticity_config import ElasticityConfig
 from elastic.deepspeed.release_behavior import LATEST, Semantics
@@ -84,7 +84,8 @@ class Plan:
             size for size in (self.next_down(world_size), self.next_up(world_size)) if size is not None
         ]
         return (
-            f"{reason(self.block, self.batch_size, world_size)}; nearest: {' or '.join(map(str, neighbors))}"
+            f"{why_not_admissible(self.block, self.batch_size, world_size)}; nearest: "
+            f"{' or '.join(map(str, neighbors))}"
         )
 
     def fallback(self, world_size: int) -> Row | None:
@@ -122,7 +123,7 @@ def plan(config: Mapping[str, Json], *, semantics: Semantics = LATEST) -> Plan:
     """
     block = read_block(config, semantics)
     lenient = ElasticityConfig(block.as_dict(), semantics=semantics)
-    batch, sizes = _heuristic(lenient, block, semantics)
+    batch, sizes = _heuristic_batch(lenient, block, semantics)
     if not sizes:
         raise ElasticityConfigError(no_world_sizes(lenient))
     if batch > block.max_train_batch_size:
@@ -130,24 +131,24 @@ def plan(config: Mapping[str, Json], *, semantics: Semantics = LATEST) -> Plan:
             f"batch {batch}, the least common multiple of `elasticity.micro_batch_sizes`, exceeds "
             f"`elasticity.max_train_batch_size` {block.max_train_batch_size}; 0.19.6 plans below it"
         )
-    return Plan(block, batch, make_rows(block, batch, sizes), semantics, _notes(block))
+    return Plan(block, batch, make_rows(block, batch, sizes), semantics, _plan_notes(block))
 
 
-def _heuristic(
+def _heuristic_batch(
     config: ElasticityConfig, block: ElasticityBlock, semantics: Semantics
 ) -> tuple[int, list[int] | None]:
     if block.version == 0.2:
         try:
-            return compatible_v02(config, semantics)
+            return solve_v02_batch(config, semantics)
         except NoWorldSizesError:
             return 0, None
     cap, prefer_larger = block.max_train_batch_size, block.prefer_larger_batch
-    return compatible_v01(
+    return solve_v01_batch(
         block.micro_batch_sizes, cap, block.min_gpus, block.max_gpus, prefer_larger, semantics
     )
 
 
-def _notes(block: ElasticityBlock) -> tuple[str, ...]:
+def _plan_notes(block: ElasticityBlock) -> tuple[str, ...]:
     node = block.num_gpus_per_node
     if block.version == 0.2 and block.min_gpus % node and block.min_gpus > 1:
         whole = max(block.min_gpus // node, 1)
@@ -226,7 +227,7 @@ def apply_row(config: Mapping[str, Json], row: Row, ignore_batch_keys: bool) -> 
 # Reasons, with their arithmetic.
 
 
-def reason(block: ElasticityBlock, batch: int, world_size: int) -> str:
+def why_not_admissible(block: ElasticityBlock, batch: int, world_size: int) -> str:
     """First reason why `world_size` (data-parallel ranks) is not in the plan for `batch`."""
     if type(world_size) is not int or world_size < 1:
         return f"world size must be an int of at least 1, not {world_size!r}"
@@ -237,10 +238,10 @@ def reason(block: ElasticityBlock, batch: int, world_size: int) -> str:
             f"world size {world_size} is not a whole number of nodes: {world_size} = {nodes} nodes x "
             f"{per_node} ranks + {rest}"
         )
-    return _outside(block, world_size) or _indivisible(block, batch, world_size)
+    return _why_outside_range(block, world_size) or _why_indivisible(block, batch, world_size)
 
 
-def _outside(block: ElasticityBlock, world_size: int) -> str | None:
+def _why_outside_range(block: ElasticityBlock, world_size: int) -> str | None:
     model = block.model_parallel_size
     gpus = world_size * model
     gpu_count = f"{world_size} x {model} = {gpus} GPUs" if model > 1 else f"{gpus} GPUs"
@@ -253,7 +254,7 @@ def _outside(block: ElasticityBlock, world_size: int) -> str | None:
     return None
 
 
-def _indivisible(block: ElasticityBlock, batch: int, world_size: int) -> str:
+def _why_indivisible(block: ElasticityBlock, batch: int, world_size: int) -> str:
     share, rest = divmod(batch, world_size)
     if rest:
         arithmetic = f"{batch} = {world_size} x {share} + {rest}"

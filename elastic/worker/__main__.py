@@ -22,7 +22,7 @@ def main() -> None:
     from elastic.worker.session import current
 
     try:
-        _run(current())
+        _run_script(current())
     except DamagedCommitError as error:
         current().give_up(str(error))
         raise SystemExit(1) from None
@@ -31,7 +31,7 @@ def main() -> None:
         raise SystemExit(1) from None
 
 
-def _run(session: Session) -> None:
+def _run_script(session: Session) -> None:
     arguments = sys.argv[1:]
     try:
         if arguments[0] == "-m":

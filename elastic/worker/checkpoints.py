@@ -102,7 +102,7 @@ class Checkpoints:
             return Saved(self._root, name, self._world_size(name))
         files = self._files()
         try:
-            commit = _read(files[-1]) if files else None
+            commit = _read_commit_file(files[-1]) if files else None
         except DamagedCommitError as error:
             # The job relied on this commit being the latest: only the user may decide to discard it.
             fallback = "from the previous commit" if len(files) > 1 else "from the beginning"
@@ -139,14 +139,14 @@ class Checkpoints:
             return 1
         last = int(files[-1].name.partition(".")[0])
         try:
-            commit = _read(files[-1])
+            commit = _read_commit_file(files[-1])
         except DamagedCommitError:
             commit = None  # an extra life hides nothing; `latest` reports the damage
         return last if commit and commit["incarnation"] == self._session.incarnation else last + 1
 
     def _files(self) -> list[Path]:
         """Commit files, oldest first."""
-        matches = [_COMMIT_FILE.fullmatch(name) for name in _listed(self._commits)]
+        matches = [_COMMIT_FILE.fullmatch(name) for name in _list_folder(self._commits)]
         ordered = sorted((int(one[1]), int(one[2]), one[0]) for one in matches if one)
         return [self._commits / name for _, _, name in ordered]
 
@@ -154,7 +154,7 @@ class Checkpoints:
         _check_inside(self._root, name)
         file = self._root / name / "elastic.json"
         try:
-            commit = _read(file)
+            commit = _read_commit_file(file)
         except DamagedCommitError as error:
             advice = "restore a copy from `commits`, or restart with a new store"
             raise DamagedCommitError(f"{error}; {advice}") from None
@@ -176,7 +176,7 @@ def _check_inside(root: Path, name: str) -> None:
         raise CheckpointError(f"checkpoint `{name}` is behind a link: it must be in {root}")
 
 
-def _listed(folder: Path) -> list[str]:
+def _list_folder(folder: Path) -> list[str]:
     try:
         return os.listdir(folder)
     except FileNotFoundError:
@@ -185,7 +185,7 @@ def _listed(folder: Path) -> list[str]:
         raise CheckpointError(f"cannot read the directory {folder}: {error.strerror}") from None
 
 
-def _text(file: Path) -> bytes:
+def _read_regular_file(file: Path) -> bytes:
     """Content of a regular file: a pipe would block, and a link may lead out of the directory."""
     if not stat.S_ISREG(file.lstat().st_mode):
         raise ValueError("it is not a regular file")
@@ -196,29 +196,29 @@ def _text(file: Path) -> bytes:
     return text
 
 
-def _read(file: Path) -> CheckpointCommit | None:
+def _read_commit_file(file: Path) -> CheckpointCommit | None:
     """Content of a commit file; `None` if it was deleted in the meantime."""
     try:
-        commit = json.loads(_text(file).decode())
+        commit = json.loads(_read_regular_file(file).decode())
     except FileNotFoundError:
         return None
     except OSError as error:  # may be a temporary error
         raise CheckpointError(f"cannot read the commit file {file}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise _damaged(file, str(error)) from None
+        raise _damaged_commit_error(file, str(error)) from None
     for key, kind in _KINDS.items():
         if not isinstance(commit, dict) or type(commit.get(key)) is not kind:
-            raise _damaged(file, f"`{key}` is missing or has the wrong type")
+            raise _damaged_commit_error(file, f"`{key}` is missing or has the wrong type")
     if not 0 < commit["world_size"] < _MOST_RANKS:
-        raise _damaged(file, "`world_size` is not a valid number of ranks")
+        raise _damaged_commit_error(file, "`world_size` is not a valid number of ranks")
     try:
         check_name(commit["name"])
     except CheckpointError as error:
-        raise _damaged(file, str(error)) from None
+        raise _damaged_commit_error(file, str(error)) from None
     return cast("CheckpointCommit", commit)
 
 
-def _damaged(file: Path, why: str) -> DamagedCommitError:
+def _damaged_commit_error(file: Path, why: str) -> DamagedCommitError:
     return DamagedCommitError(f"commit file {file} is damaged: {why}")
 
 

@@ -19,7 +19,7 @@ _REVOKED = _WANTED + 1
 _ENDED = _FORMAT.pack(0.0) + b"\0\1"
 
 
-def now() -> float:
+def lease_clock() -> float:
     """Seconds on this host's clock, which also counts while the host sleeps if the system has such a clock."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
@@ -61,7 +61,7 @@ class Lease:
     def remaining(self) -> float:
         """Seconds until the lease expires; negative afterwards."""
         expiry: float = _FORMAT.unpack(self._read(_FORMAT.size, 0))[0]
-        return expiry - now()
+        return expiry - lease_clock()
 
     @property
     def valid(self) -> bool:

@@ -31,7 +31,7 @@ _PAUSE = 100
 def main() -> None:
     """Run until the lease has expired or the worker has ended; signal when the timer is set."""
     lease, pipe, worker = os.open(sys.argv[1], os.O_RDONLY), int(sys.argv[2]), os.getppid()
-    die_at = _timer()
+    die_at = _kernel_timer()
     worker_end = select.poll()
     worker_end.register(pipe, select.POLLERR)
     is_ready = False
@@ -45,7 +45,7 @@ def main() -> None:
             return
 
 
-def _timer() -> Callable[[float], None]:
+def _kernel_timer() -> Callable[[float], None]:
     """Function that sets the time at which the kernel kills this process."""
     libc = ctypes.CDLL(None)
     event = (ctypes.c_int * _EVENT_WORDS)(0, 0, signal.SIGKILL, 0)  # 0: SIGEV_SIGNAL

@@ -31,7 +31,7 @@ def die_with_agent(agent: int) -> None:
     except (OSError, AttributeError):
         return
     if os.getppid() != agent:  # it died during the call
-        die()
+        end_process_at_once()
 
 
 def start_watchdog(lease: str) -> None:
@@ -67,10 +67,10 @@ def start_watchdog(lease: str) -> None:
     fcntl.fcntl(read_end, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
     with contextlib.suppress(BlockingIOError):
         os.read(read_end, 1)
-        die()  # the watchdog ended just before the signal was set up
+        end_process_at_once()  # the watchdog ended just before the signal was set up
 
 
-def die() -> NoReturn:
+def end_process_at_once() -> NoReturn:
     """End at once without cleanup: successors repeat unfinished work.
 
     Its child processes end too: torch's agent makes each worker the leader of a process group.

@@ -12,7 +12,7 @@ import signal
 import struct
 from typing import NamedTuple
 
-from elastic.worker.lease import now
+from elastic.worker.lease import lease_clock
 
 SHOW_STACKS = signal.SIGRTMIN + 7 if hasattr(signal, "SIGRTMIN") else signal.SIGTERM
 """Signal that nothing else uses; a worker without a progress file does not handle it."""
@@ -46,7 +46,7 @@ class ProgressFile:
     def step(self) -> None:
         """Record the start of a step."""
         self._count += 1
-        os.pwrite(self._file, _FORMAT.pack(now(), self._count, os.getpid()), 0)
+        os.pwrite(self._file, _FORMAT.pack(lease_clock(), self._count, os.getpid()), 0)
 
     def end(self) -> None:
         """Record that no more steps follow."""

@@ -26,7 +26,7 @@ from elastic.json_types import Json
 from elastic.worker.agent_client import AgentClient
 from elastic.worker.checkpoint_name import check_name
 from elastic.worker.lease import Lease, lease_path
-from elastic.worker.process_termination import die, die_with_agent, start_watchdog
+from elastic.worker.process_termination import die_with_agent, end_process_at_once, start_watchdog
 from elastic.worker.progress import ProgressFile, progress_path
 
 _WATCH = 0.1
@@ -104,7 +104,7 @@ class Session:
     def _wait_for_end(self) -> NoReturn:
         """Wait until the agent ends this process, or until the lease or a grace period expires."""
         time.sleep(max(0.0, min(_GRACE, self._lease.remaining())))
-        die()
+        end_process_at_once()
 
     def commit(self, checkpoint: str) -> bool:
         """Commit `checkpoint` as the job's latest and return `True`; end the process if this round is over.
@@ -150,9 +150,9 @@ def current() -> Session:
     """
     global _current  # noqa: PLW0603 - one a process
     if _current is None:
-        _current = _read(os.environ)
+        _current = _read_session(os.environ)
         die_with_agent(int(os.environ["DSCONFIG_ELASTIC_AGENT_PID"]))
-        threading.Thread(target=_watch, args=(_current,), name="dsconfig-lease", daemon=True).start()
+        threading.Thread(target=_watch_round, args=(_current,), name="dsconfig-lease", daemon=True).start()
         start_watchdog(lease_path(os.environ["DSCONFIG_ELASTIC_AGENT"], _current.round))
     return _current
 
@@ -162,7 +162,7 @@ def is_elastic() -> bool:
     return "DSCONFIG_ELASTIC_AGENT" in os.environ
 
 
-def _read(environ: Mapping[str, str]) -> Session:
+def _read_session(environ: Mapping[str, str]) -> Session:
     def variable(name: str) -> str:
         return environ[f"DSCONFIG_ELASTIC_{name}"]
 
@@ -199,7 +199,7 @@ def _read(environ: Mapping[str, str]) -> Session:
         ) from None
 
 
-def _watch(session: Session) -> None:
+def _watch_round(session: Session) -> None:
     while True:
         time.sleep(_WATCH)
         session.end_if_over()

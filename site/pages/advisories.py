@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dsconfig.rules import RULES
-from dsconfig.rules._advisory_table import Advisory, advisories, documentation, rule_of
+from dsconfig.rules._advisory_table import Advisory, advisory_documentation, code_of_advisory, load_advisories
 from pages import markdown
 
 _HEADINGS = {
@@ -20,9 +20,11 @@ def pages() -> dict[str, str]:
     description = (
         "Known defects of DeepSpeed releases and version combinations: settings, consequence, fix and source."
     )
-    by_rule = {code: [each for each in advisories() if rule_of(each) == code] for code in _HEADINGS}
+    by_rule = {
+        code: [each for each in load_advisories() if code_of_advisory(each) == code] for code in _HEADINGS
+    }
     introduction = (
-        f"{len(advisories())} combinations of versions and settings that do not work as the config says."
+        f"{len(load_advisories())} combinations of versions and settings that do not work as the config says."
         " `dsconfig check`, `compat` and `migrate` report those that apply to a job: if the release and all settings"
         " are known, and if other programs are pinned to affected versions."
         " `dsconfig explain NAME` shows an entry, and `dsconfig rules --advisories` lists them."
@@ -37,5 +39,5 @@ def pages() -> dict[str, str]:
 
 
 def _entry(advisory: Advisory) -> str:
-    text = "\n".join(documentation(advisory))
+    text = "\n".join(advisory_documentation(advisory))
     return f"### {advisory.id} {{ #{advisory.id} }}\n\n{text}"

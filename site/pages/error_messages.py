@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from dsconfig.rules import RULES
-from dsconfig.rules.error_messages import ErrorMessage, entries
+from dsconfig.rules.error_messages import ErrorMessage, known_error_messages
 from pages import markdown
 
 LIBRARIES = {
@@ -30,7 +30,10 @@ _BOX = """<div id="explain-error" class="planner" markdown="0"><p>The box needs 
 
 def pages() -> dict[str, str]:
     """Return the index and the pages by path."""
-    return {"messages/index.md": _index(), **{f"messages/{each.id}.md": _page(each) for each in entries()}}
+    return {
+        "messages/index.md": _index(),
+        **{f"messages/{each.id}.md": _page(each) for each in known_error_messages()},
+    }
 
 
 def _display_text(entry: ErrorMessage) -> str:
@@ -44,9 +47,12 @@ def _index() -> str:
     parts = [
         "Paste a line or a whole traceback. The page runs `dsconfig explain` in your browser and sends no data.",
         _BOX,
-        f"dsconfig knows {len(entries())} messages of DeepSpeed and of the libraries and launchers used with it.",
+        (
+            f"dsconfig knows {len(known_error_messages())} messages of DeepSpeed and of the libraries and launchers "
+            "used with it."
+        ),
     ]
-    ordered = sorted(entries(), key=lambda each: (order.index(each.library), each.text.lower()))
+    ordered = sorted(known_error_messages(), key=lambda each: (order.index(each.library), each.text.lower()))
     for library, group in groupby(ordered, lambda each: each.library):
         parts.append(f"## {LIBRARIES[library]}")
         rows = [(f"[`{_cut(_display_text(each))}`]({each.id}.md)", each.error) for each in group]

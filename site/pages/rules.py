@@ -9,7 +9,7 @@ from itertools import groupby
 
 from dsconfig.cli.markdown_to_terminal import dedent_docstring
 from dsconfig.fix.fix import FixResult, fix
-from dsconfig.render.unified_diff import unified
+from dsconfig.render.unified_diff import unified_diff_lines
 from dsconfig.rules import RULES, Rule
 from dsconfig.rules._former_names import former_names
 from pages import deepspeed_messages, key_entries, markdown
@@ -99,7 +99,7 @@ def _fixed(example: Example) -> Iterator[str]:
     fixed = fixing(unsafe=True)
     if fixed.applied and not example.as_dict:
         safe = "" if fixing(unsafe=False).text == fixed.text else " --unsafe-fixes"
-        diff = unified(f"{example.text}\n", str(fixed), "before", "fixed")
+        diff = unified_diff_lines(f"{example.text}\n", str(fixed), "before", "fixed")
         yield markdown.fence("".join(diff), "diff", f"dsconfig fix{safe} --diff")
 
 

@@ -49,13 +49,13 @@ def job_of(policy: Any = "standby", nodes: tuple[int, int] = (1, 4), processes: 
 def with_members(*names: str) -> JobState:
     state = JobState(1)
     for name in names:
-        state = state_transitions.arrive(state, name, "host", 1)
+        state = state_transitions.arrive_at_round(state, name, "host", 1)
     return state
 
 
 def running(*names: str, size: int | None = None) -> JobState:
-    state = state_transitions.propose(with_members(*names), size or len(names), 3)
+    state = state_transitions.propose_group(with_members(*names), size or len(names), 3)
     for name in state.group:
-        state = state_transitions.acknowledge(state, name)
+        state = state_transitions.confirm_rank(state, name)
     assert state.phase == "running"
     return state

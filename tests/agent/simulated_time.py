@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from elastic.agent.job_state import JobState, decode
+from elastic.agent.job_state import JobState, decode_state
 from tests.agent.fakes import DictStore
 
 
@@ -165,6 +165,6 @@ class SlowStore(DictStore):
         self._pass()
         value = super().compare_set(key, expected, desired)
         if expected and value.decode() == desired and key.endswith("state"):
-            self._judge(decode(expected), decode(desired))
+            self._judge(decode_state(expected), decode_state(desired))
         self._pass()
         return value

@@ -279,7 +279,7 @@ def test_a_session_hands_on_no_checkpoint_outside_of_the_folder(name: str, tmp_p
         "DSCONFIG_ELASTIC_AGENT": str(tmp_path),
     }
     with pytest.raises(CheckpointError, match="not a path below the checkpoint directory"):
-        session._read({**environ, "DSCONFIG_ELASTIC_CHECKPOINT": name})
+        session._read_session({**environ, "DSCONFIG_ELASTIC_CHECKPOINT": name})
 
 
 def test_an_agent_hands_on_no_checkpoint_outside_of_the_folder(tmp_path: Path) -> None:

@@ -11,18 +11,18 @@ from elastic.agent.failure_detector import (
     FailureDetector,
     FormationDelay,
     HeartbeatSilence,
-    watched_by,
+    members_watched_by,
 )
-from elastic.worker.lease import Lease, lease_path, now
+from elastic.worker.lease import Lease, lease_clock, lease_path
 from tests.agent.fakes import running, with_members
 
 
 def test_every_member_is_watched() -> None:
     names = [f"n{i}" for i in range(9)]
     state = with_members(*names)
-    assert {member.node for name in names for member in watched_by(state, name)} == set(names)
-    assert all(len(watched_by(state, name)) == WATCHED for name in names)
-    assert watched_by(state, "stranger") == []
+    assert {member.node for name in names for member in members_watched_by(state, name)} == set(names)
+    assert all(len(members_watched_by(state, name)) == WATCHED for name in names)
+    assert members_watched_by(state, "stranger") == []
 
 
 def test_own_freeze_says_nothing_of_others() -> None:
@@ -31,72 +31,72 @@ def test_own_freeze_says_nothing_of_others() -> None:
     state = with_members("a", "b")
     for moment in (0.0, 0.25, 100.0):
         now = moment
-        detector.observe(state, watched_by(state, "a"), {"b": 7})
-    assert detector.silent(1.0) == []
+        detector.observe(state, members_watched_by(state, "a"), {"b": 7})
+    assert detector.silent_members(1.0) == []
     for _ in range(4):
         now += 0.25
-        detector.observe(state, watched_by(state, "a"), {"b": 7})
-    assert detector.silent(1.0) == [HeartbeatSilence("b", 1, 7)]
-    detector.observe(state, watched_by(state, "a"), {"b": 8})
-    assert detector.silent(0.1) == []
+        detector.observe(state, members_watched_by(state, "a"), {"b": 7})
+    assert detector.silent_members(1.0) == [HeartbeatSilence("b", 1, 7)]
+    detector.observe(state, members_watched_by(state, "a"), {"b": 8})
+    assert detector.silent_members(0.1) == []
 
 
 def test_the_late_are_those_for_whom_a_round_waits() -> None:
     now = 0.0
     detector = FailureDetector(longest_step=0.5, clock=lambda: now)
-    state = state_transitions.arrive(running("a", "b"), "a", "host", 5)
+    state = state_transitions.arrive_at_round(running("a", "b"), "a", "host", 5)
     for _ in range(5):
-        detector.observe(state, watched_by(state, "a"), {"b": 7})
+        detector.observe(state, members_watched_by(state, "a"), {"b": 7})
         now += 0.25
-    assert detector.late(1.0) == [FormationDelay("b", "forming", 1)]
-    detector.observe(replace(state, round=9), watched_by(state, "a"), {"b": 7})
-    assert detector.late(1.0) == []
+    assert detector.late_members(1.0) == [FormationDelay("b", "forming", 1)]
+    detector.observe(replace(state, round=9), members_watched_by(state, "a"), {"b": 7})
+    assert detector.late_members(1.0) == []
 
 
 def test_old_evidence_neither_marks_nor_removes() -> None:
     """Two observers that were frozen between looking and writing, and a node that has shown itself since."""
     old, fresh = HeartbeatSilence("b", 1, 4, 0), HeartbeatSilence("b", 1, 4, 1)
-    state = state_transitions.mark(running("a", "b"), old)
+    state = state_transitions.mark_member(running("a", "b"), old)
     assert state.suspects == ("b",)
     state = state_transitions.clear_suspicion(state, "b")
     assert state_transitions.clear_suspicion(state, "b") is state, "not marked"
-    assert state_transitions.mark(state, old) is state
-    again = state_transitions.mark(state, fresh)
+    assert state_transitions.mark_member(state, old) is state
+    again = state_transitions.mark_member(state, fresh)
     assert again.suspects == ("b",)
-    assert state_transitions.remove_marked(again, old) is again
-    gone = state_transitions.remove_marked(again, fresh)
+    assert state_transitions.remove_marked_member(again, old) is again
+    gone = state_transitions.remove_marked_member(again, fresh)
     assert gone.member("b") is None
-    assert state_transitions.remove_marked(state, fresh) is state, "not marked"
-    back = state_transitions.arrive(gone, "b", "host", 1)
-    assert state_transitions.mark(back, fresh) is back, "of its former membership"
+    assert state_transitions.remove_marked_member(state, fresh) is state, "not marked"
+    back = state_transitions.arrive_at_round(gone, "b", "host", 1)
+    assert state_transitions.mark_member(back, fresh) is back, "of its former membership"
 
 
 def test_who_comes_late_but_comes_stays() -> None:
-    state = state_transitions.arrive(running("a", "b"), "a", "host", 2)
+    state = state_transitions.arrive_at_round(running("a", "b"), "a", "host", 2)
     delay = FormationDelay("b", "forming", 1)
-    late = state_transitions.mark(state, delay)
-    assert state_transitions.remove_marked(late, delay).member("b") is None
-    came = state_transitions.arrive(late, "b", "host", 2)
+    late = state_transitions.mark_member(state, delay)
+    assert state_transitions.remove_marked_member(late, delay).member("b") is None
+    came = state_transitions.arrive_at_round(late, "b", "host", 2)
     assert came.expelled == ()
-    assert state_transitions.mark(came, delay) is came
-    assert state_transitions.remove_marked(came, delay) is came
-    proposed = state_transitions.mark(
-        state_transitions.propose(came, 2, 3), FormationDelay("b", "proposed", 2)
+    assert state_transitions.mark_member(came, delay) is came
+    assert state_transitions.remove_marked_member(came, delay) is came
+    proposed = state_transitions.mark_member(
+        state_transitions.propose_group(came, 2, 3), FormationDelay("b", "proposed", 2)
     )
     assert proposed.expelled == ("b",)
-    assert state_transitions.remove_marked(proposed, delay) is proposed, "of another round"
-    assert state_transitions.acknowledge(proposed, "b").expelled == ()
+    assert state_transitions.remove_marked_member(proposed, delay) is proposed, "of another round"
+    assert state_transitions.confirm_rank(proposed, "b").expelled == ()
 
 
 def test_an_ended_lease_can_be_asked_and_is_not_renewed(tmp_path: Path) -> None:
     """The heartbeat may still hold it when the round ends."""
     path = lease_path(str(tmp_path), 1)
     mine = Lease(path, create=True)
-    mine.renew(now() + 60)
+    mine.renew(lease_clock() + 60)
     theirs = Lease(path)
     assert theirs.remaining() > 0
     mine.end()
-    mine.renew(now() + 60)
+    mine.renew(lease_clock() + 60)
     mine.ask_for_checkpoint(True)
     assert mine.remaining() < 0
     assert (mine.revoked, theirs.revoked, theirs.checkpoint_wanted) == (True, True, False)

@@ -24,7 +24,7 @@ from elastic.agent.rendezvous_settings import RendezvousSettings
 from elastic.agent.resize_policy import ResizePolicy
 from elastic.agent.state_store import StateStore
 from elastic.agent.worker_server import WorkerRequests
-from elastic.worker.lease import Lease, lease_path, now
+from elastic.worker.lease import Lease, lease_clock, lease_path
 from elastic.worker.session import Session
 from tests.agent.cluster import ROOT, wait_until
 from tests.agent.fakes import DictStore, job_of, running
@@ -146,9 +146,11 @@ class Host:
 
 
 def _without_n0(state: JobState) -> JobState:
-    state = state_transitions.arrive(state_transitions.remove(state, "n0", "lost", "lost"), "n1", "host", 1)
-    state = state_transitions.propose(state, 1, 3)
-    return state_transitions.acknowledge(state, "n1")
+    state = state_transitions.arrive_at_round(
+        state_transitions.remove_node(state, "n0", "lost", "lost"), "n1", "host", 1
+    )
+    state = state_transitions.propose_group(state, 1, 3)
+    return state_transitions.confirm_rank(state, "n1")
 
 
 @pytest.fixture
@@ -204,7 +206,7 @@ while True:
 @pytest.fixture
 def lease(tmp_path: Path) -> Iterator[Lease]:
     new_lease = Lease(lease_path(str(tmp_path), 1), create=True)
-    new_lease.renew(now() + 60)
+    new_lease.renew(lease_clock() + 60)
     yield new_lease
     new_lease.end()
 
@@ -232,7 +234,7 @@ def _children(pid: int) -> dict[int, str]:
 def test_the_kernel_ends_what_is_frozen(lease: Lease, tmp_path: Path) -> None:
     worker, keeper = start(str(tmp_path))
     child = next(pid for pid in _children(worker.pid) if pid != keeper)
-    lease.renew(now() + 1.0)
+    lease.renew(lease_clock() + 1.0)
     time.sleep(0.5)  # the keeper sees it
     for pid in (keeper, worker.pid):
         os.kill(pid, signal.SIGSTOP)
@@ -244,7 +246,7 @@ def test_the_kernel_ends_what_is_frozen(lease: Lease, tmp_path: Path) -> None:
 def test_a_renewed_lease_keeps_its_worker(lease: Lease, tmp_path: Path) -> None:
     worker, keeper = start(str(tmp_path))
     for _ in range(10):
-        lease.renew(now() + 1.0)
+        lease.renew(lease_clock() + 1.0)
         time.sleep(0.2)
     assert worker.poll() is None
     worker.kill()

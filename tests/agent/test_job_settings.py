@@ -9,7 +9,7 @@ import pytest
 import elastic
 from elastic.agent.errors import RefusedError, SettingsError
 from elastic.agent.job_settings import Job
-from elastic.agent.join_requests import difference
+from elastic.agent.join_requests import contract_difference
 from elastic.agent.rendezvous_settings import RendezvousSettings, read_settings
 from tests.agent.fakes import job_of
 
@@ -76,10 +76,10 @@ def test_a_refusal_names_nodes_and_processes_that_work() -> None:
 
 def test_contracts_differ_in_the_same_words_everywhere() -> None:
     ours, theirs = job_of().contract(), job_of(processes=2).contract()
-    text = difference(theirs, ours, "a", "b")
+    text = contract_difference(theirs, ours, "a", "b")
     assert text is not None
     assert "`nproc-per-node` is 2 on a and 1 on b" in text
-    assert difference(ours, dict(ours), "a", "b") is None
+    assert contract_difference(ours, dict(ours), "a", "b") is None
 
 
 @pytest.mark.parametrize(

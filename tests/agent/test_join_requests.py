@@ -8,7 +8,13 @@ import pytest
 
 from elastic.agent import state_transitions
 from elastic.agent.job_state import JobState
-from elastic.agent.join_requests import ArrivalRequest, RankConfirmation, Request, decode_all, encode_all
+from elastic.agent.join_requests import (
+    ArrivalRequest,
+    RankConfirmation,
+    Request,
+    decode_requests,
+    encode_requests,
+)
 from elastic.agent.state_store import Mailbox, StateStore
 from tests.agent.fakes import DictStore, job_of, running, with_members
 
@@ -29,11 +35,11 @@ def test_what_is_written_is_read() -> None:
         arrival(with_members("b"), "b"),
         RankConfirmation("c", 4, 2),
     ]
-    assert decode_all(encode_all(requests)) == requests
-    assert decode_all("") == []
+    assert decode_requests(encode_requests(requests)) == requests
+    assert decode_requests("") == []
     for text in ("{", "1", '[["Other", {}]]', '[["Arrival", {"node": "a"}]]'):
         with pytest.raises(ValueError, match=r"."):
-            decode_all(text)
+            decode_requests(text)
 
 
 def test_granted_late_or_twice() -> None:
@@ -41,14 +47,14 @@ def test_granted_late_or_twice() -> None:
     state = joins.grant(JobState(1))
     assert [member.node for member in state.members] == ["a"]
     assert joins.grant(state) is state
-    gone = state_transitions.remove(state, "a", "lost", "lost")
+    gone = state_transitions.remove_node(state, "a", "lost", "lost")
     assert joins.grant(gone) is gone, "it had been granted before"
     assert arrival(replace(gone, revision=1), "a").grant(gone).members
     comes = arrival(with_members("a", "b"), "a")
     trains = running("a", "b")
     assert comes.grant(trains) is trains, "the round that it wanted"
     acknowledges = RankConfirmation("a", 0, 1)
-    proposed = state_transitions.propose(with_members("a", "b"), 2, 3)
+    proposed = state_transitions.propose_group(with_members("a", "b"), 2, 3)
     assert acknowledges.grant(proposed).acknowledged == ("a",)
     assert acknowledges.grant(trains) is trains
     assert RankConfirmation("a", 0, 2).grant(proposed) is proposed

@@ -22,7 +22,7 @@ from elastic.agent.errors import Drained, StoreLostError
 from elastic.agent.event_log import EventLog
 from elastic.agent.heartbeat import Heartbeat
 from elastic.agent.job_settings import LocalNode
-from elastic.agent.job_state import JobState, decode
+from elastic.agent.job_state import JobState, decode_state
 from elastic.agent.node import Node
 from elastic.agent.rendezvous_settings import RendezvousSettings
 from elastic.agent.resize_policy import ResizePolicy
@@ -76,7 +76,7 @@ class LoneHeartbeat:
 
     def _join(self, state: JobState) -> JobState:
         """At once in a group of all members that runs: how groups form is not what is tested here."""
-        state = state_transitions.arrive(state, self.name, "host", 1)
+        state = state_transitions.arrive_at_round(state, self.name, "host", 1)
         group = tuple(member.node for member in state.members)
         return replace(state, phase="running", group=group, round=state.round + 1)
 
@@ -102,7 +102,7 @@ def test_removal_never_overtakes_the_lease(seed: int, tmp_path: Path, monkeypatc
     world.run()
     world.end()
     assert faults == []
-    last = decode(data["dsconfig/job/state"])
+    last = decode_state(data["dsconfig/job/state"])
     assert last.member("n0") is None, "a dead node must be found"
     assert last.members
 
@@ -189,7 +189,7 @@ class Story:
 
     @property
     def state(self) -> JobState:
-        return decode(self.data["dsconfig/job/state"])
+        return decode_state(self.data["dsconfig/job/state"])
 
     def _join(self) -> None:
         host = Host(len(self.hosts), self.world, self._connect, self._folder)
@@ -216,7 +216,7 @@ class Story:
         if event == "fail":
             host.fails = True
         elif event == "commit" and host.training:
-            self.data["dsconfig/job/state"] = state_transitions.commit(
+            self.data["dsconfig/job/state"] = state_transitions.commit_checkpoint(
                 replace(self.state, revision=self.state.revision + 1), host.local.name, host.training, "c"
             ).encode()
         elif event == "kill" and len(live) > 1:

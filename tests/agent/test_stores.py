@@ -209,12 +209,12 @@ def test_workers_do_not_inherit_the_secrets_of_the_agent(monkeypatch: pytest.Mon
         ("ETCDCTL_PASSWORD", "c"),
     ):
         monkeypatch.setenv(name, value)
-    secret_variables.withhold()
+    secret_variables.withhold_secrets()
     program = "import os; print(sorted(name for name in os.environ if 'TOKEN' in name or 'ETCDCTL' in name))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
     assert read_token(None) == TOKEN
-    assert secret_variables.secret("ETCDCTL_USER") == "a:b"
+    assert secret_variables.read_secret("ETCDCTL_USER") == "a:b"
 
 
 def test_etcd_without_one_of_its_members(tmp_path: Path) -> None:

@@ -60,9 +60,9 @@ def test_fragmentation_can_exhaust_a_gpu_that_holds_all_tensors() -> None:
     sizes = (("x", 64), ("x", -64), ("y", 2), ("z", 70), ("y", -2), ("z", -70))
     events = [AllocationEvent(name, size * MIB) for name, size in sizes]
     usage = DeviceUsage(72 * MIB, 72 * MIB, (DeviceOverhead("CUDA context", 0, 10 * MIB, ""),), [], events)
-    assert not usage.survives(110 * MIB)
-    assert usage.survives(110 * MIB, expandable=True)
-    assert usage.survives(150 * MIB)
+    assert not usage.fits_despite_fragmentation(110 * MIB)
+    assert usage.fits_despite_fragmentation(110 * MIB, expandable=True)
+    assert usage.fits_despite_fragmentation(150 * MIB)
     assert usage.low == usage.allocated
     assert usage.high() == usage.unlimited.reserved + 10 * MIB
 

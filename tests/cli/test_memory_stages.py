@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from dsconfig.memory.models.architecture import MicroBatch
-from dsconfig.memory.models.fallback_architecture import architecture_of_count, sized_architecture
+from dsconfig.memory.models.fallback_architecture import architecture_of_count, parameter_only_architecture
 from dsconfig.memory.models.model_zoo import CONFIGS, preset
-from dsconfig.memory.models.record_model import record
+from dsconfig.memory.models.record_model import record_forward_pass
 from tests.cli.conftest import Runs
 from tests.cli.estimates import config_of, estimate
 
@@ -29,7 +29,7 @@ NEW_TYPE = {
 
 
 def numel(arch: Any) -> int:
-    return sum(weight.numel for weight in record(arch, MicroBatch(1, 16, 2)).weights)
+    return sum(weight.numel for weight in record_forward_pass(arch, MicroBatch(1, 16, 2)).weights)
 
 
 def test_all_stages_are_listed_with_what_fits(run: Runs) -> None:
@@ -107,7 +107,7 @@ def test_a_count_alone_is_met_exactly(count: int) -> None:
 )
 def test_the_usual_keys_give_the_count_of_known_models(name: str) -> None:
     config = {"rms_norm_eps": 1e-6, **CONFIGS[name], "model_type": "brand_new"}
-    arch = sized_architecture(config)
+    arch = parameter_only_architecture(config)
     assert arch is not None
     assert numel(arch) == pytest.approx(numel(preset(name)), rel=0.02)
 
@@ -119,8 +119,10 @@ def test_nested_configs_are_added(run: Runs) -> None:
         "intermediate_size": 4096,
         "num_attention_heads": 16,
     }
-    both = sized_architecture({"model_type": "new_vl", "text_config": NEW_TYPE, "vision_config": vision})
-    alone = sized_architecture(NEW_TYPE)
+    both = parameter_only_architecture(
+        {"model_type": "new_vl", "text_config": NEW_TYPE, "vision_config": vision}
+    )
+    alone = parameter_only_architecture(NEW_TYPE)
     assert both is not None
     assert alone is not None
     assert numel(both) - numel(alone) == pytest.approx(24 * 12 * 1024**2, rel=0.01)

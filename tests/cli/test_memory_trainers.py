@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dsconfig.resolve.training_method import method_of
+from dsconfig.resolve.training_method import selected_method
 from tests.cli.conftest import Runs
 from tests.cli.estimates import config_of, estimate, phases_of
 
@@ -102,7 +102,7 @@ def test_impossible_values_name_what_is_expected(run: Runs, options: tuple[str, 
 def test_launch_files_name_the_method(
     arguments: dict[str, Any], trainer: str | None, reference: bool | None, vllm: float | None
 ) -> None:
-    assert method_of(arguments) == (trainer, reference, vllm)
+    assert selected_method(arguments) == (trainer, reference, vllm)
 
 
 def test_a_recipe_for_dpo_has_an_estimate(run: Runs, here: Path) -> None:

@@ -11,7 +11,7 @@ from dsconfig.core.did_you_mean import edit_distance, index_words, similar_words
 from dsconfig.core.json_types import Json
 from dsconfig.core.releases import NUMBERS
 from dsconfig.model.key_table import ROOT, section_view_of_release
-from dsconfig.rules._did_you_mean import guess
+from dsconfig.rules._did_you_mean import guess_intended_key
 
 RELEASE = NUMBERS["0.19.8"]
 ZERO = "ZeroOptimization"
@@ -63,12 +63,15 @@ UNKNOWN = [
 
 @pytest.mark.parametrize(("section", "word", "value", "meant"), MEANT)
 def test_an_obvious_typo_has_a_suggestion(section: str, word: str, value: Json, meant: str) -> None:
-    assert sorted(guess(word, value, section_view_of_release(section, RELEASE)).suggestions) == meant.split()
+    assert (
+        sorted(guess_intended_key(word, value, section_view_of_release(section, RELEASE)).suggestions)
+        == meant.split()
+    )
 
 
 @pytest.mark.parametrize(("section", "word", "value"), UNKNOWN)
 def test_an_unrelated_key_has_no_suggestion(section: str, word: str, value: Json) -> None:
-    assert guess(word, value, section_view_of_release(section, RELEASE)).suggestions == ()
+    assert guess_intended_key(word, value, section_view_of_release(section, RELEASE)).suggestions == ()
 
 
 def test_each_edit_of_each_key_is_recognized() -> None:

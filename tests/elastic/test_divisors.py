@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elastic.constants import HCN_LIST
-from elastic.divisors import divisors_up_to, maximal, minimal, prime_powers, world_sizes
+from elastic.divisors import divisors_up_to, drop_divisors, drop_multiples, prime_powers, world_sizes
 
 
 @given(st.integers(1, 5000), st.integers(0, 6000))
@@ -29,10 +29,12 @@ def test_prime_powers_multiply_back(number: int) -> None:
     )
 )
 def test_dominance(numbers: list[int]) -> None:
-    assert minimal(numbers) == sorted(
+    assert drop_multiples(numbers) == sorted(
         n for n in set(numbers) if not any(n % o == 0 for o in set(numbers) - {n})
     )
-    assert set(maximal(numbers)) == {n for n in numbers if not any(o % n == 0 for o in set(numbers) - {n})}
+    assert set(drop_divisors(numbers)) == {
+        n for n in numbers if not any(o % n == 0 for o in set(numbers) - {n})
+    }
 
 
 @given(
@@ -77,6 +79,6 @@ def test_dominance_of_many_is_told_by_their_multiples() -> None:
     spread = random.Random(0)
     numbers = [Counted(spread.randrange(1, 10**5)) for _ in range(4000)]
     Counted.divided = 0
-    assert minimal(numbers)
-    assert maximal(numbers)
+    assert drop_multiples(numbers)
+    assert drop_divisors(numbers)
     assert Counted.divided < 40 * len(numbers)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import elastic
 from elastic import ElasticityConfigError
-from elastic.divisors import minimal
+from elastic.divisors import drop_multiples
 from elastic.planning import exact_search
 from tests.elastic.conftest import published, whole
 
@@ -130,9 +130,9 @@ def test_cap_too_large_to_count_through(monkeypatch: pytest.MonkeyPatch) -> None
     st.booleans(),
 )
 def test_numpy_counts_the_same(cap: int, micros: list[int], wanted: list[int], larger: bool) -> None:
-    units = minimal(micros)
-    plain = exact_search.without_numpy(cap, units, wanted, larger=larger)
-    assert exact_search.with_numpy(cap, units, wanted, larger=larger) == plain
+    units = drop_multiples(micros)
+    plain = exact_search.best_batch_without_numpy(cap, units, wanted, larger=larger)
+    assert exact_search.best_batch_with_numpy(cap, units, wanted, larger=larger) == plain
 
 
 def test_numpy_counts_where_it_pays() -> None:

@@ -12,7 +12,7 @@ import pytest
 from pydantic import v1
 
 from dsconfig.core.json_types import Json, Spec
-from dsconfig.evaluation.coercion import CoercedValue, RejectedValue, read
+from dsconfig.evaluation.coercion import CoercedValue, RejectedValue, coerce
 
 
 class Stage(int, enum.Enum):
@@ -92,7 +92,7 @@ def test_every_value_is_read_as_pydantic_reads_it(dialect: str, name: str) -> No
     annotation, spec = TYPES[name]
     parse = VERSIONS[dialect](annotation)
     for value in VALUES:
-        verdict = read(spec, value, dialect)
+        verdict = coerce(spec, value, dialect)
         try:
             parsed = parse(value)
         except ValueError:
@@ -114,7 +114,7 @@ def test_bounds_apply_to_the_converted_number(dialect: str, bound: str) -> None:
     for kind, annotation in (("int", int), ("float", float)):
         model = module.create_model("Model", key=(annotation, module.Field(**{bound: 1})))
         for value in (*VALUES[:16], "0", "1", "2", "nan"):
-            refused = isinstance(read((kind, *limits), value, dialect), RejectedValue)
+            refused = isinstance(coerce((kind, *limits), value, dialect), RejectedValue)
             try:
                 model(key=value)
             except ValueError:
@@ -125,7 +125,7 @@ def test_bounds_apply_to_the_converted_number(dialect: str, bound: str) -> None:
 
 @pytest.mark.parametrize("dialect", VERSIONS)
 def test_a_rejection_names_the_path_of_the_part(dialect: str) -> None:
-    verdict = read(("map", ("list", ("int", *FREE))), {"a": [1], "b": [2, "x"]}, dialect)
+    verdict = coerce(("map", ("list", ("int", *FREE))), {"a": [1], "b": [2, "x"]}, dialect)
     with pytest.raises(ValueError, match="b") as caught:
         VERSIONS[dialect](dict[str, list[int]])({"a": [1], "b": [2, "x"]})
     assert isinstance(verdict, RejectedValue)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from dsconfig.evaluation.evaluate import _applicable
+from dsconfig.evaluation.evaluate import _find_applicable_rules
 from dsconfig.evaluation.rule import RULES, Rule
 from tests.cases import cases
 
@@ -17,10 +17,10 @@ def all_run() -> Iterator[None]:
     """Every rule runs, whatever it asks for."""
     before = dict(RULES)
     RULES.update({code: rule._replace(triggers=None, consumers=None) for code, rule in before.items()})
-    _applicable.cache_clear()
+    _find_applicable_rules.cache_clear()
     yield
     RULES.update(before)
-    _applicable.cache_clear()
+    _find_applicable_rules.cache_clear()
 
 
 def test_cases_are_judged_as_if_every_rule_ran() -> None:

@@ -27,7 +27,7 @@ from dsconfig.document.text_edit import apply_edits
 from dsconfig.fix.fix import FixedText, fix_document
 from dsconfig.fix.verify_fixes import do_operations_harm, verify_fixes_of_reports
 from dsconfig.job.consumers import HUGGING_FACE
-from dsconfig.resolve.effective_values import effective
+from dsconfig.resolve.effective_values import effective_values_of
 from dsconfig.resolve.errors import ResolveError
 from tests.fuzz.drafts import Draft, drafts
 from tests.parity.generators import writing, yaml_writing
@@ -162,7 +162,7 @@ def safe_fixes_keep_values(case: Written) -> Iterator[str]:
 def values(document: Document, consumer: str, release: str, size: int | None) -> dict[str, Json]:
     """What `show` says counts; what an old `bfloat16` says counts as `bf16`."""
     try:
-        shown = effective(document, size, release, consumer, every=True)
+        shown = effective_values_of(document, size, release, consumer, every=True)
     except ResolveError as error:
         return {"": str(error.reason)}
     found = {each.key: each.value for each in shown.values if each.origin != "ignored"}

@@ -10,7 +10,7 @@ import pytest
 
 from dsconfig import ResolveError, check, memory, resolve
 from dsconfig.memory.verdict import NotModelledError
-from dsconfig.resolve.effective_values import effective as show
+from dsconfig.resolve.effective_values import effective_values_of as show
 
 LOAD = "import json, deepspeed\nds_config = json.load(open(args.config))\n"
 START = "engine = deepspeed.initialize(model=model, config=ds_config)\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsconfig.memory.autograd_graph import ForwardTape, LoraAdapter, module_visits, modules_never_left
+from dsconfig.memory.autograd_graph import ForwardTape, LoraAdapter, module_hook_calls, modules_never_left
 from tests.memory.tiny import HIDDEN, INPUT, OUTPUT, run, tiny_setup, two_layers
 
 
@@ -11,9 +11,9 @@ def checkpointed(active: bool) -> ForwardTape:
     tape = ForwardTape(2)
     first, second = tape.projection("first", 4, 2), tape.projection("second", 3, 4)
     x = tape.op([], tape.tensor(INPUT, requires_grad=False))
-    with tape.scope(first):
+    with tape.record_module(first):
         y = tape.op([x], tape.tensor(HIDDEN), [x], first.weights)
-    with tape.checkpoint(y, active), tape.scope(second):
+    with tape.checkpoint(y, active), tape.record_module(second):
         wide = tape.op([y], tape.tensor(10 * HIDDEN), [y], second.weights)
         z = tape.op([wide], tape.tensor(OUTPUT), [wide])
     tape.op([z], tape.tensor(1))
@@ -22,7 +22,8 @@ def checkpointed(active: bool) -> ForwardTape:
 
 def test_hooks_run_in_order() -> None:
     visits = [
-        (visit.module.name, visit.is_entry, visit.is_backward) for visit in module_visits(two_layers().steps)
+        (visit.module.name, visit.is_entry, visit.is_backward)
+        for visit in module_hook_calls(two_layers().steps)
     ]
     assert visits == [
         ("first", True, False),
@@ -33,7 +34,7 @@ def test_hooks_run_in_order() -> None:
         ("second", False, True),
         ("first", True, True),  # the input needs no gradient, so the backward hook of `first` never fires
     ]
-    assert [module.name for module in modules_never_left(module_visits(two_layers().steps))] == ["first"]
+    assert [module.name for module in modules_never_left(module_hook_calls(two_layers().steps))] == ["first"]
 
 
 def test_a_checkpointed_segment_keeps_its_input_only() -> None:

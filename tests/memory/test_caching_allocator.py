@@ -14,7 +14,7 @@ from dsconfig.memory.caching_allocator import (
     AllocationEvent,
     CachingAllocator,
     OutOfMemoryError,
-    reserve,
+    simulate_reserved_memory,
 )
 from dsconfig.memory.device_overhead import DeviceUsage, relative_lengths
 
@@ -85,8 +85,10 @@ def test_a_segment_in_use_cannot_be_released() -> None:
         AllocationEvent("y", 2 * MIB),
         AllocationEvent("z", 70 * MIB),
     ]
-    assert reserve([], [events], 120 * MIB) is None
-    unlimited = reserve([], [[*events, AllocationEvent("y", -2 * MIB), AllocationEvent("z", -70 * MIB)]] * 2)
+    assert simulate_reserved_memory([], [events], 120 * MIB) is None
+    unlimited = simulate_reserved_memory(
+        [], [[*events, AllocationEvent("y", -2 * MIB), AllocationEvent("z", -70 * MIB)]] * 2
+    )
     assert unlimited is not None
     assert unlimited.reserved == 134 * MIB
 
@@ -107,7 +109,7 @@ def test_sequences_of_different_lengths_leave_blocks_that_no_other_fits() -> Non
     # A segment of 32, one for the gradients, then one of 48, then one of 64.
     assert varied.unlimited.reserved == (32 + 32 + 48 + 64) * MIB
     assert varied.equal_steps.reserved == 96 * MIB
-    assert varied.survives(96 * MIB)
+    assert varied.fits_despite_fragmentation(96 * MIB)
 
 
 def test_the_longest_of_many_sequences_is_nearly_the_longest_of_all() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from dsconfig import NotModelledError
 from dsconfig.memory.models.model_zoo import preset, preset_of
-from dsconfig.resolve.model_source import model_of
+from dsconfig.resolve.model_source import load_model
 
 LLAMA = '{"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, '
 LLAMA += '"intermediate_size": 128, "vocab_size": 100}'
@@ -58,7 +58,7 @@ def test_names_of_the_hub_lead_to_presets(name: str, known: str | None) -> None:
 )
 def test_an_unknown_name_is_told_what_it_is_like(name: str, said: str) -> None:
     with pytest.raises(NotModelledError) as refused:
-        model_of(name)
+        load_model(name)
     assert said in f"{refused.value} {refused.value.help}"
     assert len(str(refused.value.help)) < 160
 
@@ -71,10 +71,10 @@ def test_a_model_in_the_hub_s_cache_is_found_without_network(
     (folder / "refs").mkdir(parents=True)
     (folder / "refs" / "main").write_text("abc123\n")
     with pytest.raises(NotModelledError, match="unknown model `someone/else`"):
-        model_of("someone/else")
+        load_model("someone/else")
     (folder / "snapshots" / "abc123").mkdir(parents=True)
     (folder / "snapshots" / "abc123" / "config.json").write_text(LLAMA)
-    assert model_of("someone/else").shape.hidden_size == 64
+    assert load_model("someone/else").shape.hidden_size == 64
 
 
 @pytest.mark.parametrize(
@@ -91,4 +91,4 @@ def test_sizes_of_no_model_are_refused(tmp_path: Path, change: str, said: str) -
     path = tmp_path / "config.json"
     path.write_text(LLAMA.replace(change, said))
     with pytest.raises(NotModelledError):
-        model_of(path)
+        load_model(path)

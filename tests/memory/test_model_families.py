@@ -11,15 +11,15 @@ import pytest
 
 import dsconfig
 from dsconfig.memory.models.architecture import MicroBatch
-from dsconfig.memory.models.record_model import record
-from dsconfig.resolve.model_source import model_of
+from dsconfig.memory.models.record_model import record_forward_pass
+from dsconfig.resolve.model_source import load_model
 from tests.memory.model_configs import APPROXIMATE, CONFIGS
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_parameters_are_those_of_the_published_model(name: str) -> None:
     config, billions = CONFIGS[name]
-    tape = record(model_of(config).shape, MicroBatch(1, 16, 2))
+    tape = record_forward_pass(load_model(config).shape, MicroBatch(1, 16, 2))
     count = sum(weight.numel for weight in tape.weights)
     assert count / 1e9 == pytest.approx(billions, rel=APPROXIMATE.get(name, 0.03))
 
@@ -27,11 +27,11 @@ def test_parameters_are_those_of_the_published_model(name: str) -> None:
 @pytest.mark.parametrize("name", CONFIGS)
 def test_activations_grow_with_the_sequence(name: str) -> None:
     config, _ = CONFIGS[name]
-    model = model_of(config)
+    model = load_model(config)
     assert model.unmodelled == ()
 
     def saved(length: int) -> int:
-        tape = record(model.shape, MicroBatch(1, length, 2, image_tokens=0))
+        tape = record_forward_pass(model.shape, MicroBatch(1, length, 2, image_tokens=0))
         return sum(tensor.bytes for operation in tape.operations for tensor in operation.saved)
 
     assert saved(512) > 1.8 * saved(256) > 0
@@ -40,7 +40,7 @@ def test_activations_grow_with_the_sequence(name: str) -> None:
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_parameter_gets_a_gradient(name: str) -> None:
     """Engines wait for the gradient of each parameter."""
-    tape = record(model_of(CONFIGS[name][0]).shape, MicroBatch(1, 16, 2))
+    tape = record_forward_pass(load_model(CONFIGS[name][0]).shape, MicroBatch(1, 16, 2))
     assert not [weight.name for weight in tape.weights if not weight.use_count]
 
 
@@ -64,11 +64,11 @@ def text(**sizes: Any) -> dict[str, Any]:
 
 def test_experts_are_copies_of_tokens() -> None:
     sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100}
-    dense = model_of(text(**sizes, intermediate_size=128)).shape
-    routed = model_of(text(**sizes, intermediate_size=128, num_experts=8, num_experts_per_tok=4)).shape
+    dense = load_model(text(**sizes, intermediate_size=128)).shape
+    routed = load_model(text(**sizes, intermediate_size=128, num_experts=8, num_experts_per_tok=4)).shape
 
     def saved(arch: Any) -> int:
-        tape = record(arch, MicroBatch(1, 256, 2))
+        tape = record_forward_pass(arch, MicroBatch(1, 256, 2))
         return sum(tensor.bytes for operation in tape.operations for tensor in operation.saved)
 
     assert saved(routed) > 1.9 * saved(dense)
@@ -77,6 +77,6 @@ def test_experts_are_copies_of_tokens() -> None:
 def test_a_model_without_words_has_states_only() -> None:
     """Diffusion transformers have no vocabulary."""
     config = {"_class_name": "FluxTransformer2DModel", "num_layers": 19, "num_attention_heads": 24}
-    model = model_of({**config, "attention_head_dim": 128, "in_channels": 64, "patch_size": 1})
+    model = load_model({**config, "attention_head_dim": 128, "in_channels": 64, "patch_size": 1})
     assert model.shape.family == "sized"
     assert [setting.key for setting in model.unmodelled] == ["activations"]

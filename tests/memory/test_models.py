@@ -8,7 +8,7 @@ from dsconfig import NotModelledError
 from dsconfig.memory.models.architecture import MicroBatch
 from dsconfig.memory.models.from_hf_config import architecture_of
 from dsconfig.memory.models.model_zoo import decoder_of_size, preset
-from dsconfig.memory.models.record_model import record
+from dsconfig.memory.models.record_model import record_forward_pass
 from dsconfig.memory.optimizer_memory import CLIENTS
 
 LLAMA = {
@@ -56,12 +56,12 @@ LLAMA = {
     ],
 )
 def test_presets_have_the_published_number_of_parameters(name: str, count: int) -> None:
-    tape = record(preset(name), MicroBatch(1, 16, 2))
+    tape = record_forward_pass(preset(name), MicroBatch(1, 16, 2))
     assert sum(weight.numel for weight in tape.weights) == count
 
 
 def test_a_model_of_a_number_of_parameters_has_about_as_many() -> None:
-    tape = record(decoder_of_size(7_000_000_000, 4096, 32), MicroBatch(1, 16, 2))
+    tape = record_forward_pass(decoder_of_size(7_000_000_000, 4096, 32), MicroBatch(1, 16, 2))
     assert sum(weight.numel for weight in tape.weights) == pytest.approx(7e9, rel=0.001)
 
 

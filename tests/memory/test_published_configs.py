@@ -14,8 +14,8 @@ import pytest
 
 import dsconfig
 from dsconfig.memory.models.architecture import MicroBatch
-from dsconfig.memory.models.record_model import record
-from dsconfig.resolve.model_source import model_of
+from dsconfig.memory.models.record_model import record_forward_pass
+from dsconfig.resolve.model_source import load_model
 from tests.parity.judges.memory import predict
 
 FOLDER = Path(__file__).parent
@@ -38,7 +38,7 @@ STATES_ONLY = ("clip-vit-large-patch14", "dinov2-large")
 @pytest.mark.parametrize("name", MODELS)
 def test_every_parameter_is_counted(name: str) -> None:
     config, parameters = MODELS[name]
-    tape = record(model_of(config).shape, MicroBatch(1, 1, 2, records_pass=False))
+    tape = record_forward_pass(load_model(config).shape, MicroBatch(1, 1, 2, records_pass=False))
     count = sum(weight.numel for weight in tape.weights)
     if name in APPROXIMATE:
         assert count == pytest.approx(parameters, rel=APPROXIMATE[name])
@@ -48,15 +48,15 @@ def test_every_parameter_is_counted(name: str) -> None:
 
 def test_activations_are_known_of_almost_all_models() -> None:
     assert len(MODELS) >= 150
-    unknown = [name for name, (config, _) in MODELS.items() if model_of(config).unmodelled]
+    unknown = [name for name, (config, _) in MODELS.items() if load_model(config).unmodelled]
     assert unknown == list(STATES_ONLY)
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in STATES_ONLY])
 def test_every_parameter_takes_part_in_the_pass(name: str) -> None:
     """Engines wait for the gradient of each parameter."""
-    shape = model_of(MODELS[name][0]).shape
-    tape = record(shape, MicroBatch(1, 16, 2))
+    shape = load_model(MODELS[name][0]).shape
+    tape = record_forward_pass(shape, MicroBatch(1, 16, 2))
     assert not [weight.name for weight in tape.weights if not weight.use_count]
 
 
@@ -171,7 +171,7 @@ SAVED = {
 @pytest.mark.parametrize("kind", SAVED)
 def test_generic_transformers_save_what_torch_saves(kind: str) -> None:
     config, saved_bytes = SAVED[kind]
-    tape = record(model_of({"model_type": kind, **config}).shape, MicroBatch(2, 256, 2))
+    tape = record_forward_pass(load_model({"model_type": kind, **config}).shape, MicroBatch(2, 256, 2))
     saved = {
         id(tensor): tensor.bytes
         for operation in tape.operations

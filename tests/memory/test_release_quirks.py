@@ -7,10 +7,16 @@ from itertools import pairwise
 import pytest
 
 from dsconfig.core.releases import RELEASES
-from dsconfig.memory.release_quirks import DeepSpeedVersion, MemoryQuirk, ReleaseQuirks, release_borders, rows
+from dsconfig.memory.release_quirks import (
+    DeepSpeedVersion,
+    MemoryQuirk,
+    ReleaseQuirks,
+    quirk_rows,
+    release_borders,
+)
 
 
-@pytest.mark.parametrize("row", rows(), ids=lambda row: row.name)
+@pytest.mark.parametrize("row", quirk_rows(), ids=lambda row: row.name)
 def test_a_row_says_where_to_read_it_and_why_it_matters(row: MemoryQuirk) -> None:
     assert row.source.partition(":")[0].endswith(".py")
     assert len(row.why.split()) > 3

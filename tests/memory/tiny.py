@@ -26,9 +26,9 @@ def two_layers(itemsize: int = 2) -> ForwardTape:
     tape = ForwardTape(itemsize)
     first, second = tape.projection("first", 4, 2), tape.projection("second", 3, 4)
     x = tape.op([], tape.tensor(INPUT, requires_grad=False))
-    with tape.scope(first):
+    with tape.record_module(first):
         y = tape.op([x], tape.tensor(HIDDEN), [x], first.weights)
-    with tape.scope(second):
+    with tape.record_module(second):
         z = tape.op([y], tape.tensor(OUTPUT), [y], second.weights)
     tape.op([z], tape.tensor(1))
     return tape

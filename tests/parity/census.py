@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from dsconfig.memory.release_quirks import rows
+from dsconfig.memory.release_quirks import quirk_rows
 from tests.parity import environment
 from tests.parity.generators import bases, keyspace
 from tests.parity.generators.keyspace import Slot, Spec, arms
@@ -188,7 +188,7 @@ def changed_engines(release: str, before: str) -> Iterator[str]:
     (`python -m tests.parity.memory --release RELEASE`).
     """
     names: dict[str, list[str]] = {}
-    for row in rows():
+    for row in quirk_rows():
         names.setdefault(row.source, []).append(row.name)
     for source, quirks in names.items():
         old, new = (symbol_text(each, source) for each in (before, release))

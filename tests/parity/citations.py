@@ -26,7 +26,7 @@ from dsconfig.core.releases import LATEST, NEVER, NUMBERS, RELEASES
 from dsconfig.model.key_description import deepspeed_source_of_key
 from dsconfig.model.key_table import iter_keys
 from dsconfig.rules import RULES
-from dsconfig.rules._advisory_table import advisories
+from dsconfig.rules._advisory_table import load_advisories
 from tests.parity import environment
 from tests.source import ROOT
 
@@ -102,7 +102,7 @@ def deepspeed_citations() -> Iterator[Citation]:
                 ".".join(path),
                 _newest(0, max(span.last for span in info.spans)),
             )
-    for each in advisories():
+    for each in load_advisories():
         if "deepspeed" in each.versions and not each.source.startswith("accelerate "):
             yield from _of_text(each.source, each.id, _newest(0, each.releases.last))
 

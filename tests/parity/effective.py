@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dsconfig.resolve.effective_values import Shown, effective
+from dsconfig.resolve.effective_values import Shown, effective_values_of
 from tests.parity import environment
 from tests.parity.generators.case import Case
 from tests.parity.generators.cases import generate
@@ -58,7 +58,7 @@ def compare(release: str, options: argparse.Namespace) -> int:
     configs = 0
     for case, values in accepted(release, options.cases, options.seed):
         configs += 1
-        shown = effective(case.source, case.world_size, release, "deepspeed", every=True)
+        shown = effective_values_of(case.source, case.world_size, release, "deepspeed", every=True)
         config = case.text or repr(case.config)
         found = differences(shown, values, keys)
         wrong += [f"{case.id} {case.label}: {line}\n  {config}" for line in found]

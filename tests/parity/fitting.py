@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dsconfig.memory.estimates import bound
+from dsconfig.memory.estimates import upper_bound_of_peak
 from tests.parity import environment
 from tests.parity.generators.fits import Problem, changed, problem
 from tests.parity.judges.memory import simulated
@@ -75,7 +75,7 @@ class Tally:
             verdict = "does not fit"
         else:
             engine = simulated(posed.trial, release)[1]
-            slack = bound(most, phase, engine)
+            slack = upper_bound_of_peak(most, phase, engine)
             verdict = "does not fit with the slack" if slack > room else "FITS"
         self.counts[f"{posed.kind}: {verdict}"] += 1
         if verdict.isupper():

@@ -67,7 +67,7 @@ def compare(run: Mapping[str, Any]) -> Comparison:
         read_config_source(config), MemoryOptions(**options, gpu_bytes=gpu.least)
     ).answer()
     assert estimate.device is not None
-    verdict = RequestedLimits(gpu, None).on_gpu(estimate).word
+    verdict = RequestedLimits(gpu, None).gpu_verdict(estimate).word
     low, high = estimate.device.low, estimate.device.high(gpu.least)
     if run.get("measures") == "reserved":  # `max_memory_reserved`, without what torch cannot see
         low, high = low - estimate.device.overhead[0], high - estimate.device.overhead[1]

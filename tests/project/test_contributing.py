@@ -14,7 +14,7 @@ import pytest
 
 from dsconfig.core.releases import LATEST
 from dsconfig.rules import RULES
-from schema.add_release import added
+from schema.add_release import add_release_to_source
 from tests.readme import blocks
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -206,6 +206,6 @@ def test_no_test_depends_on_the_newest_release(copy: Copy) -> None:
     ],
 )
 def test_a_release_is_listed_once(release: str, line: str) -> None:
-    text = added('_SERIES = (\n    ("0.19", "0 1"),\n)\nRELEASES = 1\n', release)
+    text = add_release_to_source('_SERIES = (\n    ("0.19", "0 1"),\n)\nRELEASES = 1\n', release)
     assert text.count(line) == 1
-    assert added(text, release) == text
+    assert add_release_to_source(text, release) == text

@@ -7,7 +7,7 @@ from textwrap import dedent
 import pytest
 
 from dsconfig.core.diagnostic import Diagnostic, Effect, Fix, Related, RemoveKey
-from dsconfig.render.full import render, spans
+from dsconfig.render.full import format_releases, render
 from dsconfig.render.terminal_style import TerminalStyle
 
 from .samples import Report, Source, Target, found, place
@@ -135,8 +135,8 @@ def test_a_long_place_is_cut_too() -> None:
 
 def test_releases_are_told_as_runs() -> None:
     checked = ("0.14.0", "0.14.1", "0.14.2", "0.15.0", "0.16.0")
-    assert spans(("0.14.0", "0.14.1", "0.15.0"), checked) == "0.14.0 to 0.14.1, 0.15.0"
-    assert spans(("0.16.0",), checked) == "0.16.0"
+    assert format_releases(("0.14.0", "0.14.1", "0.15.0"), checked) == "0.14.0 to 0.14.1, 0.15.0"
+    assert format_releases(("0.16.0",), checked) == "0.16.0"
 
 
 def test_messages_cannot_forge_output() -> None:

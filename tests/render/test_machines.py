@@ -22,7 +22,7 @@ from dsconfig.core.diagnostic import (
     rule_url,
 )
 from dsconfig.render import FORMATS, renderer
-from dsconfig.render.summary import against, statistics, summary
+from dsconfig.render.summary import format_checked_releases, rule_statistics, summary_line
 from dsconfig.render.terminal_style import TerminalStyle
 
 from .samples import Reader, Report, Source, Target, found, location
@@ -151,8 +151,8 @@ def test_json_of_no_files() -> None:
     ],
 )
 def test_summary(files: int, counts: dict[str, int], target: Target, line: str) -> None:
-    releases = {against(target, "a.toml"): files}
-    assert summary(counts, releases, [(Reader(), files)], TerminalStyle()) == f"{line}\n"
+    releases = {format_checked_releases(target, "a.toml"): files}
+    assert summary_line(counts, releases, [(Reader(), files)], TerminalStyle()) == f"{line}\n"
 
 
 def test_summary_says_who_reads() -> None:
@@ -166,7 +166,7 @@ def test_summary_says_who_reads() -> None:
         ),
         ([(Reader(), 3)], ", 2 against"),
     ):
-        line = summary({}, {"0.19.8 (settings)": 2, "0.16.9 (argument)": 1}, readers, TerminalStyle())
+        line = summary_line({}, {"0.19.8 (settings)": 2, "0.16.9 (argument)": 1}, readers, TerminalStyle())
         assert line.startswith(
             f"Checked 3 files{expected} DeepSpeed 0.19.8 (settings), 1 against 0.16.9 (argument): "
         )
@@ -174,7 +174,7 @@ def test_summary_says_who_reads() -> None:
 
 def test_statistics_put_the_most_frequent_first() -> None:
     counts = {("DSC201", "b"): 1, ("DSC101", "a"): 1, ("DSC301", "c"): 12}
-    assert statistics(counts, TerminalStyle()) == "    12 DSC301 c\n     1 DSC101 a\n     1 DSC201 b\n"
+    assert rule_statistics(counts, TerminalStyle()) == "    12 DSC301 c\n     1 DSC101 a\n     1 DSC201 b\n"
 
 
 # -- nothing makes them fail -----------------------------------------------------------------------

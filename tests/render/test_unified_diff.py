@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsconfig.render.unified_diff import changes, unified
+from dsconfig.render.unified_diff import changed_lines, unified_diff_lines
 
 TEXTS = st.lists(st.sampled_from(["a", "b", "{", "}", "", "x\r", "long line"])).map("\n".join)
 
@@ -49,7 +49,7 @@ def _range(text: str) -> tuple[int, int]:
 
 @given(TEXTS, TEXTS)
 def test_it_leads_from_one_text_to_the_other(old: str, new: str) -> None:
-    diff = list(unified(old, new, "a/x", "b/x"))
+    diff = list(unified_diff_lines(old, new, "a/x", "b/x"))
     assert bool(diff) == (old != new)
     if diff:
         assert diff[:2] == ["--- a/x\n", "+++ b/x\n"]
@@ -76,7 +76,7 @@ def test_it_is_as_short_as_difflib(seed: int) -> None:
         f'  "key_{i}": {spread.randrange(4)},\n' if spread.random() < 0.7 else "  },\n" for i in range(300)
     ]
     new = edited(old, spread)
-    ours = list(unified("".join(old), "".join(new), "a", "b"))
+    ours = list(unified_diff_lines("".join(old), "".join(new), "a", "b"))
     theirs = list(unified_diff(old, new, "a", "b"))
     assert len(ours) <= len(theirs) + 6
 
@@ -90,7 +90,9 @@ def test_git_applies_it(seed: int, tmp_path: Path) -> None:
     new = "".join(edited(old.splitlines(keepends=True), spread)).rstrip("\r\n" if seed % 3 else "")
     file = tmp_path / "x.json"
     file.write_text(old, newline="")
-    (tmp_path / "x.diff").write_text("".join(unified(old, new, "a/x.json", "b/x.json")), newline="")
+    (tmp_path / "x.diff").write_text(
+        "".join(unified_diff_lines(old, new, "a/x.json", "b/x.json")), newline=""
+    )
     subprocess.run(["git", "apply", "--whitespace=nowarn", "x.diff"], cwd=tmp_path, check=True)
     assert file.read_bytes().decode() == new
 
@@ -113,5 +115,5 @@ def test_the_work_is_linear(distinct: bool) -> None:
     old = [Counted(f"{i if distinct else 0}\n") for i in range(4000)]
     new = [line for number, line in enumerate(old) if number % 2]
     Counted.compared = 0
-    assert changes(old, new)
+    assert changed_lines(old, new)
     assert Counted.compared < 20 * len(old)

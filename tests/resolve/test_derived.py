@@ -8,14 +8,14 @@ import pytest
 
 from dsconfig.core.releases import NUMBERS, RELEASES
 from dsconfig.model.key_table import find_key
-from dsconfig.resolve.effective_values import effective
+from dsconfig.resolve.effective_values import effective_values_of
 from dsconfig.resolve.replaced_values import DERIVATIONS, EffectiveValue
 
 ZERO = "zero_optimization"
 
 
 def shown(config: Any, target: str = "0.19.8", **options: Any) -> dict[str, EffectiveValue]:
-    return {value.key: value for value in effective(config, target=target, **options).values}
+    return {value.key: value for value in effective_values_of(config, target=target, **options).values}
 
 
 def told(config: Any, key: str, target: str = "0.19.8", **options: Any) -> tuple[Any, str, str]:

@@ -9,7 +9,7 @@ import pytest
 
 from dsconfig import ResolveError, resolve
 from dsconfig.cli import main
-from dsconfig.resolve.effective_values import effective
+from dsconfig.resolve.effective_values import effective_values_of
 
 NAMES = """\
 distributed_type: DEEPSPEED
@@ -54,7 +54,7 @@ def test_the_named_config_is_resolved(launch: Path) -> None:
 
 
 def test_the_named_config_is_shown(launch: Path) -> None:
-    shown = effective(str(launch), target="0.19.8")
+    shown = effective_values_of(str(launch), target="0.19.8")
     values = {value.key: (value.value, value.note) for value in shown.values}
     assert values["zero_optimization.stage"] == (3, "line 2")
     assert values["train_micro_batch_size_per_gpu"] == (2, "derived for 4 ranks")
@@ -72,7 +72,7 @@ def test_the_block_is_resolved_as_the_config_that_it_makes(launch: Path) -> None
 
 def test_the_block_is_shown_at_its_own_lines(launch: Path) -> None:
     launch.write_text(HOLDS)
-    shown = effective(str(launch), target="0.19.8", training_args=ARGS)
+    shown = effective_values_of(str(launch), target="0.19.8", training_args=ARGS)
     notes = {value.key: value.note for value in shown.values}
     assert notes["zero_optimization.stage"] == "line 5"
     assert notes["zero_optimization.offload_optimizer.device"] == "line 7"

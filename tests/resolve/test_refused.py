@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dsconfig import ResolveError, check, resolve
-from dsconfig.resolve.effective_values import effective
+from dsconfig.resolve.effective_values import effective_values_of
 
 BATCH = {"train_micro_batch_size_per_gpu": 2}
 
@@ -114,6 +114,6 @@ def test_the_ranks_that_share_a_model_do_not_count_as_batches() -> None:
 
 
 def test_show_tells_refused_values() -> None:
-    shown = effective({**BATCH, "zero_optimization": {"stge": 2}}, 2, "0.19.8")
+    shown = effective_values_of({**BATCH, "zero_optimization": {"stge": 2}}, 2, "0.19.8")
     assert {value.key: value.origin for value in shown.values}["zero_optimization.stge"] == "refused"
     assert {value.key: value.value for value in shown.values}["train_batch_size"] == 4

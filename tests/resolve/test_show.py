@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dsconfig import ResolveError
-from dsconfig.resolve.effective_values import Shown, effective
+from dsconfig.resolve.effective_values import Shown, effective_values_of
 from dsconfig.resolve.replaced_values import EffectiveValue
 
 TEXT = """{
@@ -30,7 +30,7 @@ def by_key(shown: Shown) -> dict[str, EffectiveValue]:
 
 
 def told(key: str, **options: Any) -> tuple[Any, str, str]:
-    value = by_key(effective(TEXT, **{"target": "0.19.8", "consumer": "deepspeed", **options}))[key]
+    value = by_key(effective_values_of(TEXT, **{"target": "0.19.8", "consumer": "deepspeed", **options}))[key]
     return value.value, value.origin, value.note
 
 
@@ -48,10 +48,10 @@ def test_origins() -> None:
 
 def test_batch_is_derived_where_the_world_size_is_known() -> None:
     assert told("train_micro_batch_size_per_gpu", world_size=8) == (8, "derived", "derived for 8 ranks")
-    micro = by_key(effective(TEXT, target="0.19.8"))["train_micro_batch_size_per_gpu"]
+    micro = by_key(effective_values_of(TEXT, target="0.19.8"))["train_micro_batch_size_per_gpu"]
     note = "64 / GPUs; the number of GPUs is not known: give --world-size"
     assert micro[1:] == (None, "derived", note)
-    shown = effective(TEXT, 7, "0.19.8", "deepspeed")
+    shown = effective_values_of(TEXT, 7, "0.19.8", "deepspeed")
     assert [message.text for message in shown.messages] == [
         "no batch at world size 7: `train_batch_size` 64 is not divisible by 7 (world size): 9 × 7 = 63"
     ]
@@ -59,14 +59,14 @@ def test_batch_is_derived_where_the_world_size_is_known() -> None:
 
 def test_secrets_are_never_shown() -> None:
     assert told("comet.api_key") == ("***", "written", "line 7")
-    assert "S3CRET" not in repr(effective(TEXT, 8, "0.19.8"))
+    assert "S3CRET" not in repr(effective_values_of(TEXT, 8, "0.19.8"))
 
 
 def test_consumer_fills() -> None:
     text = '{"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {}}'
     (open_,) = (
         value
-        for value in effective(text, target="0.19.8", consumer="transformers").values
+        for value in effective_values_of(text, target="0.19.8", consumer="transformers").values
         if value.key == "train_micro_batch_size_per_gpu"
     )
     assert (open_.value, open_.note) == (
@@ -74,7 +74,9 @@ def test_consumer_fills() -> None:
         "line 1, filled by transformers from per_device_train_batch_size",
     )
     values = by_key(
-        effective(text, 4, "0.19.8", "transformers", training_args={"per_device_train_batch_size": 3})
+        effective_values_of(
+            text, 4, "0.19.8", "transformers", training_args={"per_device_train_batch_size": 3}
+        )
     )
     assert (values["train_micro_batch_size_per_gpu"].value, values["train_batch_size"].value) == (3, 12)
     assert values["train_micro_batch_size_per_gpu"].origin == "filled"
@@ -83,14 +85,17 @@ def test_consumer_fills() -> None:
 
 
 def test_only_some_keys() -> None:
-    shown = effective(TEXT, target="0.19.8", keys=["tensor_parallel", "fp16.loss_scale"])
+    shown = effective_values_of(TEXT, target="0.19.8", keys=["tensor_parallel", "fp16.loss_scale"])
     keys = {value.key for value in shown.values}
     assert "tensor_parallel.autotp_size" in keys
     assert {key for key in keys if not key.startswith("tensor_parallel.")} == {"fp16.loss_scale"}
 
 
 def test_everything_is_more() -> None:
-    some, every = effective("{}", target="0.19.8"), effective("{}", target="0.19.8", every=True)
+    some, every = (
+        effective_values_of("{}", target="0.19.8"),
+        effective_values_of("{}", target="0.19.8", every=True),
+    )
     assert some.values == ()
     assert "zero_optimization.offload_optimizer.device" in by_key(every)
     assert by_key(every)["zero_optimization.stage"].value == 0
@@ -98,7 +103,9 @@ def test_everything_is_more() -> None:
 
 def test_defaults_are_the_release_s_own() -> None:
     for release, value in (("0.19.8", True), ("0.14.5", False)):
-        shown = effective("{}", target=release, keys=["zero_optimization.offload_optimizer.pin_memory"])
+        shown = effective_values_of(
+            "{}", target=release, keys=["zero_optimization.offload_optimizer.pin_memory"]
+        )
         assert [found.value for found in shown.values] == [value]
 
 
@@ -113,7 +120,7 @@ def test_defaults_are_the_release_s_own() -> None:
 )
 def test_params_are_those_of_the_type(section: str, word: str, key: str, known: bool) -> None:
     """Types of optimizers are compared in lower case, those of schedulers exactly: `warmuplr` crashes."""
-    shown = effective({section: {"type": word, "params": {}}}, target="0.19.8")
+    shown = effective_values_of({section: {"type": word, "params": {}}}, target="0.19.8")
     assert (f"{section}.params.{key}" in by_key(shown)) is known
 
 
@@ -121,4 +128,4 @@ def test_unreadable(tmp_path: Path) -> None:
     path = tmp_path / "ds.json"
     path.write_text("[1]")
     with pytest.raises(ResolveError, match="cannot be read"):
-        effective(path, target="0.19.8")
+        effective_values_of(path, target="0.19.8")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsconfig.core.batch_triplet import ImpossibleTriplet, derive_batch_triplet
-from dsconfig.rules._batch_triplet import divisors, working_sizes
+from dsconfig.rules._batch_triplet import divisors, working_world_sizes
 
 TRIED = 300
 WHOLE = st.one_of(
@@ -23,7 +23,7 @@ VALUE = st.one_of(st.none(), WHOLE, BROKEN, ODD)
 @settings(max_examples=1500, deadline=None)
 @given(VALUE, VALUE, VALUE)
 def test_arithmetic_finds_what_trying_finds(train: object, micro: object, steps: object) -> None:
-    found = working_sizes(train, micro, steps)
+    found = working_world_sizes(train, micro, steps)
     tried = [
         size
         for size in range(1, TRIED + 1)
@@ -34,7 +34,7 @@ def test_arithmetic_finds_what_trying_finds(train: object, micro: object, steps:
 
 @pytest.mark.parametrize("batch", [10**12, 2**61 - 1, 10**400, 10**4000 + 1])
 def test_large_batches_have_sizes_at_once(batch: int) -> None:
-    found = working_sizes(batch, None, None)
+    found = working_world_sizes(batch, None, None)
     assert found is not None
     assert found[0] == 1
     assert all(Fraction(batch, size).denominator == 1 for size in found)

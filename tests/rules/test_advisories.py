@@ -11,9 +11,9 @@ import pytest
 from dsconfig import check, compat
 from dsconfig.core.releases import RELEASES, release_number
 from dsconfig.core.version_ranges import VersionRange, parse_version_range, version_numbers
-from dsconfig.rules._advisory_table import Advisory, advisories, affecting
+from dsconfig.rules._advisory_table import Advisory, advisories_for_versions, load_advisories
 
-ALL = advisories()
+ALL = load_advisories()
 
 
 def check_example(
@@ -92,11 +92,11 @@ def test_ids_are_unique() -> None:
 
 
 def test_lists_the_defects_of_versions() -> None:
-    ids = {each.id for each in affecting({"deepspeed": "0.14.0", "torch": "2.4.1+cu121"})}
+    ids = {each.id for each in advisories_for_versions({"deepspeed": "0.14.0", "torch": "2.4.1+cu121"})}
     assert "import-on-torch-2.4" in ids
-    assert "import-on-torch-2.4" not in {each.id for each in affecting({"deepspeed": "0.14.0"})}
+    assert "import-on-torch-2.4" not in {each.id for each in advisories_for_versions({"deepspeed": "0.14.0"})}
     assert "import-on-torch-2.4" not in {
-        each.id for each in affecting({"deepspeed": "0.14.4", "torch": "2.4.1"})
+        each.id for each in advisories_for_versions({"deepspeed": "0.14.4", "torch": "2.4.1"})
     }
 
 

@@ -51,9 +51,9 @@ def replay(thread: dict[str, Any], folder: Path) -> Answer:
 
 
 def _explained(text: str) -> tuple[str, ...]:
-    from dsconfig.rules.error_messages import find
+    from dsconfig.rules.error_messages import find_error_messages
 
-    return tuple(match.entry.id for match in find(text))
+    return tuple(match.entry.id for match in find_error_messages(text))
 
 
 def _checked(thread: dict[str, Any], folder: Path) -> tuple[str, ...]:

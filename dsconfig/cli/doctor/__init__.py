@@ -14,7 +14,7 @@ from dsconfig.cli.arguments import (
     set_exit_codes,
 )
 from dsconfig.cli.errors import CLEAN, PROBLEMS
-from dsconfig.render.fingerprint import as_json
+from dsconfig.render.fingerprint import dump_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         items += _config_items(report)
     if args.output_format == "json":
         sys.stdout.write(
-            as_json({"version": 1, "items": [each._asdict() for each in items]}, indent=1) + "\n"
+            dump_json({"version": 1, "items": [each._asdict() for each in items]}, indent=1) + "\n"
         )
     else:
         sys.stdout.writelines(machine_report_lines(items, style_of(sys.stdout, args.color)))
@@ -112,7 +112,7 @@ _TONES = {"ok": "good", "info": "info", "unknown": "dim", "warning": "warning", 
 
 def machine_report_lines(items: Sequence[MachineFact], style: TerminalStyle) -> Iterator[str]:
     """Yield the items as text, under a heading for each topic."""
-    from dsconfig.render.terminal_style import printable, wrapped
+    from dsconfig.render.terminal_style import escape_unprintable, wrap_line
 
     topic = None
     for each in items:
@@ -120,6 +120,6 @@ def machine_report_lines(items: Sequence[MachineFact], style: TerminalStyle) -> 
             topic = each.topic
             yield f"{style.paint(topic, 'bold')}\n"
         status = style.paint(f"{each.status:8}", _TONES[each.status])
-        yield f"{wrapped(f'  {status} {printable(each.message)}', style, 11)}\n"
+        yield f"{wrap_line(f'  {status} {escape_unprintable(each.message)}', style, 11)}\n"
         if each.help:
-            yield f"{wrapped(f'{chr(32) * 11}help: {printable(each.help)}', style, 11)}\n"
+            yield f"{wrap_line(f'{chr(32) * 11}help: {escape_unprintable(each.help)}', style, 11)}\n"

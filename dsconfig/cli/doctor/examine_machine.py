@@ -13,7 +13,7 @@ from dsconfig.core.json_types import Json, JsonObject, NamedTuple, value_at_dott
 from dsconfig.core.version_ranges import version_numbers
 from dsconfig.core.wording import join_alternatives
 from dsconfig.launch.hostfile import read_hostfile
-from dsconfig.rules._advisory_table import affecting
+from dsconfig.rules._advisory_table import advisories_for_versions
 
 if TYPE_CHECKING:
     from dsconfig.cli.doctor.machine import Machine
@@ -90,7 +90,7 @@ def _package_versions(machine: Machine) -> Iterator[MachineFact]:
         message, _, remedy = problem.partition("; ")
         yield MachineFact("versions", "warning", message, remedy)
     dependent = 0
-    for each in affecting(versions):
+    for each in advisories_for_versions(versions):
         if each.when:
             dependent += 1
         else:

@@ -44,10 +44,10 @@ def parse_node_range(text: str) -> tuple[int, int]:
 
 def import_module_with_torch(module: str) -> ModuleType:
     """Import a module that needs torch; the run ends if torch is missing or too old."""
-    from elastic.agent.torch_compat import OLDEST, release
+    from elastic.agent.torch_compat import OLDEST, release_numbers
 
     installed = _installed_version("torch")
-    if installed and release(installed) < OLDEST:
+    if installed and release_numbers(installed) < OLDEST:
         least = ".".join(map(str, OLDEST))
         fail_with_usage_error(f"torch {installed} is too old for the elastic agent: install at least {least}")
     try:

@@ -8,7 +8,7 @@ from functools import partial
 from dsconfig.cli.arguments import set_exit_codes
 from dsconfig.cli.elastic.arguments import add_job_options, open_state_store, run_guarded
 from dsconfig.cli.errors import CLEAN, fail_with_usage_error
-from dsconfig.render.terminal_style import printable
+from dsconfig.render.terminal_style import escape_unprintable
 from elastic.agent.errors import EXIT_CODES
 
 
@@ -37,4 +37,4 @@ def _drain_nodes(args: argparse.Namespace) -> None:
         )
     for node in args.nodes or present:
         job.update(partial(state_transitions.ask_to_leave, node=node))
-        print(printable(f"dsconfig: {node} was asked to leave"))
+        print(escape_unprintable(f"dsconfig: {node} was asked to leave"))

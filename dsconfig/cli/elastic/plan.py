@@ -13,8 +13,8 @@ from dsconfig.cli.arguments import add_color_option, add_config_argument, parse_
 from dsconfig.cli.command_inputs import read_config_document, write_output_file
 from dsconfig.cli.errors import CLEAN, PROBLEMS, fail_with_usage_error, print_error
 from dsconfig.cli.output_files import NEEDS_MATPLOTLIB, plot_suffix
-from dsconfig.render.fingerprint import as_json
-from dsconfig.render.matplotlib_output import picture
+from dsconfig.render.fingerprint import dump_json
+from dsconfig.render.matplotlib_output import render_figure
 from elastic import constants as c
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def parse_world_sizes(text: str) -> list[int]:
 def run(args: argparse.Namespace) -> int:
     """Run the command; exit with 1 if there is no plan."""
     from dsconfig.cli.handoff.elastic_job import missing_block_hint
-    from dsconfig.render.terminal_style import flowed, style_of
+    from dsconfig.render.terminal_style import style_of, wrap_lines
     from elastic import ElasticityError
 
     suffix, config = plot_suffix(args.plot), _read_config(args.file)
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
         fail_with_usage_error(str(error))
     style = style_of(sys.stdout, args.color)
     text = "".join(render_table(table, args.output_format, style))
-    sys.stdout.write(flowed(text, style) if args.output_format == "table" else text)
+    sys.stdout.write(wrap_lines(text, style) if args.output_format == "table" else text)
     if args.plot:
         _write_plot(table, args.plot, suffix)
     return CLEAN
@@ -194,7 +194,7 @@ def _render_json(table: PlanTable, style: TerminalStyle) -> Iterator[str]:  # no
         "exact_batch_size": table.exact.batch_size if table.exact else None,
         "rows": [_size_as_json(size) for size in table.sizes],
     }
-    yield as_json(document, indent=2) + "\n"
+    yield dump_json(document, indent=2) + "\n"
 
 
 def _size_as_json(size: PlannedWorldSize) -> dict[str, object]:
@@ -242,7 +242,7 @@ def render_plot(table: PlanTable, suffix: str) -> bytes:
         _plot_samples_per_rank(above, table)
         _plot_idle_share(below, table)
 
-    return picture(draw_figure, suffix)
+    return render_figure(draw_figure, suffix)
 
 
 def _plot_samples_per_rank(axes: Axes, table: PlanTable) -> None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from dsconfig.cli.arguments import set_exit_codes
 from dsconfig.cli.elastic.arguments import add_job_options, open_state_store, run_guarded
 from dsconfig.cli.errors import CLEAN
-from dsconfig.render.fingerprint import as_json
-from dsconfig.render.terminal_style import printable
+from dsconfig.render.fingerprint import dump_json
+from dsconfig.render.terminal_style import escape_unprintable
 from elastic.agent.errors import EXIT_CODES
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _print_status(args: argparse.Namespace) -> None:
     state = open_state_store(args, "status").read()
     shown = {**state_as_json(state), "triplet": batch_triplet_of_group(state), "standby": state.standby}
     if args.output_format == "json":
-        sys.stdout.write(as_json(shown, indent=2) + "\n")
+        sys.stdout.write(dump_json(shown, indent=2) + "\n")
     else:
         sys.stdout.writelines(f"{line}\n" for line in state_as_text(state))
 
@@ -85,7 +85,7 @@ def state_as_text(state: JobState) -> list[str]:
         shown.append(f"batch        {row['batch_size']} = {product} (micro batch x accumulation x ranks)")
     shown += [f"  {_role_of_node(state, one.node):9}  {one.node} at {one.host}" for one in state.members]
     shown += [f"  {_format_clock_time(event.time)}  {event.node}: {event.text}" for event in state.events]
-    return list(map(printable, shown))
+    return list(map(escape_unprintable, shown))
 
 
 def _role_of_node(state: JobState, node: str) -> str:

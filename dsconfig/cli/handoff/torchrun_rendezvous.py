@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from dsconfig.cli.handoff.elastic_job import plan_elastic_job, read_config
-from dsconfig.render.terminal_style import printable
+from dsconfig.render.terminal_style import escape_unprintable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ def create_rendezvous_handler(params: RendezvousParameters) -> RendezvousHandler
     try:
         job = _job_from_parameters(params)
     except AgentError as error:
-        print(f"dsconfig: error: {printable(str(error))}", file=sys.stderr)
+        print(f"dsconfig: error: {escape_unprintable(str(error))}", file=sys.stderr)
         raise SystemExit(error.code) from None
     return create_handler(job, params)
 

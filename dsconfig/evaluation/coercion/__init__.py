@@ -12,7 +12,7 @@ from dsconfig.evaluation.coercion.coercion_result import (
     RejectedValue,
     Verdict,
     Why,
-    out_of_bounds,
+    is_out_of_bounds,
 )
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, Spec
 
 
-__all__ = ["CoercedValue", "RejectedValue", "Verdict", "Why", "is_unchanged", "read"]
+__all__ = ["CoercedValue", "RejectedValue", "Verdict", "Why", "coerce", "is_unchanged"]
 
 
-def read(spec: Spec, value: Json, dialect: str) -> Verdict:
+def coerce(spec: Spec, value: Json, dialect: str) -> Verdict:
     """Convert `value` to the type `spec` in a dialect. Children of sections are not converted."""
     if dialect == "pydantic2":
-        from dsconfig.evaluation.coercion.pydantic2 import read as convert
+        from dsconfig.evaluation.coercion.pydantic2 import coerce as convert
     elif dialect == "pydantic1":
-        from dsconfig.evaluation.coercion.pydantic1 import read as convert
+        from dsconfig.evaluation.coercion.pydantic1 import coerce as convert
     else:
         from dsconfig.evaluation.coercion.coercion_result import read_unchecked as convert
     return convert(spec, value)
@@ -41,4 +41,4 @@ def is_unchanged(spec: Spec, value: Json) -> bool:
     """Whether a value is a number or boolean of exactly the type, which every dialect accepts as it is."""
     if spec[0] == "bool":
         return value is True or value is False
-    return type(value) is _NUMBERS.get(spec[0]) and not out_of_bounds(spec, value)
+    return type(value) is _NUMBERS.get(spec[0]) and not is_out_of_bounds(spec, value)

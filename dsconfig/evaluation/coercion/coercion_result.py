@@ -39,7 +39,7 @@ Read: TypeAlias = "Callable[[Spec, Json], Verdict]"
 """A dialect's conversion of a value to a type. Children of sections are not converted."""
 
 
-def out_of_bounds(spec: Spec, value: float) -> bool:
+def is_out_of_bounds(spec: Spec, value: float) -> bool:
     """Whether a number misses a bound of its ("int" | "float", ge, gt, le, lt) spec; NaN misses each bound."""
     _, ge, gt, le, lt = spec
     return (
@@ -50,31 +50,31 @@ def out_of_bounds(spec: Spec, value: float) -> bool:
     )
 
 
-def same(left: Json, right: Json) -> bool:
+def is_same_value(left: Json, right: Json) -> bool:
     """Whether two values are equal and of one type: 1, 1.0 and true are different values in a config."""
     return type(left) is type(right) and (left == right or left is right)
 
 
-def changed(before: Json, after: Json) -> Verdict:
+def coercion_verdict(before: Json, after: Json) -> Verdict:
     """Return the verdict on a value after conversion, which may have changed nothing."""
-    return None if same(before, after) else CoercedValue(after)
+    return None if is_same_value(before, after) else CoercedValue(after)
 
 
-def elements(spec: Spec, value: list[Json], read: Read) -> Verdict:
+def coerce_list(spec: Spec, value: list[Json], read: Read) -> Verdict:
     """Return the verdict on a list from the verdicts on its elements."""
-    parts = _parts(spec[1], enumerate(value), read)
+    parts = _coerce_parts(spec[1], enumerate(value), read)
     if isinstance(parts, dict):
         return CoercedValue([parts.get(index, part) for index, part in enumerate(value)])
     return parts
 
 
-def entries(spec: Spec, value: JsonObject, read: Read) -> Verdict:
+def coerce_map(spec: Spec, value: JsonObject, read: Read) -> Verdict:
     """Return the verdict on a map from the verdicts on its values."""
-    parts = _parts(spec[1], value.items(), read)
+    parts = _coerce_parts(spec[1], value.items(), read)
     return CoercedValue({**value, **parts}) if isinstance(parts, dict) else parts
 
 
-def _parts(
+def _coerce_parts(
     inner: Spec, parts: Iterable[tuple[str | int, Json]], read: Read
 ) -> RejectedValue | dict[str | int, Json] | None:
     """Return the first rejection of a part, else the converted parts; None if all are accepted unchanged."""
@@ -90,15 +90,15 @@ def _parts(
     return converted or None
 
 
-def union(spec: Spec, value: Json, read: Read) -> Verdict:
+def coerce_union(spec: Spec, value: Json, read: Read) -> Verdict:
     """Return the verdict of the first arm that accepts the value unchanged, else of the first that accepts it."""
     verdicts = [read(arm, value) for arm in spec[1:]]
     if None in verdicts:
         return None
-    if isinstance(value, str) and any(_is_words(arm) for arm in spec[1:]):
+    if isinstance(value, str) and any(_is_enum_of_words(arm) for arm in spec[1:]):
         # pydantic's smart mode prefers the arm of the value's own type. DeepSpeed's validators then reject
         # unknown words (runtime/zenflow/zenflow_config.py), even if a number arm could convert them.
-        verdicts = [v for arm, v in zip(spec[1:], verdicts, strict=True) if _is_words(arm)]
+        verdicts = [v for arm, v in zip(spec[1:], verdicts, strict=True) if _is_enum_of_words(arm)]
     for verdict in verdicts:
         if isinstance(verdict, CoercedValue):
             return verdict
@@ -108,11 +108,11 @@ def union(spec: Spec, value: Json, read: Read) -> Verdict:
     return RejectedValue("null" if value is None else "type", spec, value)
 
 
-def _is_words(arm: Spec) -> bool:
+def _is_enum_of_words(arm: Spec) -> bool:
     return arm[0] == "enum" and isinstance(arm[1], str)
 
 
-def strict(spec: Spec, value: Json, read: Read, conversions: Mapping[str, Read]) -> Verdict:
+def coerce_as_pydantic(spec: Spec, value: Json, read: Read, conversions: Mapping[str, Read]) -> Verdict:
     """Convert a value as both versions of pydantic do; `read` and the `conversions` by kind are the version's own."""
     kind = spec[0]
     if kind == "any":
@@ -120,13 +120,15 @@ def strict(spec: Spec, value: Json, read: Read, conversions: Mapping[str, Read])
     if kind == "null":
         return None if value is None else RejectedValue("type", spec, value)
     if kind == "union":
-        return union(spec, value, read)
+        return coerce_union(spec, value, read)
     if value is None:
         return RejectedValue("null", spec, value)
     if kind == "never":
         return RejectedValue("type", spec, value)
     if kind == "list":
-        return elements(spec, value, read) if isinstance(value, list) else RejectedValue("type", spec, value)
+        return (
+            coerce_list(spec, value, read) if isinstance(value, list) else RejectedValue("type", spec, value)
+        )
     return conversions[kind](spec, value)
 
 
@@ -146,23 +148,27 @@ def read_unchecked(spec: Spec, value: Json) -> Verdict:
     if kind in ("null", "never"):
         return None if value is None and kind == "null" else RejectedValue("type", spec, value)
     if kind in ("str", "path"):
-        return None if isinstance(value, str) else _rejected(spec, value)
+        return None if isinstance(value, str) else _reject_type(spec, value)
     if kind in ("int", "float"):
-        return _number(spec, value)
+        return _check_number(spec, value)
     if kind == "enum":
-        return _member(spec, value)
+        return _check_enum_member(spec, value)
     if kind == "list":
-        return elements(spec, value, read_unchecked) if isinstance(value, list) else _rejected(spec, value)
+        return (
+            coerce_list(spec, value, read_unchecked) if isinstance(value, list) else _reject_type(spec, value)
+        )
     if kind == "map":
-        return entries(spec, value, read_unchecked) if isinstance(value, dict) else _rejected(spec, value)
-    return union(spec, value, read_unchecked)
+        return (
+            coerce_map(spec, value, read_unchecked) if isinstance(value, dict) else _reject_type(spec, value)
+        )
+    return coerce_union(spec, value, read_unchecked)
 
 
-def _rejected(spec: Spec, value: Json) -> RejectedValue:
+def _reject_type(spec: Spec, value: Json) -> RejectedValue:
     return RejectedValue("null" if value is None else "type", spec, value)
 
 
-def _number(spec: Spec, value: Json) -> Verdict:
+def _check_number(spec: Spec, value: Json) -> Verdict:
     if isinstance(value, bool):
         return CoercedValue(int(value))
     if isinstance(value, float) and spec[0] == "int" and not value.is_integer():
@@ -170,13 +176,13 @@ def _number(spec: Spec, value: Json) -> Verdict:
     if isinstance(value, str):
         return RejectedValue("text", spec, value)
     if not isinstance(value, int | float):
-        return _rejected(spec, value)
-    return RejectedValue("bound", spec, value) if out_of_bounds(spec, value) else None
+        return _reject_type(spec, value)
+    return RejectedValue("bound", spec, value) if is_out_of_bounds(spec, value) else None
 
 
-def _member(spec: Spec, value: Json) -> Verdict:
+def _check_enum_member(spec: Spec, value: Json) -> Verdict:
     if not isinstance(value, str | int | float):
-        return _rejected(spec, value)
+        return _reject_type(spec, value)
     if any(value == member and isinstance(value, bool) == isinstance(member, bool) for member in spec[1:]):
         return None
     return RejectedValue("member", spec, value)

@@ -7,10 +7,10 @@ from dsconfig.evaluation.coercion.coercion_result import (
     Read,
     RejectedValue,
     Verdict,
-    changed,
-    entries,
-    out_of_bounds,
-    strict,
+    coerce_as_pydantic,
+    coerce_map,
+    coercion_verdict,
+    is_out_of_bounds,
 )
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
@@ -22,61 +22,65 @@ _TRUE = {1, "1", "on", "t", "true", "y", "yes"}
 _FALSE = {0, "0", "off", "f", "false", "n", "no"}
 
 
-def read(spec: Spec, value: Json) -> Verdict:
+def coerce(spec: Spec, value: Json) -> Verdict:
     """Convert a value as a pydantic 1 field of type `spec` does."""
-    return strict(spec, value, read, _CONVERSIONS)
+    return coerce_as_pydantic(spec, value, coerce, _CONVERSIONS)
 
 
-def _bool(spec: Spec, value: Json) -> Verdict:
+def _coerce_bool(spec: Spec, value: Json) -> Verdict:
     # bool_validator: a hash look-up, so 1.0 counts as 1; words in any case.
     word = value.lower() if isinstance(value, str) else value
     if not isinstance(word, str | int | float) or (word not in _TRUE and word not in _FALSE):
         return RejectedValue("text" if isinstance(value, str) else "type", spec, value)
-    return changed(value, word in _TRUE)
+    return coercion_verdict(value, word in _TRUE)
 
 
-def _int(spec: Spec, value: Json) -> Verdict:
+def _coerce_int(spec: Spec, value: Json) -> Verdict:
     # int_validator: int(value), which cuts fractions off and takes "8", " 8 " and "5_000", but not "8.0".
     try:
         number = int(value)
     except (TypeError, ValueError, OverflowError):
         return RejectedValue("text" if isinstance(value, str) else "type", spec, value)
-    return RejectedValue("bound", spec, value) if out_of_bounds(spec, number) else changed(value, number)
+    return (
+        RejectedValue("bound", spec, value)
+        if is_out_of_bounds(spec, number)
+        else coercion_verdict(value, number)
+    )
 
 
-def _float(spec: Spec, value: Json) -> Verdict:
+def _coerce_float(spec: Spec, value: Json) -> Verdict:
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
         return RejectedValue("text" if isinstance(value, str) else "type", spec, value)
-    if out_of_bounds(spec, number):
+    if is_out_of_bounds(spec, number):
         return RejectedValue("bound", spec, value)
     # An integer in a float field is the same number for all code, so it is not reported as converted.
-    return None if isinstance(value, int) and not isinstance(value, bool) else changed(value, number)
+    return None if isinstance(value, int) and not isinstance(value, bool) else coercion_verdict(value, number)
 
 
-def _str(spec: Spec, value: Json) -> Verdict:
+def _coerce_str(spec: Spec, value: Json) -> Verdict:
     if isinstance(value, str):
         return None
     return CoercedValue(str(value)) if isinstance(value, int | float) else RejectedValue("type", spec, value)
 
 
-def _path(spec: Spec, value: Json) -> Verdict:
+def _coerce_path(spec: Spec, value: Json) -> Verdict:
     # path_validator: Path(value), which takes nothing else of JSON.
     return None if isinstance(value, str) else RejectedValue("type", spec, value)
 
 
-def _enum(spec: Spec, value: Json) -> Verdict:
+def _coerce_enum(spec: Spec, value: Json) -> Verdict:
     # enum_member_validator looks the value up among the members: 1.0 and true find 1, "1" does not.
     if not isinstance(value, str | int | float):
         return RejectedValue("type", spec, value)
     for member in spec[1:]:
         if member == value:
-            return changed(value, member)
+            return coercion_verdict(value, member)
     return RejectedValue("member", spec, value)
 
 
-def _mapping(spec: Spec, value: Json) -> Verdict:
+def _coerce_mapping(spec: Spec, value: Json) -> Verdict:
     # dict_validator and BaseModel.validate call dict(value): a list of pairs, the empty list too, becomes an
     # object.
     if not isinstance(value, dict | list | str):
@@ -85,17 +89,17 @@ def _mapping(spec: Spec, value: Json) -> Verdict:
         as_object: JsonObject = dict(value)  # type: ignore[arg-type]  # `dict` itself raises for wrong elements
     except (TypeError, ValueError):
         return RejectedValue("type", spec, value)
-    verdict = entries(spec, as_object, read) if spec[0] == "map" else None
+    verdict = coerce_map(spec, as_object, coerce) if spec[0] == "map" else None
     return verdict or (None if isinstance(value, dict) else CoercedValue(as_object))
 
 
 _CONVERSIONS: dict[str, Read] = {
-    "bool": _bool,
-    "int": _int,
-    "float": _float,
-    "str": _str,
-    "path": _path,
-    "enum": _enum,
-    "map": _mapping,
-    "section": _mapping,
+    "bool": _coerce_bool,
+    "int": _coerce_int,
+    "float": _coerce_float,
+    "str": _coerce_str,
+    "path": _coerce_path,
+    "enum": _coerce_enum,
+    "map": _coerce_mapping,
+    "section": _coerce_mapping,
 }

@@ -12,11 +12,11 @@ from dsconfig.evaluation.coercion.coercion_result import (
     RejectedValue,
     Verdict,
     Why,
-    changed,
-    entries,
-    out_of_bounds,
-    same,
-    strict,
+    coerce_as_pydantic,
+    coerce_map,
+    coercion_verdict,
+    is_out_of_bounds,
+    is_same_value,
 )
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
@@ -74,20 +74,20 @@ _FLOAT_EXACT = 2.0**63
 """Integral floats from here on are rejected as integers (pydantic-core, src/input/shared.rs)."""
 
 
-def read(spec: Spec, value: Json) -> Verdict:
+def coerce(spec: Spec, value: Json) -> Verdict:
     """Convert a value as a pydantic 2 field of type `spec` does."""
-    return strict(spec, value, read, _CONVERSIONS)
+    return coerce_as_pydantic(spec, value, coerce, _CONVERSIONS)
 
 
-def _map(spec: Spec, value: Json) -> Verdict:
-    return entries(spec, value, read) if isinstance(value, dict) else RejectedValue("type", spec, value)
+def _coerce_map(spec: Spec, value: Json) -> Verdict:
+    return coerce_map(spec, value, coerce) if isinstance(value, dict) else RejectedValue("type", spec, value)
 
 
-def _section(spec: Spec, value: Json) -> Verdict:
+def _coerce_section(spec: Spec, value: Json) -> Verdict:
     return None if isinstance(value, dict) else RejectedValue("type", spec, value)
 
 
-def _bool(spec: Spec, value: Json) -> Verdict:
+def _coerce_bool(spec: Spec, value: Json) -> Verdict:
     if isinstance(value, bool):
         return None
     if isinstance(value, str):
@@ -99,14 +99,18 @@ def _bool(spec: Spec, value: Json) -> Verdict:
     return RejectedValue("type", spec, value)
 
 
-def _int(spec: Spec, value: Json) -> Verdict:
-    number = _integer(value)
+def _coerce_int(spec: Spec, value: Json) -> Verdict:
+    number = _as_integer(value)
     if number is None:
-        return RejectedValue(_why(value), spec, value)
-    return RejectedValue("bound", spec, value) if out_of_bounds(spec, number) else changed(value, number)
+        return RejectedValue(_why_rejected(value), spec, value)
+    return (
+        RejectedValue("bound", spec, value)
+        if is_out_of_bounds(spec, number)
+        else coercion_verdict(value, number)
+    )
 
 
-def _integer(value: Json) -> int | None:
+def _as_integer(value: Json) -> int | None:
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
@@ -114,13 +118,13 @@ def _integer(value: Json) -> int | None:
     return parse_integer(value) if isinstance(value, str) else None
 
 
-def _why(value: Json) -> Why:
+def _why_rejected(value: Json) -> Why:
     if isinstance(value, str):
         return "text"
     return "fraction" if isinstance(value, float) and math.isfinite(value) else "type"
 
 
-def _float(spec: Spec, value: Json) -> Verdict:
+def _coerce_float(spec: Spec, value: Json) -> Verdict:
     if isinstance(value, str):
         number = parse_float(value)
     elif isinstance(value, int | float):
@@ -129,10 +133,10 @@ def _float(spec: Spec, value: Json) -> Verdict:
         number = None
     if number is None:
         return RejectedValue("text" if isinstance(value, str) else "type", spec, value)
-    if out_of_bounds(spec, number):
+    if is_out_of_bounds(spec, number):
         return RejectedValue("bound", spec, value)
     # An integer in a float field is the same number for all code, so it is not reported as converted.
-    return None if isinstance(value, int) and not isinstance(value, bool) else changed(value, number)
+    return None if isinstance(value, int) and not isinstance(value, bool) else coercion_verdict(value, number)
 
 
 def _as_float(value: float) -> float | None:
@@ -142,13 +146,13 @@ def _as_float(value: float) -> float | None:
         return None
 
 
-def _str(spec: Spec, value: Json) -> Verdict:
-    if isinstance(value, str) and _encodable(value):
+def _coerce_str(spec: Spec, value: Json) -> Verdict:
+    if isinstance(value, str) and _is_encodable(value):
         return None
     return RejectedValue("type", spec, value)
 
 
-def _encodable(value: str) -> bool:
+def _is_encodable(value: str) -> bool:
     # pydantic-core cannot hold a lone surrogate (string_unicode).
     try:
         value.encode()
@@ -157,24 +161,24 @@ def _encodable(value: str) -> bool:
     return True
 
 
-def _enum(spec: Spec, value: Json) -> Verdict:
+def _coerce_enum(spec: Spec, value: Json) -> Verdict:
     members = spec[1:]
     if all(isinstance(member, int) for member in members):
         # An integer enum converts as an integer does before it looks the member up.
-        number = _integer(value)
-        return changed(value, number) if number in members else RejectedValue("member", spec, value)
-    if any(same(value, member) for member in members):
+        number = _as_integer(value)
+        return coercion_verdict(value, number) if number in members else RejectedValue("member", spec, value)
+    if any(is_same_value(value, member) for member in members):
         return None
     return RejectedValue("member" if isinstance(value, str) else "type", spec, value)
 
 
 _CONVERSIONS: dict[str, Read] = {
-    "bool": _bool,
-    "int": _int,
-    "float": _float,
-    "str": _str,
-    "path": _str,
-    "enum": _enum,
-    "map": _map,
-    "section": _section,
+    "bool": _coerce_bool,
+    "int": _coerce_int,
+    "float": _coerce_float,
+    "str": _coerce_str,
+    "path": _coerce_str,
+    "enum": _coerce_enum,
+    "map": _coerce_map,
+    "section": _coerce_section,
 }

@@ -87,12 +87,12 @@ class ForwardBackwardPass:
     def _clear_autocast_cache(self) -> None:
         """Clear autocast's cache; copies saved in the graph stay."""
         for weight in [weight for weight in self.autocast_copies if weight.requires_grad]:
-            self._drop_copy(weight)
+            self._drop_autocast_copy(weight)
 
     def _forward(self, steps: Sequence[Step], *, saving: bool) -> None:
         for step in steps:
             if isinstance(step, Operation):
-                self._compute(step, saving)
+                self._run_operation(step, saving)
             elif isinstance(step, EnterModule):
                 self.hooks.enter_module(step.module.number, True)
             elif isinstance(step, LeaveModule):
@@ -107,7 +107,7 @@ class ForwardBackwardPass:
                     self.ledger.allocate(OFFLOADED_INPUTS, step.source.bytes, host=True)
                     self._release_tensor(step.source)
 
-    def _compute(self, operation: Operation, saving: bool) -> None:
+    def _run_operation(self, operation: Operation, saving: bool) -> None:
         output, casts = operation.output, self.tape.autocast and operation.weights
         if casts:
             self._cast_weights(operation, output, saving)
@@ -145,7 +145,7 @@ class ForwardBackwardPass:
                 if saving and output.requires_grad:
                     self.autocast_copies[weight] += 1
                 if not weight.requires_grad:  # torch caches only leaves that require grad
-                    self._drop_copy(weight)
+                    self._drop_autocast_copy(weight)
 
     def _cast_briefly(self, operation: Operation) -> None:
         """Cast the weight of stage 3's own linear (or its gradient) without keeping the copy."""
@@ -157,7 +157,7 @@ class ForwardBackwardPass:
             ]
             self.ledger.allocate_briefly(COPIES, 2 * sum(numels))
 
-    def _drop_copy(self, weight: ModelParameter) -> None:
+    def _drop_autocast_copy(self, weight: ModelParameter) -> None:
         if weight in self.autocast_copies:
             self.autocast_copies[weight] -= 1
             if not self.autocast_copies[weight]:
@@ -190,7 +190,7 @@ class ForwardBackwardPass:
         recomputed, rest = segment.split()
         self._backward(rest)
         if segment.is_offloaded:
-            self._restore(segment.source)
+            self._restore_offloaded_input(segment.source)
         segment.source.refcount += sum(tensors_released_by(step).count(segment.source) for step in recomputed)
         self.hooks.set_recomputing_module(recomputing_module(rest))
         self.last_recomputed = next(
@@ -204,7 +204,7 @@ class ForwardBackwardPass:
         self._backward(recomputed)
         self._release_tensor(segment.source)
 
-    def _restore(self, source: ActivationTensor) -> None:
+    def _restore_offloaded_input(self, source: ActivationTensor) -> None:
         """Copy the input of an offloaded segment back to the device."""
         if not source.refcount:
             self.ledger.allocate(source.label, source.bytes)
@@ -247,7 +247,7 @@ class ForwardBackwardPass:
             for tensor in inputs:
                 self._add_grad(tensor, GradientBuffer(tensor.bytes))
             for weight, size in sizes.items():
-                self._accumulate(weight, size)
+                self._accumulate_tied_gradient(weight, size)
             return
         self._release_saved(operation)
 
@@ -281,7 +281,7 @@ class ForwardBackwardPass:
         if operation.weights:
             self._for_each_view(operation, self.hooks.release_view)
         for weight in operation.weights if self.autocast_copies else ():
-            self._drop_copy(weight)
+            self._drop_autocast_copy(weight)
 
     def _for_each_view(self, operation: Operation, hook: Callable[[ModelParameter], None]) -> None:
         """Call a hook for the weight if the input's gradient needs a view of it."""
@@ -317,7 +317,7 @@ class ForwardBackwardPass:
             self._release_grad(grad)
             self._release_grad(existing)
 
-    def _accumulate(self, weight: ModelParameter, count: int) -> None:
+    def _accumulate_tied_gradient(self, weight: ModelParameter, count: int) -> None:
         """Collect the gradients of a tied weight; their sum needs another block if the first one is a view."""
         if weight.use_count == 1:
             self.hooks.receive_gradient(weight, count)

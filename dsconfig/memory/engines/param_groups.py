@@ -45,7 +45,7 @@ def split_experts(weights: Sequence[ModelParameter]) -> list[list[ModelParameter
 
 def parameter_groups(setup: EngineSetup, weights: Sequence[ModelParameter]) -> list[list[ModelParameter]]:
     """Parameter groups of the optimizer in order."""
-    return muon_halves(setup, weights) if setup.optimizer.muon_method else optimizer_groups(weights)
+    return muon_parameter_groups(setup, weights) if setup.optimizer.muon_method else optimizer_groups(weights)
 
 
 def optimizer_groups(weights: Sequence[ModelParameter]) -> list[list[ModelParameter]]:
@@ -137,7 +137,7 @@ def bucket_slices(
 # Persistent parameters of stage 3, and sub-groups of shards.
 
 
-def persistent_params(settings: Stage3Settings, weights: Sequence[ModelParameter]) -> set[ModelParameter]:
+def persistent_parameters(settings: Stage3Settings, weights: Sequence[ModelParameter]) -> set[ModelParameter]:
     """Small parameters that stay gathered (`mark_persistent_parameters`)."""
     persistent: set[ModelParameter] = set()
     total = 0
@@ -181,7 +181,9 @@ def is_muon(weight: ModelParameter) -> bool:
     return len(weight.shape) > 1 and not any(word in weight.name.lower() for word in OTHERS)
 
 
-def muon_halves(setup: EngineSetup, weights: Sequence[ModelParameter]) -> list[list[ModelParameter]]:
+def muon_parameter_groups(
+    setup: EngineSetup, weights: Sequence[ModelParameter]
+) -> list[list[ModelParameter]]:
     """Muon's parameter groups: its matrices by size, then all others."""
     matrices = [weight for weight in weights if is_muon(weight)]
     # With zero.Init every shape is that of an empty tensor, so sorting changes nothing.

@@ -12,14 +12,14 @@ from dsconfig.memory.autograd_graph import (
     ForwardTape,
     ModelParameter,
     Module,
-    module_visits,
+    module_hook_calls,
     modules_never_left,
     recomputed_modules,
 )
 from dsconfig.memory.engines.base import GATHERED
 from dsconfig.memory.engines.engine_setup import EngineSetup
 from dsconfig.memory.memory_ledger import MemoryLedger
-from dsconfig.memory.unsupported_settings import reject_uneven_gather, stops
+from dsconfig.memory.unsupported_settings import reject_uneven_gather, stop_error
 from dsconfig.memory.zeropp_shapes import padded_shard_numel
 
 RECEIVE = "receive buffers"
@@ -84,7 +84,7 @@ class PartitionedParameterCoordinator:
         miscounts = setup.quirks.recomputed_modules_are_counted_twice and not setup.use_reentrant
         self.miscounted = frozenset(recomputed_modules(tape.steps) if miscounts else ())
         """Modules that count a recomputed pass, so that their counter never returns to 0."""
-        self.visits = module_visits(tape.steps, self.miscounted)
+        self.visits = module_hook_calls(tape.steps, self.miscounted)
         entered = [visit.module for visit in self.visits if visit.is_entry]
         self.order = [module for module in entered if module.number not in self.leaf_of_module]
         self.trace = [
@@ -94,7 +94,7 @@ class PartitionedParameterCoordinator:
             for weight in sorted(self.params_of_module[module.number], key=lambda weight: weight.number)
         ]
         self.uses = UpcomingParameterUses(module.params_to_fetch for module in self.order)
-        below = params_below(tape) if self.leaves else {}
+        below = parameters_by_module(tape) if self.leaves else {}
         self.uses_in_leaves = UpcomingParameterUses(below[module.number] for module in self.order if below)
 
     def unreleased_params(self) -> set[ModelParameter]:
@@ -102,7 +102,7 @@ class PartitionedParameterCoordinator:
         weight_lists = (self.params_of_module[module.number] for module in modules_never_left(self.visits))
         return {weight for weights in weight_lists for weight in weights}
 
-    def rehearse(self) -> dict[tuple[int, int], set[ModelParameter]]:
+    def compute_cached_releases(self) -> dict[tuple[int, int], set[ModelParameter]]:
         """Compute the cached releases: those of the second micro batch of the first step.
 
         The first micro batch has released every parameter with a hook, persistent ones too.
@@ -225,7 +225,7 @@ class PartitionedParameterCoordinator:
             by_itemsize.setdefault(self._comm_itemsize(weight), []).append(weight)
         if len(by_itemsize) > 1 and world > 1 and self.setup.quirks.params_of_two_dtypes_are_gathered_twice:
             why = "parameters of two dtypes in one gather are gathered twice"
-            raise stops("with `torch_autocast` at stage 3", why, UPGRADE)
+            raise stop_error("with `torch_autocast` at stage 3", why, UPGRADE)
         siblings, is_single = list[AllGatherHandle](), len(weights) == 1
         for itemsize, members in by_itemsize.items():
             # Shards are padded, so the receive buffer is larger than the parameters.
@@ -254,14 +254,14 @@ class PartitionedParameterCoordinator:
         if weight not in self.available:
             # `AllGatherCoalescedHandle.wait` concatenates the partitions of each parameter into a new tensor.
             for sibling in handle.siblings:
-                self._unpack(sibling)
+                self._unpack_handle(sibling)
         handle.waiting -= 1
         if not any(sibling.waiting for sibling in handle.siblings):
             self.ledger.free(
                 RECEIVE, sum(sibling.buffer_bytes for sibling in handle.siblings if not sibling.is_single)
             )
 
-    def _unpack(self, handle: AllGatherHandle) -> None:
+    def _unpack_handle(self, handle: AllGatherHandle) -> None:
         is_alone = self.ranks_of(handle.weights[0]) == 1
         if self.setup.quantized_weights and not handle.is_single:  # `dequantize` returns all of them in fp16
             self.ledger.allocate(RECEIVE, 2 * handle.buffer_bytes)
@@ -298,11 +298,11 @@ class PartitionedParameterCoordinator:
         for weight in params:
             self.active.get(weight, set()).discard(module)
             if weight in released:
-                self.drop(weight)
+                self.partition_again(weight)
         for weight in () if self.recomputing_for is not None else self.recompute_params.pop(module, ()):
             self.active[weight].discard(module)
             if weight not in self.persistent:
-                self.drop(weight)
+                self.partition_again(weight)
 
     def _params_to_release(self, module: int) -> set[ModelParameter]:
         """Parameters of a module that are not needed within `max_reuse_distance` (`__params_to_release`)."""
@@ -316,7 +316,7 @@ class PartitionedParameterCoordinator:
             and not upcoming.is_needed_within(weight, step_id, self.settings.max_reuse_distance)
         }
 
-    def drop(self, weight: ModelParameter) -> None:
+    def partition_again(self, weight: ModelParameter) -> None:
         """Partition a parameter again unless a module is using it (`__release_param`)."""
         if weight in self.available and not self.active.get(weight):
             self.partition_secondary(weight)
@@ -368,7 +368,7 @@ class PartitionedParameterCoordinator:
         self.active.clear()
         self.recompute_params.clear()
         for weight in list(self.available):
-            self.drop(weight)
+            self.partition_again(weight)
 
 
 # Gathered parameters: handles of all-gather calls, and the memory of each parameter.
@@ -415,7 +415,7 @@ def leaf_modules(
     }
     if not leaves:
         return {}, {}
-    weights, inner = params_below(tape), dict[int, int]()
+    weights, inner = parameters_by_module(tape), dict[int, int]()
     for module in tape.modules:
         for name in _enclosing_modules(module):
             if name and name in leaves:
@@ -443,7 +443,7 @@ class UpcomingParameterUses:
         return index < len(turns) and self.numel_before[turns[index]] - self.numel_before[turn] < distance
 
 
-def params_below(tape: ForwardTape) -> dict[int, tuple[ModelParameter, ...]]:
+def parameters_by_module(tape: ForwardTape) -> dict[int, tuple[ModelParameter, ...]]:
     """Parameters of each module and its submodules, by module number."""
     numbers = {module.name: module.number for module in tape.modules}
     weights_of = {module.number: list[ModelParameter]() for module in tape.modules}
@@ -490,7 +490,7 @@ def prefetch_from_nvme(
         if weight in chosen:
             why = f"`{weight.name}` is read from NVMe twice, once for the forward and once for the backward pass"
             way_out = "lower `zero_optimization.stage3_prefetch_bucket_size`"
-            raise stops("in the second step", why, way_out)
+            raise stop_error("in the second step", why, way_out)
         if weight in on_nvme:
             chosen.add(weight)
         considered += weight.numel

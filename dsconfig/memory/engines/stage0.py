@@ -19,7 +19,7 @@ class FP16Optimizer(Engine):
         if self.setup.half_dtype:
             self.ledger.allocate(MASTER, self.setup.master_itemsize * self.trainable_numel)
         self.ledger.allocate(
-            STATES, (self.construction_state_bytes if self.setup.half_dtype else 0) + self._states()
+            STATES, (self.construction_state_bytes if self.setup.half_dtype else 0) + self._state_bytes()
         )
         # DeepSpeed wraps bf16 at stage 0 in `FP16_Optimizer` too (engine.py `_configure_fp16_optimizer`).
         # Older releases use `BF16_Optimizer`, which keeps the bf16 gradients.
@@ -40,11 +40,11 @@ class FP16Optimizer(Engine):
             self.ledger.allocate(TEMPORARY, gradients)
             if not self.setup.optimizer.is_fused_adam:
                 self.ledger.allocate(GRADIENTS, self.setup.itemsize * self.trainable_numel)
-            self.ledger.allocate(STATES, self._states())
+            self.ledger.allocate(STATES, self._state_bytes())
             largest = max((weight.numel for weight in self.trainable), default=0)
             self._update_all(self.trainable_numel if self.setup.optimizer.is_fused_adam else largest)
 
-    def _states(self) -> int:
+    def _state_bytes(self) -> int:
         numel = self.trainable_numel
         return self.state_bytes(0, numel, self.setup.optimizer.states_nbytes(numel))
 

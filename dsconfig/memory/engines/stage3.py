@@ -21,11 +21,7 @@ from dsconfig.memory.engines.base import (
     pinned_padding,
 )
 from dsconfig.memory.engines.engine_setup import EngineSetup
-from dsconfig.memory.engines.param_groups import (
-    parameter_groups,
-    persistent_params,
-    sub_groups,
-)
+from dsconfig.memory.engines.param_groups import parameter_groups, persistent_parameters, sub_groups
 from dsconfig.memory.engines.partitioned_parameter_coordinator import (
     SECONDARY,
     PartitionedParameterCoordinator,
@@ -44,13 +40,13 @@ class DeepSpeedZeroOptimizerStage3(Engine):
 
     def __init__(self, setup: EngineSetup, tape: ForwardTape, ledger: MemoryLedger) -> None:
         super().__init__(setup, tape, ledger)
-        self.persistent = persistent_params(setup.stage3, tape.weights)
+        self.persistent = persistent_parameters(setup.stage3, tape.weights)
         self.coordinator = PartitionedParameterCoordinator(
             setup, tape, ledger, self.persistent, self.count_collective, self.ranks_of
         )
         groups = parameter_groups(setup, self.trainable)
         if tape.tp_size > 1:
-            groups = [members for group in groups for members in self._by_gather_group(group)]
+            groups = [members for group in groups for members in self._split_by_gather_group(group)]
         self.groups = [group for members in groups for group in self.sub_groups_of(members)]
         self.shard_bytes = sum(map(self.shard_bytes_of, tape.weights))
         self.trainable_shard_numel = sum(map(sum, self.groups))
@@ -79,19 +75,19 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         self.offloaded_grad_copies = 1
         """Copies of the gradients of offloaded masters."""
 
-    def shard(self, weight: ModelParameter) -> int:
+    def shard_numel(self, weight: ModelParameter) -> int:
         """Elements of a rank's shard (`_aligned_size`)."""
         return -(-weight.numel // self.ranks_of(weight))
 
-    def aligned(self, weight: ModelParameter) -> int:
+    def padded_numel(self, weight: ModelParameter) -> int:
         """Elements of all shards, with padding."""
-        return self.shard(weight) * self.ranks_of(weight)
+        return self.shard_numel(weight) * self.ranks_of(weight)
 
     @property
     def pinned_grad_buffer_bytes(self) -> int:
         """Bytes of the fp32 buffer through which offloaded gradients are copied."""
         is_used = self.setup.offloads_optimizer and self.setup.quirks.stage3_pins_gradient_buffer
-        return 4 * max(map(self.shard, self.trainable), default=0) if is_used else 0
+        return 4 * max(map(self.shard_numel, self.trainable), default=0) if is_used else 0
 
     @property
     def master_itemsize(self) -> int:
@@ -102,7 +98,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         can_alias = setup.itemsize == 4 and not setup.offloads_optimizer and not setup.offloads_params
         return 0 if can_alias and setup.quirks.fp32_shards_are_masters else setup.master_itemsize
 
-    def _by_gather_group(self, weights: list[ModelParameter]) -> list[list[ModelParameter]]:
+    def _split_by_gather_group(self, weights: list[ModelParameter]) -> list[list[ModelParameter]]:
         """Split parameters by process group (`trainable_params_by_group`)."""
         by_group: dict[tuple[bool, bool], list[ModelParameter]] = {}
         for weight in weights:
@@ -111,7 +107,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
 
     def sub_groups_of(self, members: list[ModelParameter]) -> list[list[int]]:
         """Sub-groups of a parameter group."""
-        return sub_groups(self.setup.stage3, [self.shard(weight) for weight in members])
+        return sub_groups(self.setup.stage3, [self.shard_numel(weight) for weight in members])
 
     def itemsize_of(self, weight: ModelParameter) -> int:
         """Bytes per element of a parameter; adapters may be in fp32."""
@@ -119,7 +115,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
 
     def shard_bytes_of(self, weight: ModelParameter) -> int:
         """Bytes of a parameter's shard."""
-        return self.itemsize_of(weight) * self.shard(weight)
+        return self.itemsize_of(weight) * self.shard_numel(weight)
 
     def is_offloaded(self, index: int) -> bool:
         """Whether a sub-group is offloaded (`subgroup_to_device`)."""
@@ -178,7 +174,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         ledger.free(TEMPORARY, setup.master_itemsize * largest, host=setup.offloads_optimizer)
         self._allocate_gradients()
         # Initialization ends with a gather of each parameter (measured).
-        largest_param = max(map(self.aligned, self.trainable), default=0)
+        largest_param = max(map(self.padded_numel, self.trainable), default=0)
         ledger.allocate_briefly(
             GATHERED,
             setup.itemsize * largest_param * (2 if setup.quirks.single_param_is_gathered_into_copy else 1),
@@ -198,7 +194,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         """Allocate the secondary partition of a parameter (`_partition_param_sec`)."""
         setup = self.setup
         if setup.hpz_size > 1:
-            count = setup.itemsize * self.aligned(weight) // setup.hpz_size
+            count = setup.itemsize * self.padded_numel(weight) // setup.hpz_size
             self.ledger.allocate(SECONDARY, count, host=setup.offloads_params)
 
     def _partition_params(self) -> None:
@@ -250,7 +246,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
                 self._allocate_shard(weight)
                 self._allocate_secondary(weight)
             ledger.free(BUILT, itemsize * sum(weight.numel * weight.tp_size for weight in weights))
-        self._build_untied(cast_itemsize)
+        self._build_untied_head(cast_itemsize)
         self._keep_untied_secondary()
         for weight in self.trainable if self.tape.adapter else ():  # PEFT creates adapters last, on the host
             self._allocate_shard(weight)
@@ -258,7 +254,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         for feature in self.features:
             feature.after_zero_init()
 
-    def _build_untied(self, cast_itemsize: int) -> None:
+    def _build_untied_head(self, cast_itemsize: int) -> None:
         """Build and partition a head before it is tied to the embeddings."""
         setup, untied, on_host = self.setup, self.tape.untied_numel, self.setup.offloads_params
         self.ledger.allocate_briefly(BUILT, cast_itemsize * untied)
@@ -345,7 +341,9 @@ class DeepSpeedZeroOptimizerStage3(Engine):
     def gathered_bytes(self, weights: Iterable[ModelParameter]) -> int:
         """Bytes of these parameters when gathered, without those that are not partitioned."""
         return sum(
-            self.itemsize_of(weight) * self.aligned(weight) for weight in weights if self.ranks_of(weight) > 1
+            self.itemsize_of(weight) * self.padded_numel(weight)
+            for weight in weights
+            if self.ranks_of(weight) > 1
         )
 
     # ------------------------------------------------------------ save
@@ -387,7 +385,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         """Reset the coordinator (`reset_step`); releases before 0.15.4 do so after the backward pass."""
         coordinator = self.coordinator
         if self.setup.gradient_accumulation_steps > 1 and not coordinator.releases:
-            coordinator.releases = coordinator.rehearse()
+            coordinator.releases = coordinator.compute_cached_releases()
         if not self.setup.quirks.live_parameter_counter_is_reset_before_step:
             coordinator.reset()
 
@@ -459,7 +457,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
     def _reduce_scatter(self, weights: list[ModelParameter], comm_itemsize: int) -> None:
         setup, ledger = self.setup, self.ledger
         total, ranks = sum(weight.numel for weight in weights), self.ranks_of(weights[0])
-        shards = sum(self.shard(weight) for weight in weights)
+        shards = sum(self.shard_numel(weight) for weight in weights)
         # With `reduce_scatter: false` a bucket in the contiguous buffer is all-reduced as a whole.
         reduces_whole = (
             setup.contiguous_gradients and total <= setup.reduce_bucket_size and not setup.reduce_scatter
@@ -512,7 +510,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         for weight in weights:
             # Norm in fp64 (`_constant_buffered_norm2`).
             if self.setup.offloads_optimizer and self.is_boundary:
-                self.ledger.allocate_briefly(TEMPORARY, 8 * min(self.shard(weight), NORM_CHUNK))
+                self.ledger.allocate_briefly(TEMPORARY, 8 * min(self.shard_numel(weight), NORM_CHUNK))
             if weight in self.unbucketed_grads:
                 self.ledger.free(GRADIENTS, self.unbucketed_grads.pop(weight))
             for feature in self.features:
@@ -568,7 +566,9 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         self.gather_persistent()
         for weight in sorted(self.persistent, key=lambda weight: weight.number):
             if (ranks := self.ranks_of(weight)) > 1:
-                self.count_collective("all_gather", self.aligned(weight), self.itemsize_of(weight), ranks)
+                self.count_collective(
+                    "all_gather", self.padded_numel(weight), self.itemsize_of(weight), ranks
+                )
 
     def _update_group(self, numel: int, largest: int, *, host: bool) -> None:
         """Update a sub-group; torch's Adam updates what `ratio` leaves on the rank (`backup_optimizer`)."""

@@ -22,7 +22,7 @@ from dsconfig.memory.engines.param_groups import (
     parameter_groups,
     partition_of,
 )
-from dsconfig.memory.memory_ledger import MemoryLedger, with_slack
+from dsconfig.memory.memory_ledger import MemoryLedger, add_slack
 
 COMPACT = "fp32 gradient partition"
 STAGING = "offload staging buffers"
@@ -113,7 +113,7 @@ class DeepSpeedZeroOptimizer(Engine):
         headroom of the upper bound.
         """
         needed = self.ledger.rank.total + self.setup.itemsize * padded + copied
-        if self.setup.gpu_limit is None or with_slack(needed) <= self.setup.gpu_limit:
+        if self.setup.gpu_limit is None or add_slack(needed) <= self.setup.gpu_limit:
             return True
         self.flattened_on_host = True
         return False
@@ -223,7 +223,7 @@ class DeepSpeedZeroOptimizer(Engine):
         else:
             self.unbucketed_grads[weight] = count
         if setup.stage == 2 or (setup.overlap_comm and self.reduces_grads):
-            self.reduce_ready(weight)
+            self.add_to_bucket(weight)
 
     @property
     def reduces_grads(self) -> bool:
@@ -265,11 +265,11 @@ class DeepSpeedZeroOptimizer(Engine):
             return 2 if weight.is_linear else 4
         return self.setup.comm_itemsize
 
-    def reduce_ready(self, weight: ModelParameter) -> None:
+    def add_to_bucket(self, weight: ModelParameter) -> None:
         """Put a gradient into its bucket (`reduce_independent_p_g_buckets_and_remove_grads`)."""
         setup, comm_itemsize = self.setup, self.comm_itemsize_of(weight)
         if self.has_grad_lists:
-            self._bucket_copy(weight, comm_itemsize)
+            self._copy_fp32_gradient_to_bucket(weight, comm_itemsize)
             return
         if self.bucket_fill[comm_itemsize] + weight.numel > setup.reduce_bucket_size:
             for itemsize in (
@@ -283,7 +283,7 @@ class DeepSpeedZeroOptimizer(Engine):
         self.buckets[comm_itemsize].append(weight)
         self.bucket_fill[comm_itemsize] += weight.numel
 
-    def _bucket_copy(self, weight: ModelParameter, comm_itemsize: int) -> None:
+    def _copy_fp32_gradient_to_bucket(self, weight: ModelParameter, comm_itemsize: int) -> None:
         """Put a copy of an fp32 gradient into the bucket; before 0.19.8 (`get_gradient_for_reduction`).
 
         A copy larger than the bucket stays outside.
@@ -312,7 +312,7 @@ class DeepSpeedZeroOptimizer(Engine):
             self.reduce_count += 1
             for feature in self.features:
                 feature.before_reduce(weights)
-            self._average(weights, comm_itemsize)
+            self._average_bucket(weights, comm_itemsize)
             for feature in self.features:
                 feature.after_reduce(weights)
         for weight in weights:
@@ -324,7 +324,7 @@ class DeepSpeedZeroOptimizer(Engine):
         self.ledger.free(GRADIENTS, 2 * self.oversized_bytes)
         self.oversized_bytes = 0
 
-    def _average(self, weights: list[ModelParameter], comm_itemsize: int) -> None:
+    def _average_bucket(self, weights: list[ModelParameter], comm_itemsize: int) -> None:
         """Reduce the slices of a bucket, flattened if they belong to several ranks (`average_tensor`)."""
         setup, ledger = self.setup, self.ledger
         itemsize, total = self.buffer_itemsize, sum(weight.numel for weight in weights)
@@ -355,9 +355,9 @@ class DeepSpeedZeroOptimizer(Engine):
                 if of_expert is is_expert:
                     by_owner.setdefault(0 if setup.multi_rank_allreduce else owner, []).append((owner, count))
             for owned in by_owner.values():
-                self._in_chunks(owned, comm_itemsize, itemsize, is_expert)
+                self._reduce_in_chunks(owned, comm_itemsize, itemsize, is_expert)
 
-    def _in_chunks(
+    def _reduce_in_chunks(
         self, slices: list[tuple[int, int]], comm_itemsize: int, itemsize: int, is_expert: bool
     ) -> None:
         """Reduce slices in chunks of a bucket's size (`allreduce_and_scatter`, `allreduce_no_retain`)."""
@@ -420,7 +420,7 @@ class DeepSpeedZeroOptimizer(Engine):
         if setup.stage == 1 and not setup.overlap_comm:
             for weight in (weight for members, _, _ in self.groups for weight in members):
                 self._allocate_buckets()
-                self.reduce_ready(weight)
+                self.add_to_bucket(weight)
         for comm_itemsize in sorted(self.buckets):
             self.reduce(comm_itemsize)
         if setup.contiguous_gradients and self.has_buckets:
@@ -429,11 +429,11 @@ class DeepSpeedZeroOptimizer(Engine):
             self.bytes_in_bucket_views = self.bucket_bytes // divisor if self.casts_each_grad else 0
             ledger.free(BUCKET, self.bucket_bytes - self.bytes_in_bucket_views)
         self.has_buckets = False
-        self._epilogue()
+        self._keep_partition_gradients()
         ledger.free(GRADIENTS, self.caller_copy_bytes)
         self.caller_copy_bytes = 0
 
-    def _epilogue(self) -> None:
+    def _keep_partition_gradients(self) -> None:
         """Keep only the gradients of the partition."""
         ledger = self.ledger
         self.added_grad_bytes = self.new_grad_bytes if self.accumulated_grad_bytes else 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.memory.autograd_graph import ActivationTensor, ForwardTape, ModelCollective, Module
 from dsconfig.memory.engines.base import BUILT, Feature
-from dsconfig.memory.layers import cast, saved_inputs
+from dsconfig.memory.layers import cast_tensor, saved_inputs
 
 if TYPE_CHECKING:
     from dsconfig.memory.models.architecture import Architecture, MicroBatch
@@ -42,7 +42,7 @@ def autoep_block(tape: ForwardTape, arch: Architecture, batch: MicroBatch, prefi
     return AutoEPBlock(router, gate, experts)
 
 
-def dispatch(
+def dispatch_tokens(
     tape: ForwardTape,
     arch: Architecture,
     batch: MicroBatch,
@@ -52,7 +52,7 @@ def dispatch(
 ) -> ActivationTensor:
     """Send tokens to the ranks of their experts, compute, and send the outputs back."""
     num_routed, hidden, itemsize = rows * arch.num_experts_per_tok, arch.hidden_size, tape.itemsize
-    top_scores = _route(tape, arch, layer, y, rows)
+    top_scores = _route_tokens(tape, arch, layer, y, rows)
     sort_order, token_indices, tokens_per_expert = (
         tape.op([], tape.tensor(num_routed, 8, requires_grad=False)) for _ in range(3)
     )
@@ -64,17 +64,17 @@ def dispatch(
     if batch.ep_size > 1:
         # The router decides at run time how many tokens a rank receives.
         num_received = ceil(num_routed * batch.expert_imbalance)
-        sent = _exchange(tape, batch, sent, num_received * hidden)
-    expert_input, out = _compute(tape, arch, batch, layer, sent, num_received)
+        sent = _exchange_tokens(tape, batch, sent, num_received * hidden)
+    expert_input, out = _compute_experts(tape, arch, batch, layer, sent, num_received)
     if batch.ep_size > 1:
-        out = _exchange(tape, batch, out, num_routed * hidden)
+        out = _exchange_tokens(tape, batch, out, num_routed * hidden)
     unsorted = tape.op([out, sort_order], tape.tensor(num_routed * hidden, itemsize), [sort_order])
     weighted = tape.tensor(num_routed * hidden, 4)
     tape.op(
         [unsorted, top_scores], weighted, [unsorted, top_scores], backward_temporary=8 * num_routed * hidden
     )
     combined = tape.op([weighted], tape.tensor(rows * hidden, 4), shares_grad=True)
-    output = cast(tape, combined, itemsize)
+    output = cast_tensor(tape, combined, itemsize)
     tape.keep_alive(
         sort_order,
         token_indices,
@@ -88,17 +88,17 @@ def dispatch(
     return output
 
 
-def _route(
+def _route_tokens(
     tape: ForwardTape, arch: Architecture, layer: AutoEPBlock, y: ActivationTensor, rows: int
 ) -> ActivationTensor:
     """`TokenChoiceTopKRouter`: probabilities in fp32, normalized over the chosen experts."""
     num_routed, num_scores = rows * arch.num_experts_per_tok, rows * arch.num_experts
-    with tape.scope(layer.router):
-        with tape.scope(layer.gate):
+    with tape.record_module(layer.router):
+        with tape.record_module(layer.gate):
             weights = layer.gate.weights
             scores = tape.op([y], tape.tensor(num_scores), saved_inputs(tape, y, weights), weights)
         probs = tape.tensor(num_scores, 4)
-        tape.op([cast(tape, scores, 4)], probs, [probs])
+        tape.op([cast_tensor(tape, scores, 4)], probs, [probs])
         expert_ids = tape.op([], tape.tensor(num_routed, 8, requires_grad=False))
         top_probs = tape.op([probs, expert_ids], tape.tensor(num_routed, 4), [expert_ids])
         total = tape.op([top_probs], tape.tensor(rows, 4))
@@ -109,7 +109,7 @@ def _route(
         return tape.op([normalized], tape.tensor(num_routed, 4))
 
 
-def _compute(
+def _compute_experts(
     tape: ForwardTape,
     arch: Architecture,
     batch: MicroBatch,
@@ -128,7 +128,7 @@ def _compute(
     rows = tape.op(
         [x, index, permutation], tape.tensor(padded * arch.hidden_size, itemsize), [index, permutation]
     )
-    with tape.scope(layer.experts):
+    with tape.record_module(layer.experts):
         gate, down, up = layer.experts.weights
         numel = padded * arch.moe_intermediate_size
         gate_up = [tape.op([rows], tape.tensor(numel, itemsize), [rows], [weight]) for weight in (gate, up)]
@@ -142,7 +142,9 @@ def _compute(
     )
 
 
-def _exchange(tape: ForwardTape, batch: MicroBatch, x: ActivationTensor, count: int) -> ActivationTensor:
+def _exchange_tokens(
+    tape: ForwardTape, batch: MicroBatch, x: ActivationTensor, count: int
+) -> ActivationTensor:
     """`_AllToAllV`, counted with the larger of the sent and received sizes."""
     numel, backward_calls = max(count, x.numel), 1 + batch.gradient_checkpointing
     tape.collectives.append(ModelCollective("all_to_all", "forward", 1, numel, x.itemsize, batch.ep_size))

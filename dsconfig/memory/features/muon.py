@@ -9,7 +9,12 @@ from dsconfig.memory.autograd_graph import ModelParameter
 from dsconfig.memory.engines.base import BUCKET, GRADIENTS, TEMPORARY, Feature
 from dsconfig.memory.engines.bf16_optimizer import BF16Optimizer
 from dsconfig.memory.engines.engine_setup import EngineSetup
-from dsconfig.memory.engines.param_groups import FlatPartition, is_muon, muon_halves, muon_update_peak
+from dsconfig.memory.engines.param_groups import (
+    FlatPartition,
+    is_muon,
+    muon_parameter_groups,
+    muon_update_peak,
+)
 from dsconfig.memory.engines.stage0 import FP16Optimizer
 from dsconfig.memory.engines.stage3 import DeepSpeedZeroOptimizerStage3
 from dsconfig.memory.engines.stage_1_and_2 import COMPACT, DeepSpeedZeroOptimizer
@@ -81,11 +86,11 @@ class MuonBF16(Feature):
         self.ledger.allocate(TEMPORARY, 4 * (received + sent))
         if split:
             self.engine.count_collective("all_to_all", max(received, sent), 4)
-        self._orthogonalize(partition)
+        self._update_matrices(partition)
         self.ledger.free(TEMPORARY, 4 * (received + sent))
         return True
 
-    def _orthogonalize(self, partition: FlatPartition) -> None:
+    def _update_matrices(self, partition: FlatPartition) -> None:
         """Update matrix by matrix; the last update and momentum stay referenced until the next are ready."""
         ledger = self.ledger
         update = momentum = 0
@@ -275,13 +280,13 @@ class MuonStage3(Feature):
     def __init__(self, engine: DeepSpeedZeroOptimizerStage3) -> None:
         super().__init__(engine)
         self.gather_buffers = GatherBufferCache(self.ledger)
-        halves = muon_halves(self.setup, engine.trainable)
+        halves = muon_parameter_groups(self.setup, engine.trainable)
         matrices = next((group for group in halves if is_muon(group[0])), [])
-        self.chunks = list(self._chunks(matrices))
+        self.chunks = list(self._matrix_chunks(matrices))
         """Matrices that are gathered together."""
         self.matrix_group_count = len(engine.sub_groups_of(matrices)) if matrices else 0
 
-    def _chunks(self, matrices: list[ModelParameter]) -> Iterator[list[ModelParameter]]:
+    def _matrix_chunks(self, matrices: list[ModelParameter]) -> Iterator[list[ModelParameter]]:
         """Chunks of a sub-group's matrices that fit into the reduce bucket; all of them if offloaded."""
         max_numel = UNLIMITED if self.setup.offloads_optimizer else self.setup.reduce_bucket_size
         start = 0
@@ -315,7 +320,7 @@ class MuonStage3(Feature):
 
     def _use_buffer(self, chunk: list[ModelParameter]) -> int:
         """Take a buffer for a chunk and return its uncached bytes; offloaded momenta share it with gradients."""
-        setup, local_numel = self.setup, sum(map(self.engine.shard, chunk))
+        setup, local_numel = self.setup, sum(map(self.engine.shard_numel, chunk))
         if setup.offloads_optimizer:
             return self.gather_buffers.use(
                 local_numel, setup.grad_accum_itemsize * 2 * local_numel * (setup.dp_world_size + 1)
@@ -326,7 +331,7 @@ class MuonStage3(Feature):
 
     def _gather_parts(self, chunk: list[ModelParameter]) -> int:
         """Gather gradients or momenta (both if offloaded), and return the bytes of the result."""
-        setup, local_numel = self.setup, sum(map(self.engine.shard, chunk))
+        setup, local_numel = self.setup, sum(map(self.engine.shard_numel, chunk))
         itemsize, count = (
             (setup.grad_accum_itemsize, 2 * local_numel)
             if setup.offloads_optimizer
@@ -350,7 +355,7 @@ class MuonStage3(Feature):
                 self._update_on_one_rank(chunk)
                 continue
             gradients = self._gather_parts(chunk)
-            clones = setup.comm_itemsize * sum(map(self.engine.shard, chunk))
+            clones = setup.comm_itemsize * sum(map(self.engine.shard_numel, chunk))
             ledger.allocate(TEMPORARY, clones)
             momenta = self._gather_parts(chunk)
             self._update_in_rounds(chunk)
@@ -364,7 +369,7 @@ class MuonStage3(Feature):
         setup, ledger, itemsize = self.setup, self.ledger, self.setup.grad_accum_itemsize
         previous = update_bytes = 0
         for index, chunk in enumerate(self.chunks):
-            local_numel = sum(map(self.engine.shard, chunk))
+            local_numel = sum(map(self.engine.shard_numel, chunk))
             copied = (
                 (setup.master_itemsize + setup.comm_itemsize) * local_numel
                 if self.engine.is_offloaded(index)
@@ -389,7 +394,7 @@ class MuonStage3(Feature):
                 ledger.allocate(TEMPORARY, update_bytes)
                 ledger.allocate_briefly(
                     TEMPORARY,
-                    (itemsize + max(8, setup.master_itemsize + itemsize)) * self.engine.shard(weight),
+                    (itemsize + max(8, setup.master_itemsize + itemsize)) * self.engine.shard_numel(weight),
                 )
             ledger.rank.add(TEMPORARY, -copied)
         ledger.free(TEMPORARY, update_bytes)

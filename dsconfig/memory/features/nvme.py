@@ -5,7 +5,7 @@ from __future__ import annotations
 from dsconfig.memory.autograd_graph import ModelParameter
 from dsconfig.memory.engines.base import STATES, TEMPORARY, WEIGHTS, Feature, pinned_padding
 from dsconfig.memory.engines.stage3 import DeepSpeedZeroOptimizerStage3
-from dsconfig.memory.unsupported_settings import stops
+from dsconfig.memory.unsupported_settings import stop_error
 
 SWAP_BUFFERS, UNALIGNED_GRADS = "NVMe swap buffers", "gradients waiting for NVMe"
 
@@ -46,11 +46,11 @@ class NvmeOffload(Feature):
     def _reject_small_buffers(self) -> None:
         buffer_numel = self.setup.nvme.param_buffer_size
         engine = self.engine
-        shards = (engine.shard(weight) for weight in engine.tape.weights if self.is_on_nvme(weight))
+        shards = (engine.shard_numel(weight) for weight in engine.tape.weights if self.is_on_nvme(weight))
         if (largest := max(shards, default=0)) > buffer_numel:
             key = "`zero_optimization.offload_param.buffer_size`"
             why = f"a shard of a parameter has {largest:,} elements"
-            raise stops(f"where {key} is {buffer_numel:,}", why, "use at least that many")
+            raise stop_error(f"where {key} is {buffer_numel:,}", why, "use at least that many")
 
     def _in_memory(self) -> set[ModelParameter]:
         """Parameters of the sub-groups in the flat buffer (`_create_fp16_partitions_with_defragmentation`)."""
@@ -64,7 +64,7 @@ class NvmeOffload(Feature):
     def is_on_nvme(self, weight: ModelParameter) -> bool:
         """Whether a new shard is large enough for NVMe, even if it returns to memory later."""
         swapping = self.setup.nvme
-        large = self.setup.itemsize * self.engine.shard(weight) >= swapping.min_swap_bytes
+        large = self.setup.itemsize * self.engine.shard_numel(weight) >= swapping.min_swap_bytes
         return large and swapping.param_buffer_size > 0
 
     def _param_buffer_bytes(self) -> int:
@@ -144,7 +144,7 @@ class NvmeOffload(Feature):
         setup, engine = self.setup, self.engine
         if not (engine.is_boundary and self.group_of[weight] in engine.swapped_groups):
             return
-        shard = engine.shard(weight)
+        shard = engine.shard_numel(weight)
         is_copied = setup.has_separate_host or setup.grad_accum_itemsize != setup.master_itemsize
         count = setup.master_itemsize * shard if is_copied else 0
         self.ledger.allocate(UNALIGNED_GRADS, count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dsconfig.memory.autograd_graph import ModelParameter
 from dsconfig.memory.engines.base import FLATTENED, GRADIENTS, Feature
 from dsconfig.memory.engines.stage3 import DeepSpeedZeroOptimizerStage3
-from dsconfig.memory.zeropp_shapes import sent_as_int4
+from dsconfig.memory.zeropp_shapes import is_sent_as_int4
 
 
 class QuantizedGradients(Feature):
@@ -20,8 +20,8 @@ class QuantizedGradients(Feature):
             return False
         ranks, result_bytes = setup.dp_world_size, 0
         for weight in weights:
-            count, shard = weight.numel, engine.shard(weight)
-            if not sent_as_int4(weight.shape, ranks):
+            count, shard = weight.numel, engine.shard_numel(weight)
+            if not is_sent_as_int4(weight.shape, ranks):
                 engine.count_collective("reduce_scatter", shard * ranks, comm_itemsize)
                 ledger.allocate_briefly(FLATTENED, comm_itemsize * shard * ranks if count % ranks else 0)
             else:

@@ -29,7 +29,7 @@ def ulysses_attention(
     num_tokens = batch_size * heads.sequence_length * ranks
     position_ids = tape.op([], tape.tensor(num_tokens, 8, requires_grad=False))
     gathered_ids = tape.op([position_ids], tape.tensor(num_tokens, 8, requires_grad=False))
-    tape.collectives += _collectives(batch, "all_gather", num_tokens, 8, has_backward=False)
+    tape.collectives += _all_to_all_collectives(batch, "all_gather", num_tokens, 8, has_backward=False)
     # With fewer key/value heads than ranks, `UlyssesSPAttentionHF` replicates them.
     num_kv_heads = max(heads.num_kv_heads, ranks)  # fewer heads than ranks are repeated
     local_heads = heads._replace(
@@ -41,7 +41,9 @@ def ulysses_attention(
         num_tokens // ranks * number * heads.head_dim
         for number in (heads.num_heads, num_kv_heads, num_kv_heads)
     ]
-    received = [_scatter(tape, batch, x, count) for x, count in zip((query, key, value), counts, strict=True)]
+    received = [
+        _scatter_heads(tape, batch, x, count) for x, count in zip((query, key, value), counts, strict=True)
+    ]
     qkv = [
         x if batch_size == number == 1 else tape.op([x], tape.tensor(x.numel, x.itemsize), shares_grad=True)
         for x, number in zip(
@@ -49,12 +51,12 @@ def ulysses_attention(
         )
     ]
     output = attention(tape, batch.attn_implementation, local_heads, qkv[0], qkv[1], qkv[2])
-    out = _gather(tape, batch, output, batch_size > 1)
+    out = _gather_heads(tape, batch, output, batch_size > 1)
     tape.keep_alive(position_ids, gathered_ids, output, *qkv)
     return tape.op([out], tape.tensor(out.numel, out.itemsize), shares_grad=True) if batch_size > 1 else out
 
 
-def _scatter(tape: ForwardTape, batch: MicroBatch, x: ActivationTensor, count: int) -> ActivationTensor:
+def _scatter_heads(tape: ForwardTape, batch: MicroBatch, x: ActivationTensor, count: int) -> ActivationTensor:
     """`combine_sequence`: repeat key/value heads if there are too few, then send a contiguous copy."""
     itemsize = x.itemsize
     if count > x.numel:
@@ -62,20 +64,22 @@ def _scatter(tape: ForwardTape, batch: MicroBatch, x: ActivationTensor, count: i
     packed = tape.op([x], tape.tensor(count, itemsize, label=EXCHANGED), shares_grad=True)
     grad_copy = count * itemsize if batch.micro_batch_size > 1 else 0
     received = tape.op([packed], tape.tensor(count, itemsize, label=EXCHANGED), backward_temporary=grad_copy)
-    tape.collectives += _collectives(
+    tape.collectives += _all_to_all_collectives(
         batch, "all_to_all", count, itemsize, has_backward=received.requires_grad
     )
     return received
 
 
-def _gather(tape: ForwardTape, batch: MicroBatch, x: ActivationTensor, copies: bool) -> ActivationTensor:
+def _gather_heads(
+    tape: ForwardTape, batch: MicroBatch, x: ActivationTensor, copies: bool
+) -> ActivationTensor:
     """`_partition_global_sequence`: send the attention output back, and concatenate its heads."""
     count, itemsize = x.numel, x.itemsize
     packed = tape.op([x], tape.tensor(count, itemsize, label=EXCHANGED), shares_grad=True) if copies else x
     received = tape.op(
         [packed], tape.tensor(count, itemsize, label=EXCHANGED), backward_temporary=count * itemsize
     )
-    tape.collectives += _collectives(
+    tape.collectives += _all_to_all_collectives(
         batch, "all_to_all", count, itemsize, has_backward=received.requires_grad
     )
     hidden_states = tape.op([received], tape.tensor(count, itemsize), shares_grad=True)
@@ -84,7 +88,7 @@ def _gather(tape: ForwardTape, batch: MicroBatch, x: ActivationTensor, copies: b
     return hidden_states
 
 
-def _collectives(
+def _all_to_all_collectives(
     batch: MicroBatch, name: str, numel: int, itemsize: int, *, has_backward: bool
 ) -> list[ModelCollective]:
     """A forward call and its backward counterpart, plus one call if the layer is recomputed."""

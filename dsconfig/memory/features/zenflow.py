@@ -32,7 +32,7 @@ class ColumnSlice(NamedTuple):
     """Elements of the selected columns; all of a vector."""
 
 
-def columns_of(selection: ZenFlowSettings, num_columns: int) -> int:
+def selected_column_count(selection: ZenFlowSettings, num_columns: int) -> int:
     """Number of selected columns out of `num_columns`; -1 stands for a part of a single column."""
     return max(1, int(num_columns * selection.topk_ratio)) if num_columns else 0
 
@@ -51,13 +51,15 @@ def column_slices(
         else:
             rows = weight.shape[0]
             count = (stop - start) // rows - -(-(offset - start) // rows)
-            columns = columns_of(selection, count)
+            columns = selected_column_count(selection, count)
             slices.append(ColumnSlice(rank, max(0, count) * rows, columns, columns * rows))
         offset = stop
     return slices
 
 
-def update(setup: EngineSetup, ledger: MemoryLedger, selected: Iterable[int], copy_bytes: int) -> None:
+def update_selected_columns(
+    setup: EngineSetup, ledger: MemoryLedger, selected: Iterable[int], copy_bytes: int
+) -> None:
     """Run AdamW on the selected elements (`group_step`); `copied`: bytes that are copied first."""
     sizes = list(selected)
     is_offloaded = setup.zenflow is not None and setup.zenflow.offload_states
@@ -209,13 +211,13 @@ class ZenFlowStage12(Feature):
                 ledger.allocate_briefly(SELECTED, 2 * itemsize * self.selected[weight])
             ledger.allocate(SELECTED, itemsize * self.selected[weight])
         if self.engine.is_boundary:
-            self._copy_params(weights)
+            self._copy_selected_weights(weights)
         else:
             self._update_selected(weights)
             ledger.free(SELECTED, buffer)
         ledger.free(SELECTED, buffer)
 
-    def _copy_params(self, weights: list[ModelParameter]) -> None:
+    def _copy_selected_weights(self, weights: list[ModelParameter]) -> None:
         """Copy selected weights, which the host's update must not overwrite (`temp_copy_param`)."""
         offload = self.settings.offload_states
         for weight in weights:
@@ -226,19 +228,21 @@ class ZenFlowStage12(Feature):
     def _update_selected(self, weights: list[ModelParameter]) -> None:
         """Update the selected columns, which are copied for it (`group_step`)."""
         setup, copy_bytes = self.setup, self.selected_bytes(weights, matrices=True)
-        update(setup, self.ledger, (setup.itemsize * self.selected[weight] for weight in weights), copy_bytes)
+        update_selected_columns(
+            setup, self.ledger, (setup.itemsize * self.selected[weight] for weight in weights), copy_bytes
+        )
 
     # ------------------------------------------------------------ step
     def after_step(self) -> None:
         """Update the selected columns after the host's update (`selective_optimizer_step`)."""
-        for weights in self._update_buckets():
+        for weights in self._parameters_updated_together():
             copied, offload = self.selected_bytes(weights), self.settings.offload_states
-            last = self._copy_back(weights) if offload else 0
+            last = self._restore_selected_weights(weights) if offload else 0
             self.ledger.allocate(SELECTED, last)
             self._update_selected(weights)
             self.ledger.free(SELECTED, last + (copied if offload else 2 * copied))
 
-    def _copy_back(self, weights: list[ModelParameter]) -> int:
+    def _restore_selected_weights(self, weights: list[ModelParameter]) -> int:
         """Copy saved weights back one by one, and return the bytes that stay referenced.
 
         These are the last copy and the columns that it was copied to.
@@ -251,7 +255,7 @@ class ZenFlowStage12(Feature):
             last = count * min(2, len(weight.shape))
         return last
 
-    def _update_buckets(self) -> list[list[ModelParameter]]:
+    def _parameters_updated_together(self) -> list[list[ModelParameter]]:
         """Parameters whose states are loaded together (`_step_with_offload`); all if states are on the GPU."""
         if not self.settings.offload_states:
             return [self.trainable]
@@ -282,17 +286,19 @@ class ZenFlowStage3(Feature):
             2 if self.settings.overlap_step else 1
         )  # the process reads one (`overlap_grad`)
         self.trainable = engine.trainable
-        self.columns = {weight: self._columns(weight) for weight in self.trainable if len(weight.shape) > 1}
+        self.columns = {
+            weight: self._count_columns(weight) for weight in self.trainable if len(weight.shape) > 1
+        }
         """Complete and selected columns of this rank's shard, by matrix."""
-        self.selected = {weight: self._selected(weight) for weight in self.trainable}
+        self.selected = {weight: self._selected_numel(weight) for weight in self.trainable}
         """Selected elements of each shard."""
 
-    def _columns(self, weight: ModelParameter) -> tuple[int, int]:
+    def _count_columns(self, weight: ModelParameter) -> tuple[int, int]:
         """Complete and selected columns of a shard.
 
         Gradients decide which columns are selected; the estimate assumes an even share per rank.
         """
-        ranks, rows, shard = self.engine.ranks_of(weight), weight.shape[0], self.engine.shard(weight)
+        ranks, rows, shard = self.engine.ranks_of(weight), weight.shape[0], self.engine.shard_numel(weight)
         ends = [min(shard * (rank + 1), weight.numel) // rows for rank in range(ranks)]
         starts = [-(-min(shard * rank, weight.numel) // rows) for rank in range(ranks)]
         counts = [max(0, end - start) for start, end in zip(starts, ends, strict=True)]
@@ -300,11 +306,11 @@ class ZenFlowStage3(Feature):
         selected = max(1, int(total * self.settings.topk_ratio))
         return own_columns, -(-selected * own_columns // total) if total else 0
 
-    def _selected(self, weight: ModelParameter) -> int:
+    def _selected_numel(self, weight: ModelParameter) -> int:
         if weight in self.columns:
             return self.columns[weight][1] * weight.shape[0]
-        has_shard = self.engine.shard(weight) * self.setup.rank < weight.numel
-        return self.engine.shard(weight) if has_shard else 0
+        has_shard = self.engine.shard_numel(weight) * self.setup.rank < weight.numel
+        return self.engine.shard_numel(weight) if has_shard else 0
 
     def selected_bytes(self, weights: list[ModelParameter], *, matrices: bool = False) -> int:
         """Bytes of the selected elements of these shards."""
@@ -407,7 +413,9 @@ class ZenFlowStage3(Feature):
         setup = self.setup
         copies_all = setup.offloads_params and setup.has_separate_host
         copy_bytes = self.selected_bytes(weights, matrices=not copies_all)
-        update(setup, self.ledger, (setup.itemsize * self.selected[weight] for weight in weights), copy_bytes)
+        update_selected_columns(
+            setup, self.ledger, (setup.itemsize * self.selected[weight] for weight in weights), copy_bytes
+        )
 
     def after_backward(self) -> None:
         """Partition everything, including persistent parameters, which are gathered again on use."""

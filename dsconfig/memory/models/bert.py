@@ -9,12 +9,12 @@ from dsconfig.memory.layers import (
     LOGITS,
     AttentionHeads,
     activation,
-    add,
+    add_residual,
     attention,
     dropout,
     linear,
     loss_in_logits_dtype,
-    multi_head,
+    multi_head_dimensions,
     relu,
 )
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
@@ -34,11 +34,11 @@ class BertOutput:
         self, tape: ForwardTape, y: ActivationTensor, x: ActivationTensor, rows: int, arch: Architecture
     ) -> ActivationTensor:
         """Project `y`, add the residual `x`, and normalize."""
-        with tape.scope(self.module, y, x):
+        with tape.record_module(self.module, y, x):
             y = linear(tape, self.dense, y, rows, arch.hidden_size)
-            with tape.scope(self.dropout):
+            with tape.record_module(self.dropout):
                 y = dropout(tape, y, arch.dropout)
-            return layer_norm(tape, self.norm, add(tape, y, x), rows)
+            return layer_norm(tape, self.norm, add_residual(tape, y, x), rows)
 
 
 class BertLayer:
@@ -80,25 +80,27 @@ class BertEmbeddings:
         self.tables = {"word": words}
         positions_last = arch.name == "roberta"
         for name in ("token_type",) if positions_last else ("position", "token_type"):
-            self.tables[name] = self._table(tape, prefix, name, sizes[name], hidden)
+            self.tables[name] = self._embedding_table(tape, prefix, name, sizes[name], hidden)
         self.norm = tape.module(f"{prefix}.LayerNorm", hidden, hidden)
         self.dropout = tape.module(f"{prefix}.dropout")
         if positions_last:
-            self.tables["position"] = self._table(tape, prefix, "position", sizes["position"], hidden)
+            self.tables["position"] = self._embedding_table(
+                tape, prefix, "position", sizes["position"], hidden
+            )
 
     @staticmethod
-    def _table(tape: ForwardTape, prefix: str, name: str, rows: int, hidden: int) -> Module:
+    def _embedding_table(tape: ForwardTape, prefix: str, name: str, rows: int, hidden: int) -> Module:
         return tape.module(f"{prefix}.{name}_embeddings", (rows, hidden), inputs_require_grad=False)
 
     def compute(self, tape: ForwardTape, arch: Architecture, batch: MicroBatch) -> ActivationTensor:
         """Sum the embeddings and normalize."""
         rows, hidden = batch.micro_batch_size * batch.sequence_length, arch.hidden_size
         position_rows = rows if arch.name == "roberta" else batch.sequence_length
-        with tape.scope(self.module):
+        with tape.record_module(self.module):
             embeddings = []
             for name, count in (("word", rows), ("token_type", rows), ("position", position_rows)):
                 table = self.tables[name]
-                with tape.scope(table):
+                with tape.record_module(table):
                     y = tape.op([], tape.tensor(count * hidden), weights=table.weights)
                     if name == "word" and batch.needs_input_grad:
                         tape.enable_input_grad(y)
@@ -107,7 +109,7 @@ class BertEmbeddings:
                     total = tape.op(embeddings, tape.tensor(rows * hidden), shares_grad=count == rows)
                     embeddings = [total]
             x = layer_norm(tape, self.norm, embeddings[0], rows)
-            with tape.scope(self.dropout):
+            with tape.record_module(self.dropout):
                 return dropout(tape, x, arch.dropout)
 
 
@@ -139,8 +141,8 @@ class MaskedLMHead:
         rows = batch.micro_batch_size * batch.sequence_length
         with ExitStack() as stack:
             for module in (*self.outer, self.module):
-                stack.enter_context(tape.scope(module))
-            with tape.scope(self.transform) if self.transform else nullcontext():
+                stack.enter_context(tape.record_module(module))
+            with tape.record_module(self.transform) if self.transform else nullcontext():
                 y = activation(tape, self.act, linear(tape, self.dense, x, rows, arch.hidden_size))
                 y = layer_norm(tape, self.norm, y, rows)
             logits = linear(tape, self.decoder, y, rows, arch.vocab_size, LOGITS)
@@ -163,7 +165,7 @@ class ClassificationHead:
     def pooled(self, tape: ForwardTape, batch: MicroBatch, x: ActivationTensor) -> ActivationTensor:
         """Record the pooler on the first token of each sequence."""
         hidden = self.dense.weights[0].shape[0]
-        with tape.scope(self.module):
+        with tape.record_module(self.module):
             first = tape.op([x], tape.tensor(batch.micro_batch_size * hidden, x.itemsize))
             return relu(
                 tape, self.act, linear(tape, self.dense, first, batch.micro_batch_size, hidden, flat=True)
@@ -173,7 +175,7 @@ class ClassificationHead:
         """Record class logits and their loss."""
         if not self.is_bert:
             x = self.pooled(tape, batch, x)
-        with tape.scope(self.dropout):
+        with tape.record_module(self.dropout):
             x = dropout(tape, x, arch.dropout)
         loss_in_logits_dtype(
             tape, linear(tape, self.classes, x, batch.micro_batch_size, arch.num_labels, flat=True)
@@ -196,11 +198,11 @@ def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
     tape.input_bytes = 8 * (batch.micro_batch_size if arch.num_labels else rows)
     if not batch.records_pass:
         return tape
-    heads = multi_head(arch, batch, has_no_mask=True, fp32_softmax=False)
-    with tape.scope(root):
-        with tape.scope(model):
+    heads = multi_head_dimensions(arch, batch, has_no_mask=True, fp32_softmax=False)
+    with tape.record_module(root):
+        with tape.record_module(model):
             x = embeddings.compute(tape, arch, batch)
-            with tape.scope(encoder):
+            with tape.record_module(encoder):
                 for layer in layers:
                     x = record_layer(tape, arch, layer, heads, batch, x)
             if isinstance(head, ClassificationHead) and arch.name == "bert":
@@ -219,12 +221,12 @@ def record_layer(
 ) -> ActivationTensor:
     """Record one layer and return its output."""
     rows, hidden = heads.num_tokens, arch.hidden_size
-    with tape.scope(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
-        with tape.scope(layer.attention, x):
-            with tape.scope(layer.self_attention):
+    with tape.record_module(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
+        with tape.record_module(layer.attention, x):
+            with tape.record_module(layer.self_attention):
                 qkv = [linear(tape, module, x, rows, hidden) for module in layer.inputs]
                 y = attention(tape, batch.attn_implementation, heads, qkv[0], qkv[1], qkv[2])
             x = layer.attention_output.compute(tape, y, x, rows, arch)
-        with tape.scope(layer.intermediate, x):
+        with tape.record_module(layer.intermediate, x):
             y = activation(tape, layer.act, linear(tape, layer.up, x, rows, arch.intermediate_size))
         return layer.output.compute(tape, y, x, rows, arch)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from dsconfig.memory.layers import (
     AttentionHeads,
     AttentionMasks,
-    add,
+    add_residual,
     dropout,
-    embed,
+    embed_tokens,
     language_loss,
     lm_head,
 )
@@ -61,16 +61,16 @@ def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
         * (batch.micro_batch_size if is_sequence_parallel else 1)
         * (arch.latent.qk_rope_head_dim if arch.latent else arch.rotary_dim or arch.head_dim)
     )
-    with tape.scope(root):
-        with tape.scope(model):
-            x = embed(tape, embedding, rows * arch.hidden_size, batch, variant.scales_embeddings)
+    with tape.record_module(root):
+        with tape.record_module(model):
+            x = embed_tokens(tape, embedding, rows * arch.hidden_size, batch, variant.scales_embeddings)
             x = dropout(tape, x, arch.embedding_dropout)
             for tower in towers:
                 x = tower.record(tape, batch, x)
             masks = AttentionMasks(tape, arch, batch)
             cos_sin = []
             for _ in range(variant.rotary_tables):
-                with tape.scope(rotary):
+                with tape.record_module(rotary):
                     itemsize = 4 if variant.rotary in ("fp32_product", "fp32_interleaved") else 0
                     cos_sin.append(tape.op([], tape.tensor(2 * rotary_numel, itemsize, False)))
             for layer in layers:
@@ -168,15 +168,15 @@ class DecoderLayer:
             y = tape.op([y], tape.tensor(y.numel, y.itemsize)) if self.style.scales_residuals else y
             return dropout(tape, y, arch.dropout)
 
-        with tape.scope(self.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
+        with tape.record_module(self.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
             y = normed(0, x)
             attended = self.attention.compute(tape, heads, batch, y, mask)
             if arch.use_parallel_residual:
                 parallel = normed(2, x) if self.order[2] is not None else y
                 output = self._mlp(tape, batch, parallel, rows)
-                return add(tape, add(tape, x, scaled(attended)), scaled(output))
-            x = add(tape, x, scaled(normed(1, attended)))
-            return add(tape, x, scaled(normed(3, self._mlp(tape, batch, normed(2, x), rows))))
+                return add_residual(tape, add_residual(tape, x, scaled(attended)), scaled(output))
+            x = add_residual(tape, x, scaled(normed(1, attended)))
+            return add_residual(tape, x, scaled(normed(3, self._mlp(tape, batch, normed(2, x), rows))))
 
     def _mlp(self, tape: ForwardTape, batch: MicroBatch, y: ActivationTensor, rows: int) -> ActivationTensor:
         if isinstance(self.mlp, MoEBlock):

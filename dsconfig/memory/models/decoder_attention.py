@@ -74,7 +74,7 @@ class Attention:
     ) -> ActivationTensor:
         """Record the layer."""
         rows, arch = heads.num_tokens, self.arch
-        with tape.scope(self.module, y):
+        with tape.record_module(self.module, y):
             if self.style.fused_qkv:
                 qkv = linear(
                     tape, self.qkv, y, rows, (heads.num_heads + 2 * heads.num_kv_heads) * heads.head_dim
@@ -163,7 +163,7 @@ class MultiHeadLatentAttention:
     ) -> ActivationTensor:
         """Record the layer."""
         rows, latent = heads.num_tokens, self.latent
-        with tape.scope(self.module, y):
+        with tape.record_module(self.module, y):
             query = y
             if latent.q_lora_rank:
                 query = linear(tape, self.query_down, y, rows, latent.q_lora_rank)

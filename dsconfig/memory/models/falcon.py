@@ -8,10 +8,10 @@ from dsconfig.memory.layers import (
     AttentionHeads,
     AttentionMasks,
     activation,
-    add,
+    add_residual,
     attention,
     dropout,
-    embed,
+    embed_tokens,
     language_loss,
     linear,
     lm_head,
@@ -56,15 +56,15 @@ class FalconLayer:
     ) -> ActivationTensor:
         """Record the layer and return its output."""
         rows, hidden = heads.num_tokens, self.arch.hidden_size
-        with tape.scope(self.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
+        with tape.record_module(self.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
             inputs = [layer_norm(tape, norm, x, rows) for norm in self.norms]
             attended = self._attention(tape, heads, batch, inputs[0], mask)
-            with tape.scope(self.mlp, inputs[-1]):
+            with tape.record_module(self.mlp, inputs[-1]):
                 y = linear(tape, self.up, inputs[-1], rows, self.arch.intermediate_size)
                 y = linear(tape, self.down, activation(tape, self.act, y), rows, hidden)
             both = tape.op([y, attended], tape.tensor(0, y.itemsize), shares_grad=True)  # added in place
             both.numel, both.bytes = y.numel, y.bytes
-            return add(tape, x, dropout(tape, both, self.arch.dropout))
+            return add_residual(tape, x, dropout(tape, both, self.arch.dropout))
 
     def _attention(
         self,
@@ -75,7 +75,7 @@ class FalconLayer:
         mask: ActivationTensor | None,
     ) -> ActivationTensor:
         rows, size = heads.num_tokens, self.arch.head_dim
-        with tape.scope(self.attention, y):
+        with tape.record_module(self.attention, y):
             qkv = linear(tape, self.qkv, y, rows, (self.arch.num_heads + 2 * self.arch.num_kv_heads) * size)
             if self.arch.norms_per_layer == 2:  # keys and values are repeated for all query heads
                 parts = [
@@ -117,11 +117,11 @@ def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
         is_concatenated=True,
         runs_unfused=kv_heads < arch.num_heads,
     )
-    with tape.scope(root):
-        with tape.scope(model):
-            x = embed(tape, words, rows * hidden, batch)
+    with tape.record_module(root):
+        with tape.record_module(model):
+            x = embed_tokens(tape, words, rows * hidden, batch)
             masks = AttentionMasks(tape, arch, batch)
-            with tape.scope(rotary):
+            with tape.record_module(rotary):
                 numel = 2 * batch.sequence_length * arch.head_dim
                 cos_sin = tape.op([], tape.tensor(numel, requires_grad=False))
             for layer in layers:

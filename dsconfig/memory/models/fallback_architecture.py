@@ -84,32 +84,37 @@ DEPTH = 4
 
 def generic_architecture(config: Mapping[str, Json]) -> Architecture | None:
     """The generic transformer of a language model's sizes; None if it is none, or they are not stated."""
-    config = _merged(config)
+    config = _merge_size_sections(config)
     text = next((config[key] for key in TEXT if isinstance(config.get(key), Mapping)), config)
     if isinstance(text.get("text_config"), Mapping):  # Qwen Omni
         text = text["text_config"]
-    text = _merged(text)
-    hidden, vocabulary = _number(text, HIDDEN), _number(text, VOCABULARY)
-    heads = _number(text, HEADS) or max(1, hidden // 64)
-    if not hidden or not vocabulary or not _number(text, LAYERS + DECODER_LAYERS, MOST_LAYERS):
+    text = _merge_size_sections(text)
+    hidden, vocabulary = _first_plausible_size(text, HIDDEN), _first_plausible_size(text, VOCABULARY)
+    heads = _first_plausible_size(text, HEADS) or max(1, hidden // 64)
+    if not hidden or not vocabulary or not _first_plausible_size(text, LAYERS + DECODER_LAYERS, MOST_LAYERS):
         return None
     towers = _towers(config)
     # Encoders whose layers are known are no blocks of weights.
     parts = text if towers else config
     blocks = tuple(block for block in _blocks_of(parts, DEPTH) if block.name != "embed")
-    stack_names = {block.name for block in _stack(text)}
-    head_dim = _number(text, HEAD_DIM) or max(1, hidden // heads)
-    if _number(text, ("kv_lora_rank",)):
-        head_dim = _number(text, ("qk_nope_head_dim",)) + _number(text, ("qk_rope_head_dim",)) or head_dim
-    kv_heads = _number(text, KV_HEADS) or heads
+    stack_names = {block.name for block in _transformer_blocks(text)}
+    head_dim = _first_plausible_size(text, HEAD_DIM) or max(1, hidden // heads)
+    if _first_plausible_size(text, ("kv_lora_rank",)):
+        head_dim = (
+            _first_plausible_size(text, ("qk_nope_head_dim",))
+            + _first_plausible_size(text, ("qk_rope_head_dim",))
+            or head_dim
+        )
+    kv_heads = _first_plausible_size(text, KV_HEADS) or heads
     if not stack_names or heads % kv_heads:
         return None
-    experts = _number(text, EXPERTS, MOST_EXPERTS)
+    experts = _first_plausible_size(text, EXPERTS, MOST_EXPERTS)
     arch = Architecture(
         "generic",
         hidden,
-        _number(text, LAYERS, MOST_LAYERS) + _number(text, DECODER_LAYERS, MOST_LAYERS),
-        _intermediate(text, hidden),
+        _first_plausible_size(text, LAYERS, MOST_LAYERS)
+        + _first_plausible_size(text, DECODER_LAYERS, MOST_LAYERS),
+        _intermediate_size(text, hidden),
         heads,
         kv_heads,
         head_dim,
@@ -120,7 +125,7 @@ def generic_architecture(config: Mapping[str, Json]) -> Architecture | None:
         attends_eagerly=text.get("model_type") in EAGER_TYPES,
         has_position_bias=text.get("model_type") in ALWAYS_TIED,
         has_tanh_gelu=_has_tanh_gelu(text),
-        moe_intermediate_size=_number(text, EXPERT_SIZE) or _intermediate(text, hidden),
+        moe_intermediate_size=_first_plausible_size(text, EXPERT_SIZE) or _intermediate_size(text, hidden),
         rotary_dim=head_dim if any(key.startswith("rope") or key == "rotary_emb_base" for key in text) else 0,
         weight_blocks=blocks,
         towers=towers,
@@ -128,8 +133,12 @@ def generic_architecture(config: Mapping[str, Json]) -> Architecture | None:
         has_rms_norms=_has_rms_norms(text),
         has_language_head=has_language_head(config),
         default_length=_default_length(text),
-        encoder_length=_number(text, ("max_source_positions",)) if text.get("model_type") == "whisper" else 0,
-        embedding_size=_number(text, ("embedding_size",)) if text.get("model_type") in FACTORIZED else 0,
+        encoder_length=_first_plausible_size(text, ("max_source_positions",))
+        if text.get("model_type") == "whisper"
+        else 0,
+        embedding_size=_first_plausible_size(text, ("embedding_size",))
+        if text.get("model_type") in FACTORIZED
+        else 0,
     )
     return _with_other_weights(config, text, arch)
 
@@ -137,7 +146,7 @@ def generic_architecture(config: Mapping[str, Json]) -> Architecture | None:
 def _chosen_experts(text: Mapping[str, Json], experts: int) -> int:
     if text.get("model_type") == "llama4_text":  # every expert gets all tokens (`Llama4TextMoe`)
         return experts
-    return min(experts, _number(text, CHOSEN, MOST_EXPERTS) or 2)
+    return min(experts, _first_plausible_size(text, CHOSEN, MOST_EXPERTS) or 2)
 
 
 def _has_tanh_gelu(text: Mapping[str, Json]) -> bool:
@@ -207,7 +216,7 @@ def _head_keys(config: Mapping[str, Json]) -> dict[str, Json]:
     return {key: config[key] for key in ("tie_word_embeddings", "architectures") if key in config}
 
 
-def _merged(config: Mapping[str, Json]) -> Mapping[str, Json]:
+def _merge_size_sections(config: Mapping[str, Json]) -> Mapping[str, Json]:
     """The config with sections that only group its own sizes (DBRX, MPT)."""
     sections = [config[key] for key in GROUPS if isinstance(config.get(key), Mapping)]
     merged = {**TEXT_DEFAULTS.get(str(config.get("model_type")), {}), **config}
@@ -216,7 +225,7 @@ def _merged(config: Mapping[str, Json]) -> Mapping[str, Json]:
     return merged
 
 
-def sized_architecture(config: Mapping[str, Json]) -> Architecture | None:
+def parameter_only_architecture(config: Mapping[str, Json]) -> Architecture | None:
     """Count the parameters of a `config.json` by its usual keys; None if they do not state the sizes.
 
     Nested configs (`text_config`, `vision_config`) are counted too. Biases, norms and unusual modules are not,
@@ -259,7 +268,9 @@ def architecture_of_count(parameters: int) -> Architecture:
     return architecture_of_blocks(tuple(blocks), "")
 
 
-def _number(config: Mapping[str, Json], names: tuple[str, ...], limit: int = LARGEST_SIZE) -> int:
+def _first_plausible_size(
+    config: Mapping[str, Json], names: tuple[str, ...], limit: int = LARGEST_SIZE
+) -> int:
     """The first of these keys that has a plausible size; 0 without one."""
     for name in names:
         value = config.get(name)
@@ -272,7 +283,7 @@ def _number(config: Mapping[str, Json], names: tuple[str, ...], limit: int = LAR
 
 def _blocks_of(config: Mapping[str, Json], depth: int) -> Iterator[RepeatedBlock]:
     """Weights of a config and of the configs in it."""
-    config = _merged(config)
+    config = _merge_size_sections(config)
     nested = [
         value
         for key, value in config.items()
@@ -282,42 +293,44 @@ def _blocks_of(config: Mapping[str, Json], depth: int) -> Iterator[RepeatedBlock
     parts = [block for value in nested if depth for block in _blocks_of(value, depth - 1)]
     text = config.get("text_config")
     # Some composite configs repeat the sizes of their text model (Qwen2-VL).
-    if not (isinstance(text, Mapping) and _number(text, LAYERS, MOST_LAYERS)):
-        yield from _stack(config)
+    if not (isinstance(text, Mapping) and _first_plausible_size(text, LAYERS, MOST_LAYERS)):
+        yield from _transformer_blocks(config)
     yield from parts
 
 
-def _is_tower(config: Mapping[str, Json]) -> bool:
+def _is_modality_encoder(config: Mapping[str, Json]) -> bool:
     """Whether a config describes an encoder of images or audio."""
-    return not _number(config, VOCABULARY)
+    return not _first_plausible_size(config, VOCABULARY)
 
 
-def _stack(config: Mapping[str, Json]) -> Iterator[RepeatedBlock]:
+def _transformer_blocks(config: Mapping[str, Json]) -> Iterator[RepeatedBlock]:
     """Embeddings and layers of one transformer."""
-    hidden, layers = _number(config, HIDDEN), _number(config, LAYERS, MOST_LAYERS)
-    if "depth" in config and _number(
+    hidden, layers = _first_plausible_size(config, HIDDEN), _first_plausible_size(config, LAYERS, MOST_LAYERS)
+    if "depth" in config and _first_plausible_size(
         config, ("embed_dim",)
     ):  # the tower of Qwen2-VL, whose `hidden_size` is the output
-        hidden = _number(config, ("embed_dim",))
-    heads, head_dim = _number(config, HEADS), _number(config, HEAD_DIM)
+        hidden = _first_plausible_size(config, ("embed_dim",))
+    heads, head_dim = _first_plausible_size(config, HEADS), _first_plausible_size(config, HEAD_DIM)
     if not hidden and heads and head_dim:  # Diffusers
         hidden = heads * head_dim
-    decoder_layers = _number(config, DECODER_LAYERS, MOST_LAYERS)
+    decoder_layers = _first_plausible_size(config, DECODER_LAYERS, MOST_LAYERS)
     if not hidden or not layers + decoder_layers:
         return
-    if table := _number(config, ("hidden_size_per_layer_input",)):  # Gemma 3n
-        words = _number(config, ("vocab_size_per_layer_input",)) or _number(config, VOCABULARY)
+    if table := _first_plausible_size(config, ("hidden_size_per_layer_input",)):  # Gemma 3n
+        words = _first_plausible_size(config, ("vocab_size_per_layer_input",)) or _first_plausible_size(
+            config, VOCABULARY
+        )
         yield RepeatedBlock("per_layer_embed", 1, (("tokens", words, layers * table),))
-    vocabulary = _number(config, VOCABULARY)
+    vocabulary = _first_plausible_size(config, VOCABULARY)
     if vocabulary:
         has_head = _has_untied_head(config)
         yield RepeatedBlock("embed", 1 + has_head, (("tokens", vocabulary, hidden),))
-    elif patch := _number(config, ("patch_size",)):
-        channels = _number(config, ("num_channels", "in_channels", "in_chans")) or 3
+    elif patch := _first_plausible_size(config, ("patch_size",)):
+        channels = _first_plausible_size(config, ("num_channels", "in_channels", "in_chans")) or 3
         yield RepeatedBlock("embed", 1, (("patches", hidden, channels * patch * patch),))
-    if _is_tower(config):
-        attention = tuple(_attention(config, hidden, heads or max(1, hidden // 64), 0))
-        mlp = tuple(_mlp(hidden, _intermediate(config, hidden), _is_gated(config)))
+    if _is_modality_encoder(config):
+        attention = tuple(_attention_projections(config, hidden, heads or max(1, hidden // 64), 0))
+        mlp = tuple(_mlp_projections(hidden, _intermediate_size(config, hidden), _is_gated(config)))
         yield RepeatedBlock("tower", layers, attention + mlp)
         return
     try:
@@ -327,13 +340,13 @@ def _stack(config: Mapping[str, Json]) -> Iterator[RepeatedBlock]:
     if blocks:
         yield from blocks
         return
-    attention = tuple(_attention(config, hidden, heads or max(1, hidden // 64), head_dim))
+    attention = tuple(_attention_projections(config, hidden, heads or max(1, hidden // 64), head_dim))
     if config.get("model_type") == "albert":  # all layers share their weights
-        layers = _number(config, ("num_hidden_groups",)) or 1
-    yield from _layers(config, hidden, layers, attention)
+        layers = _first_plausible_size(config, ("num_hidden_groups",)) or 1
+    yield from _layer_blocks(config, hidden, layers, attention)
     if decoder_layers:  # with cross attention
-        width = _number(config, ("decoder_ffn_dim",)) or _intermediate(config, hidden)
-        mlp = tuple(_mlp(hidden, width, _is_gated(config)))
+        width = _first_plausible_size(config, ("decoder_ffn_dim",)) or _intermediate_size(config, hidden)
+        mlp = tuple(_mlp_projections(hidden, width, _is_gated(config)))
         yield RepeatedBlock("decoder", decoder_layers, attention * 2 + mlp)
 
 
@@ -349,47 +362,55 @@ def _has_untied_head(config: Mapping[str, Json]) -> bool:
     return is_tied is False or (is_tied is not True and is_decoder and not config.get("is_encoder_decoder"))
 
 
-def _layers(
+def _layer_blocks(
     config: Mapping[str, Json], hidden: int, layers: int, attention: Weights
 ) -> Iterator[RepeatedBlock]:
     """Layers with a dense MLP, and layers with experts."""
-    gated, width = _is_gated(config), _intermediate(config, hidden)
-    dense = tuple(_mlp(hidden, width, gated))
-    experts = _number(config, EXPERTS, MOST_EXPERTS)
+    gated, width = _is_gated(config), _intermediate_size(config, hidden)
+    dense = tuple(_mlp_projections(hidden, width, gated))
+    experts = _first_plausible_size(config, EXPERTS, MOST_EXPERTS)
     if experts < 2:
         yield RepeatedBlock("layers", layers, attention + dense)
         return
-    expert_width = _number(config, EXPERT_SIZE) or _number(config, ("intermediate_size",)) or width
-    shared = expert_width if "intermediate_size_mlp" in config else _number(config, SHARED_SIZE)
-    shared = shared or expert_width * _number(config, ("n_shared_experts", "num_shared_experts"))
+    expert_width = (
+        _first_plausible_size(config, EXPERT_SIZE)
+        or _first_plausible_size(config, ("intermediate_size",))
+        or width
+    )
+    shared = expert_width if "intermediate_size_mlp" in config else _first_plausible_size(config, SHARED_SIZE)
+    shared = shared or expert_width * _first_plausible_size(
+        config, ("n_shared_experts", "num_shared_experts")
+    )
     # Experts are one tensor for each projection, and no linear layers (Transformers 5).
     routed = tuple(
         (f"experts.{name.removesuffix('_proj')}", experts * rows, columns)
-        for name, rows, columns in _mlp(hidden, expert_width, gated)
+        for name, rows, columns in _mlp_projections(hidden, expert_width, gated)
     )
-    block = attention + routed + (tuple(_mlp(hidden, shared, gated)) if shared else ())
-    step = _number(
+    block = attention + routed + (tuple(_mlp_projections(hidden, shared, gated)) if shared else ())
+    step = _first_plausible_size(
         config, ("interleave_moe_layer_step", "expert_layer_period", "decoder_sparse_step"), MOST_LAYERS
     )
     if step > 1:
         yield RepeatedBlock("dense_layers", layers - layers // step, attention + dense)
         layers //= step
-    first_dense = min(layers - 1, _number(config, ("first_k_dense_replace", "num_dense_layers"), MOST_LAYERS))
+    first_dense = min(
+        layers - 1, _first_plausible_size(config, ("first_k_dense_replace", "num_dense_layers"), MOST_LAYERS)
+    )
     if first_dense:
         yield RepeatedBlock("dense_layers", first_dense, attention + dense)
     yield RepeatedBlock("layers", layers - first_dense, (("router", experts, hidden), *block))
 
 
-def _attention(
+def _attention_projections(
     config: Mapping[str, Json], hidden: int, heads: int, head_dim: int
 ) -> Iterator[tuple[str, int, int]]:
     """Projections of an attention layer, with latent ones (`kv_lora_rank`, DeepSeek)."""
     head_dim = head_dim or max(1, hidden // heads)
-    if rank := _number(config, ("kv_lora_rank",)):
-        rope = _number(config, ("qk_rope_head_dim",))
-        query = heads * (_number(config, ("qk_nope_head_dim",)) + rope)
-        values = _number(config, ("v_head_dim",)) or head_dim
-        if low_rank := _number(config, ("q_lora_rank",)):
+    if rank := _first_plausible_size(config, ("kv_lora_rank",)):
+        rope = _first_plausible_size(config, ("qk_rope_head_dim",))
+        query = heads * (_first_plausible_size(config, ("qk_nope_head_dim",)) + rope)
+        values = _first_plausible_size(config, ("v_head_dim",)) or head_dim
+        if low_rank := _first_plausible_size(config, ("q_lora_rank",)):
             yield from (("q_a_proj", low_rank, hidden), ("q_b_proj", query, low_rank))
         else:
             yield ("q_proj", query, hidden)
@@ -397,18 +418,18 @@ def _attention(
         yield ("kv_b_proj", heads * (query // heads - rope + values), rank)
         yield ("o_proj", hidden, heads * values)
         return
-    kv_heads = _number(config, KV_HEADS) or (1 if config.get("multi_query") is True else heads)
+    kv_heads = _first_plausible_size(config, KV_HEADS) or (1 if config.get("multi_query") is True else heads)
     yield ("q_proj", heads * head_dim, hidden)
     yield from ((f"{name}_proj", kv_heads * head_dim, hidden) for name in "kv")
     yield ("o_proj", hidden, heads * head_dim)
 
 
-def _intermediate(config: Mapping[str, Json], hidden: int) -> int:
+def _intermediate_size(config: Mapping[str, Json], hidden: int) -> int:
     if config.get("model_type") == "qwen":  # `w1` and `w2` have half of it each (modeling_qwen.py, `QWenMLP`)
-        return max(1, _number(config, ("intermediate_size",)) // 2)
-    if width := _number(config, ("intermediate_size_mlp",)):  # dense layers of Llama 4
+        return max(1, _first_plausible_size(config, ("intermediate_size",)) // 2)
+    if width := _first_plausible_size(config, ("intermediate_size_mlp",)):  # dense layers of Llama 4
         return width
-    if width := _number(config, INTERMEDIATE):
+    if width := _first_plausible_size(config, INTERMEDIATE):
         return width
     ratio = config.get("mlp_ratio")
     known = isinstance(ratio, (int, float)) and not isinstance(ratio, bool) and 0 < ratio <= 64
@@ -425,6 +446,6 @@ def _is_gated(config: Mapping[str, Json]) -> bool:
     return "rms_norm_eps" in config or any(str(name).lower() in GATED for name in names)
 
 
-def _mlp(hidden: int, width: int, gated: bool) -> Iterator[tuple[str, int, int]]:
+def _mlp_projections(hidden: int, width: int, gated: bool) -> Iterator[tuple[str, int, int]]:
     yield from ((f"{name}_proj", width, hidden) for name in (("gate", "up") if gated else ("up",)))
     yield ("down_proj", hidden, width)

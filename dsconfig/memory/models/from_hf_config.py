@@ -30,24 +30,24 @@ def architecture_of(config: Mapping[str, Json]) -> Architecture:
     """
     kind = config.get("model_type")
     if isinstance(kind, str) and kind in COMPOSITES and (text := text_kind(config)) in DECODER_VARIANTS:
-        return validated(decoder(text_config(config), text)._replace(towers=towers_of(config)))
+        return validate_architecture(decoder(text_config(config), text)._replace(towers=towers_of(config)))
     if kind not in FAMILIES:
         subject = f"the model type `{str(kind)[:40]}`" if kind else "a model without `model_type`"
-        raise NotModelledError(f"{subject} is not supported yet", _alternatives(config))
+        raise NotModelledError(f"{subject} is not supported yet", _advise_on_unsupported_model(config))
     converters = {
         "falcon": _falcon,
-        "gpt2": _gpt2,
-        "gpt_neox": _gpt_neox,
-        "opt": _opt,
-        "vit": _vit,
-        "bert": _bert,
-        "roberta": _bert,
+        "gpt2": _gpt2_architecture,
+        "gpt_neox": _gpt_neox_architecture,
+        "opt": _opt_architecture,
+        "vit": _vit_architecture,
+        "bert": _bert_architecture,
+        "roberta": _bert_architecture,
     }
     convert = converters.get(kind) or partial(decoder, kind=kind)
-    return validated(convert(config))
+    return validate_architecture(convert(config))
 
 
-def _alternatives(config: Mapping[str, Json]) -> str:
+def _advise_on_unsupported_model(config: Mapping[str, Json]) -> str:
     """Advice on what to use instead of an unsupported model."""
     text = config.get("text_config")
     kind = text.get("model_type") if isinstance(text, Mapping) else None
@@ -57,7 +57,7 @@ def _alternatives(config: Mapping[str, Json]) -> str:
     return f"pass `--params N` for model states, or {sizes}"
 
 
-def validated(arch: Architecture) -> Architecture:
+def validate_architecture(arch: Architecture) -> Architecture:
     """Check that the sizes of an architecture are consistent and realistic.
 
     Raises:
@@ -109,7 +109,7 @@ MAX_SIZES |= {"moe_intermediate_size": 1 << 22, "shared_expert_intermediate_size
 """Limits far above any real model; larger sizes would take hours to simulate."""
 
 
-def _gpt2(config: Mapping[str, Json]) -> Architecture:
+def _gpt2_architecture(config: Mapping[str, Json]) -> Architecture:
     hidden = count(config, "n_embd", 768)
     rates = [rate(config, key) for key in ("resid_pdrop", "embd_pdrop", "attn_pdrop")]
     return Architecture(
@@ -127,7 +127,7 @@ def _gpt2(config: Mapping[str, Json]) -> Architecture:
     )
 
 
-def _gpt_neox(config: Mapping[str, Json]) -> Architecture:
+def _gpt_neox_architecture(config: Mapping[str, Json]) -> Architecture:
     hidden, heads = count(config, "hidden_size"), count(config, "num_attention_heads")
     return Architecture(
         "gpt_neox",
@@ -172,7 +172,7 @@ def _falcon(config: Mapping[str, Json]) -> Architecture:
     )
 
 
-def _opt(config: Mapping[str, Json]) -> Architecture:
+def _opt_architecture(config: Mapping[str, Json]) -> Architecture:
     hidden = count(config, "hidden_size", 768)
     for key in ("do_layer_norm_before", "enable_bias", "layer_norm_elementwise_affine"):
         if config.get(key, True) is not True:
@@ -199,7 +199,7 @@ def _opt(config: Mapping[str, Json]) -> Architecture:
     )
 
 
-def _bert(config: Mapping[str, Json]) -> Architecture:
+def _bert_architecture(config: Mapping[str, Json]) -> Architecture:
     """Convert a BERT config; without `architectures` it has the masked-LM head."""
     kind = str(config["model_type"])
     classes = {"bert": "Bert", "roberta": "Roberta"}[kind]
@@ -235,7 +235,7 @@ def _bert(config: Mapping[str, Json]) -> Architecture:
     )
 
 
-def _vit(config: Mapping[str, Json]) -> Architecture:
+def _vit_architecture(config: Mapping[str, Json]) -> Architecture:
     labels = config.get("id2label")
     return Architecture(
         "vit",

@@ -10,13 +10,13 @@ from dsconfig.memory.autograd_graph import ActivationTensor, ForwardTape, Module
 from dsconfig.memory.layers import (
     AttentionHeads,
     activation,
-    add,
+    add_residual,
     attention,
-    embed,
+    embed_tokens,
     gelu_new,
     language_loss,
     linear,
-    multiply,
+    multiply_elementwise,
     saved_inputs,
 )
 from dsconfig.memory.models.architecture import Architecture, MicroBatch, RepeatedBlock
@@ -95,14 +95,14 @@ def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
     others = [
         tape.module(f"{block.name}.{index}.{name}", (rows_, columns))
         for block in arch.weight_blocks
-        if not is_text(block)
+        if not is_language_block(block)
         for index in range(block.repeats)
         for name, rows_, columns in block.weights
     ]
     blocks = [
         GenericBlock(tape, arch, block, index)
         for block in arch.weight_blocks
-        if is_text(block)
+        if is_language_block(block)
         for index in range(block.repeats)
     ]
     norm = tape.module("norm", *norm_weights(_norm_kind(arch), arch.hidden_size))
@@ -122,20 +122,20 @@ def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
         batch.local_sequence_length,
         arch.attention_dropout,
     )
-    with tape.scope(root):
+    with tape.record_module(root):
         if arch.encoder_length:
             x = _encode(tape, arch, blocks, heads, batch)
             blocks = [block for block in blocks if block.name == DECODER]
-            x = add(tape, embed(tape, embedding, rows * arch.hidden_size, batch), x)
+            x = add_residual(tape, embed_tokens(tape, embedding, rows * arch.hidden_size, batch), x)
         else:
-            x = embed(tape, embedding, rows * arch.hidden_size, batch)
+            x = embed_tokens(tape, embedding, rows * arch.hidden_size, batch)
         for tower in towers:
             x = tower.record(tape, batch, x)
         for other in others:
             x = _with_other(tape, other, x)
         for block in blocks * _passes(arch, len(blocks)):
-            x = _record(tape, arch, block, heads, batch, x)
-        x = _norm(tape, arch, norm, x, rows)
+            x = _record_block(tape, arch, block, heads, batch, x)
+        x = _record_norm(tape, arch, norm, x, rows)
         if arch.has_language_head:
             language_loss(tape, head, head.weights, x, rows, arch.vocab_size)
         else:
@@ -156,7 +156,7 @@ def _encode(
     x = tape.op([], features)
     for block in blocks:
         if block.name != DECODER:
-            x = _record(tape, arch, block, heads, batch, x)
+            x = _record_block(tape, arch, block, heads, batch, x)
     return tape.op([x], tape.tensor(batch.micro_batch_size * batch.sequence_length * arch.hidden_size))
 
 
@@ -167,12 +167,12 @@ def _passes(arch: Architecture, blocks: int) -> int:
 
 def _with_other(tape: ForwardTape, module: Module, x: ActivationTensor) -> ActivationTensor:
     """Use weights whose tensors are not known; their output is added to `x`."""
-    with tape.scope(module, x):
+    with tape.record_module(module, x):
         features = tape.op([], tape.tensor(0), weights=module.weights)
         return tape.op([x, features], tape.tensor(x.numel, x.itemsize), shares_grad=True)
 
 
-def is_text(block: RepeatedBlock) -> bool:
+def is_language_block(block: RepeatedBlock) -> bool:
     """Whether a block belongs to the language model."""
     return block.name in ("layers", "dense_layers", DECODER)
 
@@ -181,13 +181,13 @@ def _norm_kind(arch: Architecture) -> str:
     return "llama" if arch.has_rms_norms else "layer"
 
 
-def _norm(
+def _record_norm(
     tape: ForwardTape, arch: Architecture, module: Module, x: ActivationTensor, rows: int
 ) -> ActivationTensor:
     return normalize(tape, module, x, rows, _norm_kind(arch))
 
 
-def _record(
+def _record_block(
     tape: ForwardTape,
     arch: Architecture,
     block: GenericBlock,
@@ -197,24 +197,24 @@ def _record(
 ) -> ActivationTensor:
     rows, norms = heads.num_tokens, iter(block.norms)
     block.taken.clear()
-    with tape.scope(block.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
+    with tape.record_module(block.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
         for other in block.parts.get(OTHER, ()):
-            with tape.scope(other):
+            with tape.record_module(other):
                 tape.op([], tape.tensor(0), weights=other.weights)
         mixes = block.has("in_proj")
         while block.has("o_proj") or mixes:  # with cross attention, twice
-            y = _norm(tape, arch, next(norms), x, rows)
+            y = _record_norm(tape, arch, next(norms), x, rows)
             if mixes:
-                x, mixes = add(tape, x, _mixer(tape, arch, block, y, rows)), False
+                x, mixes = add_residual(tape, x, _mixer(tape, arch, block, y, rows)), False
             if block.has("o_proj"):
-                x = add(tape, x, _attention(tape, arch, block, heads, batch, y))
+                x = add_residual(tape, x, _record_attention(tape, arch, block, heads, batch, y))
         if block.has("down_proj") or block.has("router"):
-            y = _norm(tape, arch, next(norms), x, rows)
-            x = add(tape, x, _mlp(tape, arch, block, y, rows))
+            y = _record_norm(tape, arch, next(norms), x, rows)
+            x = add_residual(tape, x, _record_mlp(tape, arch, block, y, rows))
         return x
 
 
-def _attention(
+def _record_attention(
     tape: ForwardTape,
     arch: Architecture,
     block: GenericBlock,
@@ -269,10 +269,10 @@ def _mixer(
         inputs += [linear(tape, steps, parameters, rows, width), parameters]
     scanned = tape.op(inputs, tape.tensor(rows * width), inputs)
     gate = tape.op([projected], tape.tensor(rows * width), [])
-    return linear(tape, out, multiply(tape, scanned, gate), rows, arch.hidden_size)
+    return linear(tape, out, multiply_elementwise(tape, scanned, gate), rows, arch.hidden_size)
 
 
-def _mlp(
+def _record_mlp(
     tape: ForwardTape, arch: Architecture, block: GenericBlock, y: ActivationTensor, rows: int
 ) -> ActivationTensor:
     """The dense MLP or the shared expert, and the routed experts."""
@@ -282,12 +282,12 @@ def _mlp(
         gate, down = block.take("gate_proj"), block.take("down_proj")
         width = block.shapes["up_proj"][0]
         gated = linear(tape, gate, y, rows, width) if gate is not None else None
-        product = _product(tape, arch, gated, linear(tape, up, y, rows, width))
+        product = _record_gated_product(tape, arch, gated, linear(tape, up, y, rows, width))
         assert down is not None
         result = linear(tape, down, product, rows, arch.hidden_size)
     router = block.take("router")
     if router is not None:
-        with tape.scope(router, y):
+        with tape.record_module(router, y):
             scores = tape.op(
                 [y],
                 tape.tensor(rows * arch.num_experts),
@@ -296,12 +296,12 @@ def _mlp(
             )
         probs = tape.tensor(rows * arch.num_experts, 4)
         tape.op([scores], probs, [probs])
-        routed = _experts(tape, arch, block, y, probs, rows)
-        result = routed if result is None else add(tape, result, routed)
+        routed = _record_experts(tape, arch, block, y, probs, rows)
+        result = routed if result is None else add_residual(tape, result, routed)
     return y if result is None else result
 
 
-def _product(
+def _record_gated_product(
     tape: ForwardTape, arch: Architecture, gate: ActivationTensor | None, up: ActivationTensor
 ) -> ActivationTensor:
     """The activation, and the product with the gate if there is one."""
@@ -311,10 +311,10 @@ def _product(
         return activation(tape, None, up)
     if tape.kernels.fused_mlp:
         return tape.op([gate, up], tape.tensor(up.numel, up.itemsize), [gate, up])
-    return multiply(tape, activation(tape, None, gate), up)
+    return multiply_elementwise(tape, activation(tape, None, gate), up)
 
 
-def _experts(
+def _record_experts(
     tape: ForwardTape,
     arch: Architecture,
     block: GenericBlock,
@@ -334,7 +334,7 @@ def _experts(
         return tape.op([source], tape.tensor(numel), [source] if trains else [], part.weights)
 
     gate = grouped(parts["gate"], copies, routed * width) if parts["gate"] else None
-    product = _product(tape, arch, gate, grouped(parts["up"], copies, routed * width))
+    product = _record_gated_product(tape, arch, gate, grouped(parts["up"], copies, routed * width))
     output = grouped(parts["down"], product, routed * hidden)
     weighted = tape.op([output, probs], tape.tensor(routed * hidden), [output])
     return tape.op([weighted], tape.tensor(rows * hidden), temporary=routed * hidden * tape.itemsize)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dsconfig.memory.autograd_graph import ActivationTensor, ForwardTape
 from dsconfig.memory.layers import (
     AttentionHeads,
-    add,
+    add_residual,
     attention,
     dropout,
-    embed,
+    embed_tokens,
     gelu_new,
     language_loss,
     linear,
     lm_head,
-    multi_head,
+    multi_head_dimensions,
 )
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
 from dsconfig.memory.norms import layer_norm
@@ -67,14 +67,14 @@ def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
     tape.input_bytes = 8 * rows
     if not batch.records_pass:
         return tape
-    heads = multi_head(arch, batch, fp32_softmax=False)
-    with tape.scope(root):
-        with tape.scope(model):
-            x = embed(tape, words, rows * hidden, batch)
-            with tape.scope(positions):
+    heads = multi_head_dimensions(arch, batch, fp32_softmax=False)
+    with tape.record_module(root):
+        with tape.record_module(model):
+            x = embed_tokens(tape, words, rows * hidden, batch)
+            with tape.record_module(positions):
                 y = tape.op([], tape.tensor(batch.sequence_length * hidden), weights=positions.weights)
             x = tape.op([x, y], tape.tensor(rows * hidden), shares_grad=batch.micro_batch_size == 1)
-            with tape.scope(saved_inputs):
+            with tape.record_module(saved_inputs):
                 x = dropout(tape, x, arch.dropout)
             for layer in layers:
                 x = record_layer(tape, arch, layer, heads, batch, x)
@@ -93,22 +93,22 @@ def record_layer(
 ) -> ActivationTensor:
     """Record one layer and return its output."""
     rows, hidden = heads.num_tokens, arch.hidden_size
-    with tape.scope(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
+    with tape.record_module(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
         y = layer_norm(tape, layer.ln_1, x, rows)
-        with tape.scope(layer.attention, y):
+        with tape.record_module(layer.attention, y):
             qkv = linear(tape, layer.qkv, y, rows, 3 * hidden)
             output = fused_attention(tape, batch, heads, qkv)
             y = linear(tape, layer.output, output, rows, hidden)
-            with tape.scope(layer.dropout):
+            with tape.record_module(layer.dropout):
                 y = dropout(tape, y, arch.dropout)
-        x = add(tape, x, y)
+        x = add_residual(tape, x, y)
         y = layer_norm(tape, layer.ln_2, x, rows)
-        with tape.scope(layer.mlp, y):
+        with tape.record_module(layer.mlp, y):
             y = gelu_new(tape, layer.act, linear(tape, layer.up, y, rows, arch.intermediate_size))
             y = linear(tape, layer.down, y, rows, hidden)
-            with tape.scope(layer.mlp_dropout):
+            with tape.record_module(layer.mlp_dropout):
                 y = dropout(tape, y, arch.dropout)
-        return add(tape, x, y)
+        return add_residual(tape, x, y)
 
 
 def fused_attention(

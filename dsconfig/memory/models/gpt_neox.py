@@ -7,14 +7,14 @@ from dsconfig.memory.layers import (
     AttentionHeads,
     AttentionMasks,
     activation,
-    add,
+    add_residual,
     attention,
     dropout,
-    embed,
+    embed_tokens,
     language_loss,
     linear,
     lm_head,
-    multi_head,
+    multi_head_dimensions,
 )
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
 from dsconfig.memory.norms import layer_norm
@@ -65,14 +65,14 @@ def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
     tape.input_bytes = 8 * rows
     if not batch.records_pass:
         return tape
-    heads = multi_head(arch, batch, is_concatenated=True)
-    with tape.scope(root):
-        with tape.scope(model):
-            x = embed(tape, words, rows * hidden, batch)
+    heads = multi_head_dimensions(arch, batch, is_concatenated=True)
+    with tape.record_module(root):
+        with tape.record_module(model):
+            x = embed_tokens(tape, words, rows * hidden, batch)
             masks = AttentionMasks(tape, arch, batch)
-            with tape.scope(saved_inputs):
+            with tape.record_module(saved_inputs):
                 x = dropout(tape, x, arch.dropout)
-            with tape.scope(rotary):
+            with tape.record_module(rotary):
                 cos_sin = tape.op(
                     [], tape.tensor(2 * batch.sequence_length * arch.rotary_dim, requires_grad=False)
                 )
@@ -96,24 +96,24 @@ def record_layer(
 ) -> ActivationTensor:
     """Record one layer: attention and MLP in parallel, or in sequence."""
     rows, hidden = heads.num_tokens, arch.hidden_size
-    with tape.scope(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
+    with tape.record_module(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
         y = layer_norm(tape, layer.input_norm, x, rows)
-        with tape.scope(layer.attention, y):
+        with tape.record_module(layer.attention, y):
             qkv = linear(tape, layer.qkv, y, rows, 3 * hidden)
             query, key, value = rotate_fused(tape, heads, qkv, arch.rotary_dim)
             attention_output = attention(tape, batch.attn_implementation, heads, query, key, value, mask)
             attention_output = linear(tape, layer.output, attention_output, rows, hidden)
-        with tape.scope(layer.attention_dropout):
+        with tape.record_module(layer.attention_dropout):
             attention_output = dropout(tape, attention_output, arch.dropout)
-        mlp_input = x if arch.use_parallel_residual else add(tape, attention_output, x)
+        mlp_input = x if arch.use_parallel_residual else add_residual(tape, attention_output, x)
         y = layer_norm(tape, layer.post_attention_norm, mlp_input, rows)
-        with tape.scope(layer.mlp, y):
+        with tape.record_module(layer.mlp, y):
             y = activation(tape, layer.act, linear(tape, layer.up, y, rows, arch.intermediate_size))
             y = linear(tape, layer.down, y, rows, hidden)
-        with tape.scope(layer.mlp_dropout):
+        with tape.record_module(layer.mlp_dropout):
             y = dropout(tape, y, arch.dropout)
         return (
-            add(tape, add(tape, y, attention_output), x)
+            add_residual(tape, add_residual(tape, y, attention_output), x)
             if arch.use_parallel_residual
-            else add(tape, y, mlp_input)
+            else add_residual(tape, y, mlp_input)
         )

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.memory.features.autoep import autoep_block, dispatch
+from dsconfig.memory.features.autoep import autoep_block, dispatch_tokens
 from dsconfig.memory.layers import (
     activation,
-    add,
-    cast,
+    add_residual,
+    cast_tensor,
     gated_activation,
     gelu_new,
     linear,
-    multiply,
+    multiply_elementwise,
     saved_inputs,
 )
 from dsconfig.memory.models.decoder_variants import MoEVariant
@@ -43,7 +43,7 @@ class GatedMLP:
     def compute(self, tape: ForwardTape, y: ActivationTensor, rows: int, hidden: int) -> ActivationTensor:
         """Record the MLP; gate and up can be halves of one tensor."""
         intermediate_size = self.intermediate_size
-        with tape.scope(self.module, y):
+        with tape.record_module(self.module, y):
             gate = linear(tape, self.gate, y, rows, (1 + self.is_fused) * intermediate_size)
             if self.is_fused:
                 product = gated_activation(tape, self.act, gate)
@@ -52,7 +52,9 @@ class GatedMLP:
                 product = tape.op([gate, up], tape.tensor(gate.numel, gate.itemsize), [gate, up])
             else:
                 activated = activation(tape, self.act, gate)
-                product = multiply(tape, activated, linear(tape, self.up, y, rows, intermediate_size))
+                product = multiply_elementwise(
+                    tape, activated, linear(tape, self.up, y, rows, intermediate_size)
+                )
             return linear(tape, self.down, product, rows, hidden)
 
 
@@ -71,7 +73,7 @@ class PlainMLP:
 
     def compute(self, tape: ForwardTape, y: ActivationTensor, rows: int, hidden: int) -> ActivationTensor:
         """Record the MLP."""
-        with tape.scope(self.module, y):
+        with tape.record_module(self.module, y):
             y = self._activated(tape, linear(tape, self.up, y, rows, self.intermediate_size))
             return linear(tape, self.down, y, rows, hidden)
 
@@ -79,7 +81,7 @@ class PlainMLP:
         if self.activation == "gelu_new":
             return gelu_new(tape, self.act, x)
         if self.activation == "relu2":
-            with tape.scope(self.act, x):
+            with tape.record_module(self.act, x):
                 positive = tape.tensor(x.numel, x.itemsize)
                 tape.op([x], positive, [positive])
                 return tape.op(
@@ -103,7 +105,7 @@ def _xielu(tape: ForwardTape, module: Module, x: ActivationTensor) -> Activation
     ) -> ActivationTensor:
         return tape.op(inputs, tape.tensor(count, itemsize), saved, shares_grad=shares_grad)
 
-    with tape.scope(module, x):
+    with tape.record_module(module, x):
         mask = tape.op([], tape.tensor(count, 1, requires_grad=False))
         positive, negative = (tape.op([], tape.tensor(1), weights=[weight]) for weight in module.weights)
         trains = positive.requires_grad  # else the products with alpha save alpha alone
@@ -167,13 +169,13 @@ class MoEBlock:
         self, tape: ForwardTape, arch: Architecture, batch: MicroBatch, y: ActivationTensor, rows: int
     ) -> ActivationTensor:
         """Record the block, including the shared expert."""
-        with tape.scope(self.module, y):
+        with tape.record_module(self.module, y):
             shared = None
             computes_first = self.variant.shared_experts == "gated" and not batch.ep_size
             if self.shared_expert and computes_first:
                 shared = self.shared_expert.compute(tape, y, rows, arch.hidden_size)
             if batch.ep_size:
-                out = dispatch(tape, arch, batch, self.autoep, y, rows)
+                out = dispatch_tokens(tape, arch, batch, self.autoep, y, rows)
             else:
                 out = self._compute_experts(tape, arch, y, rows)
             if not self.shared_expert:
@@ -181,20 +183,20 @@ class MoEBlock:
             if shared is None:  # AutoEP and DeepSeek compute the shared experts last
                 shared = self.shared_expert.compute(tape, y, rows, arch.hidden_size)
             if self.variant.shared_experts == "added":
-                return add(tape, out, shared)
+                return add_residual(tape, out, shared)
             gate = linear(tape, self.shared_expert_gate, y, rows, 1)
             weight = tape.tensor(rows, gate.itemsize)
             tape.op([gate], weight, [weight])
             weighted = tape.tensor(shared.numel, shared.itemsize)
             tape.op([weight, shared], weighted, [weight, shared])
-            return add(tape, out, weighted)
+            return add_residual(tape, out, weighted)
 
     def _route(
         self, tape: ForwardTape, arch: Architecture, y: ActivationTensor, rows: int
     ) -> ActivationTensor:
         num_routed, num_scores = rows * arch.num_experts_per_tok, rows * arch.num_experts
         kind, weights = self.variant.router, self.router.weights
-        with tape.scope(self.router):
+        with tape.record_module(self.router):
             if kind.endswith("fp32"):
                 return self._route_in_fp32(tape, arch, y, rows)
             scores = tape.op([y], tape.tensor(num_scores), saved_inputs(tape, y, weights), weights)
@@ -203,11 +205,13 @@ class MoEBlock:
                 probs = tape.tensor(num_routed)
                 return tape.op([chosen], probs, [probs])
             probs = tape.tensor(num_scores, 4)
-            tape.op([cast(tape, scores, 4)], probs, [probs])
+            tape.op([cast_tensor(tape, scores, 4)], probs, [probs])
             top_probs = tape.tensor(num_routed, 4)
             tape.op([probs], top_probs, [top_probs])
             return (
-                top_probs if self.variant.router_dtype == "fp32" else cast(tape, top_probs, scores.itemsize)
+                top_probs
+                if self.variant.router_dtype == "fp32"
+                else cast_tensor(tape, top_probs, scores.itemsize)
             )
 
     def _route_in_fp32(
@@ -216,7 +220,7 @@ class MoEBlock:
         """`DeepseekV3TopkRouter`: input and weight are cast to fp32; a bias that is not trained chooses the experts."""
         num_routed, num_scores = rows * arch.num_experts_per_tok, rows * arch.num_experts
         weights = self.router.weights
-        y_fp32 = cast(tape, y, 4)
+        y_fp32 = cast_tensor(tape, y, 4)
         weight_fp32 = tape.op([], tape.tensor(weights[0].numel, 4), weights=weights)
         saved = [y_fp32] if weights[0].requires_grad else []
         logits = tape.op([y_fp32, weight_fp32], tape.tensor(num_scores, 4), [*saved, weight_fp32])
@@ -241,7 +245,7 @@ class MoEBlock:
         itemsize = tape.itemsize
         gate_up_weights = self.experts.weights[: len(self.experts.weights) // 2]
         down_weights = self.experts.weights[len(self.experts.weights) // 2 :]
-        with tape.scope(self.experts):
+        with tape.record_module(self.experts):
             dispatched = tape.op([y], tape.tensor(num_routed * hidden, itemsize))
             gate_up = tape.tensor(2 * num_routed * intermediate_size, itemsize)
             trains = gate_up_weights[0].requires_grad
@@ -261,7 +265,7 @@ class MoEBlock:
             )
             summed = tape.op([weighted], tape.tensor(rows * hidden, width), temporary=weighted.bytes)
             tape.keep_alive(dispatched, out)  # by variables of `grouped_mm_experts_forward`
-            return cast(tape, summed, itemsize)
+            return cast_tensor(tape, summed, itemsize)
 
     @staticmethod
     def _clamped_product(tape: ForwardTape, gate_up: ActivationTensor) -> ActivationTensor:

@@ -6,14 +6,14 @@ from dsconfig.memory.autograd_graph import ActivationTensor, ForwardTape
 from dsconfig.memory.layers import (
     AttentionHeads,
     AttentionMasks,
-    add,
+    add_residual,
     attention,
     dropout,
-    embed,
+    embed_tokens,
     language_loss,
     linear,
     lm_head,
-    multi_head,
+    multi_head_dimensions,
     relu,
 )
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
@@ -56,13 +56,13 @@ def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
     tape.input_bytes = 8 * rows
     if not batch.records_pass:
         return tape
-    heads = multi_head(arch, batch)
-    with tape.scope(root):
-        with tape.scope(model), tape.scope(inner):
-            x = embed(tape, words, rows * hidden, batch)
+    heads = multi_head_dimensions(arch, batch)
+    with tape.record_module(root):
+        with tape.record_module(model), tape.record_module(inner):
+            x = embed_tokens(tape, words, rows * hidden, batch)
             position_ids = tape.op([], tape.tensor(rows, 12, requires_grad=False))
             masks = AttentionMasks(tape, arch, batch)
-            with tape.scope(positions):
+            with tape.record_module(positions):
                 y = tape.op([], tape.tensor(rows * hidden), weights=positions.weights)
             x = tape.op([x, y], tape.tensor(rows * hidden), shares_grad=True)
             for layer in layers:
@@ -85,17 +85,17 @@ def record_layer(
 ) -> ActivationTensor:
     """Record one layer and return its output."""
     rows, hidden = heads.num_tokens, arch.hidden_size
-    with tape.scope(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
+    with tape.record_module(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
         y = layer_norm(tape, layer.attention_norm, x, rows)
-        with tape.scope(layer.attention, y):
+        with tape.record_module(layer.attention, y):
             keys, values, queries, output = layer.projections
             query = linear(tape, queries, y, rows, hidden)
             query = tape.op([query], tape.tensor(query.numel, query.itemsize))
             key, value = (linear(tape, module, y, rows, hidden) for module in (keys, values))
             heads_output = attention(tape, batch.attn_implementation, heads, query, key, value, mask)
             y = linear(tape, output, heads_output, rows, hidden)
-        x = add(tape, x, dropout(tape, y, arch.dropout))
+        x = add_residual(tape, x, dropout(tape, y, arch.dropout))
         y = layer_norm(tape, layer.final_norm, x, rows)
         y = relu(tape, layer.act, linear(tape, layer.up, y, rows, arch.intermediate_size, flat=True))
         y = linear(tape, layer.down, y, rows, hidden, flat=True)
-        return add(tape, x, dropout(tape, y, arch.dropout))
+        return add_residual(tape, x, dropout(tape, y, arch.dropout))

@@ -26,9 +26,9 @@ def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
     if not batch.records_pass:
         return tape
     x = tape.tensor(0)
-    with tape.scope(root):
+    with tape.record_module(root):
         for parent, children in blocks:
-            with tape.scope(parent, x):
+            with tape.record_module(parent, x):
                 for child in children:
                     x = linear(tape, child, x, 0, 0)
     tape.op([x], tape.tensor(1, 4), shares_grad=True)

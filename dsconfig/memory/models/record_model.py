@@ -12,7 +12,7 @@ from dsconfig.memory.unsupported_settings import reject_model
 NO_TENSOR_PARALLEL = TensorParallelSettings()
 
 
-def record(arch: Architecture, batch: MicroBatch) -> ForwardTape:
+def record_forward_pass(arch: Architecture, batch: MicroBatch) -> ForwardTape:
     """Build a model and record its forward pass.
 
     Raises:
@@ -53,7 +53,7 @@ def weights_of(
     experts: int = 0,
 ) -> ForwardTape:
     """Build the modules and parameters of a model, without a pass."""
-    return record(
+    return record_forward_pass(
         arch,
         MicroBatch(1, 1, itemsize, autocast, tensor_parallel=tensor, ep_size=experts, records_pass=False),
     )
@@ -62,7 +62,7 @@ def weights_of(
 def _record_tensor_parallel(arch: Architecture, batch: MicroBatch) -> ForwardTape:
     """Build and record a model whose linear layers are sharded over ranks."""
     ranks = batch.tensor_parallel.size
-    tape = record(
+    tape = record_forward_pass(
         autotp.rank_architecture(arch, batch.tensor_parallel),
         batch._replace(tensor_parallel=TensorParallelSettings()),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dsconfig.memory.autograd_graph import ForwardTape
-from dsconfig.memory.layers import activation, add, linear
+from dsconfig.memory.layers import activation, add_residual, linear
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 
@@ -36,11 +36,11 @@ def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
         return tape
     tape.input_bytes = rows * hidden * batch.itemsize
     x = tape.tensor(0, requires_grad=False)  # the script holds the batch
-    with tape.scope(root):
+    with tape.record_module(root):
         for block, up, down in blocks:
-            with tape.scope(block, x):
+            with tape.record_module(block, x):
                 y = activation(tape, None, linear(tape, up, x, rows, intermediate_size))
-                x = add(tape, linear(tape, down, y, rows, hidden), x)
+                x = add_residual(tape, linear(tape, down, y, rows, hidden), x)
     x_fp32 = x if x.itemsize == 4 else tape.op([x], tape.tensor(rows * hidden, 4))
     square = tape.op(
         [x_fp32], tape.tensor(rows * hidden, 4), [x_fp32], backward_temporary=2 * 4 * rows * hidden

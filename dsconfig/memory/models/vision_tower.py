@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.memory.layers import AttentionHeads, activation, add, attention, cast, linear, multiply
+from dsconfig.memory.layers import (
+    AttentionHeads,
+    activation,
+    add_residual,
+    attention,
+    cast_tensor,
+    linear,
+    multiply_elementwise,
+)
 from dsconfig.memory.norms import norm_weights, normalize
 from dsconfig.memory.rotary import rotary, rotate
 
@@ -46,10 +54,10 @@ class TowerLayer:
     ) -> ActivationTensor:
         """Record the layer and return its output."""
         rows, hidden, wide = heads.num_tokens, self.tower.hidden_size, self.tower.intermediate_size
-        with tape.scope(self.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
+        with tape.record_module(self.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
             y = normalize(tape, self.norms[0], x, rows, self.tower.norm)
             output = self._attention(tape, heads, batch, y)
-            x = add(tape, x, self._scaled(tape, linear(tape, self.output, output, rows, hidden)))
+            x = add_residual(tape, x, self._scaled(tape, linear(tape, self.output, output, rows, hidden)))
             y = normalize(tape, self.norms[1], x, rows, self.tower.norm)
             up = linear(tape, self.up, y, rows, wide)
             if self.tower.activation == "quick_gelu":
@@ -57,8 +65,10 @@ class TowerLayer:
             elif self.gate is None:
                 y = activation(tape, None, up)
             else:
-                y = multiply(tape, activation(tape, None, linear(tape, self.gate, y, rows, wide)), up)
-            return add(tape, x, self._scaled(tape, linear(tape, self.down, y, rows, hidden)))
+                y = multiply_elementwise(
+                    tape, activation(tape, None, linear(tape, self.gate, y, rows, wide)), up
+                )
+            return add_residual(tape, x, self._scaled(tape, linear(tape, self.down, y, rows, hidden)))
 
     def _attention(
         self, tape: ForwardTape, heads: AttentionHeads, batch: MicroBatch, y: ActivationTensor
@@ -71,8 +81,8 @@ class TowerLayer:
                 tape,
                 batch.attn_implementation,
                 heads,
-                cast(tape, query, qkv.itemsize),
-                cast(tape, key, qkv.itemsize),
+                cast_tensor(tape, query, qkv.itemsize),
+                cast_tensor(tape, key, qkv.itemsize),
                 qkv,
             )
             return tape.op([output], tape.tensor(output.numel, output.itemsize))  # of all images
@@ -86,7 +96,7 @@ class TowerLayer:
         if self.other is None:
             return y
         saved = [y] if self.other.weights[0].requires_grad else []
-        with tape.scope(self.other, y):
+        with tape.record_module(self.other, y):
             return tape.op([y], tape.tensor(y.numel, y.itemsize), saved, self.other.weights)
 
 
@@ -94,7 +104,7 @@ def _quick_gelu(tape: ForwardTape, x: ActivationTensor) -> ActivationTensor:
     """`QuickGELUActivation`: the input times its sigmoid."""
     sigmoid = tape.tensor(x.numel, x.itemsize)
     tape.op([tape.op([x], tape.tensor(x.numel, x.itemsize))], sigmoid, [sigmoid])
-    return multiply(tape, x, sigmoid)
+    return multiply_elementwise(tape, x, sigmoid)
 
 
 class VisionTower:
@@ -148,10 +158,10 @@ class VisionTower:
         )
         pixels = rows * tower.patch_numel
         tape.input_bytes += pixels * batch.itemsize
-        with tape.scope(self.module):
+        with tape.record_module(self.module):
             image = tape.tensor(pixels, batch.itemsize, requires_grad=False)
             image.bytes = 0  # counted as an input
-            with tape.scope(self.patches):
+            with tape.record_module(self.patches):
                 saved = [image] if self.patches.weights[0].requires_grad else []
                 y = tape.op([image], tape.tensor(rows * hidden), saved, self.patches.weights)
             y = self._add_other(tape, self.other, y)
@@ -172,7 +182,7 @@ class VisionTower:
         """Position embeddings, or norms whose tensors are not known."""
         if module is None:
             return y
-        with tape.scope(module, y):
+        with tape.record_module(module, y):
             return tape.op([y], tape.tensor(y.numel, y.itemsize), weights=module.weights)
 
     @staticmethod

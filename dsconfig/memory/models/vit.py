@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dsconfig.memory.autograd_graph import ActivationTensor, ForwardTape, Module
-from dsconfig.memory.layers import AttentionHeads, activation, add, attention, dropout, linear
+from dsconfig.memory.layers import AttentionHeads, activation, add_residual, attention, dropout, linear
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
 from dsconfig.memory.norms import layer_norm
 
@@ -64,10 +64,10 @@ def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
     )
     tape.input_bytes = pixels * batch.itemsize + 8 * batch.micro_batch_size
     image = tape.tensor(0, requires_grad=False)  # the script holds the batch
-    with tape.scope(root):
-        with tape.scope(model):
-            with tape.scope(embeddings):
-                with tape.scope(patches), tape.scope(convolution):
+    with tape.record_module(root):
+        with tape.record_module(model):
+            with tape.record_module(embeddings):
+                with tape.record_module(patches), tape.record_module(convolution):
                     pixels_cast = (
                         tape.op([image], tape.tensor(pixels, 2, requires_grad=False))
                         if tape.autocast
@@ -79,7 +79,7 @@ def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
                     x = tape.op([pixels_cast], patches_out, [pixels_cast], convolution.weights)
                 x = tape.op([x], tape.tensor(rows * hidden), weights=embeddings.weights[:1])
                 x = tape.op([x], tape.tensor(rows * hidden), weights=embeddings.weights[1:])
-                with tape.scope(saved_inputs):
+                with tape.record_module(saved_inputs):
                     x = dropout(tape, x, arch.dropout)
             for layer in layers:
                 x = record_layer(tape, arch, layer, heads, batch, x)
@@ -100,19 +100,19 @@ def record_layer(
 ) -> ActivationTensor:
     """Record one layer and return its output."""
     rows, hidden = heads.num_tokens, arch.hidden_size
-    with tape.scope(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
+    with tape.record_module(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
         y = layer_norm(tape, layer.norm_before, x, rows)
-        with tape.scope(layer.attention, y):
+        with tape.record_module(layer.attention, y):
             query, key, value = (linear(tape, module, y, rows, hidden) for module in layer.qkv)
             heads_output = attention(tape, batch.attn_implementation, heads, query, key, value)
             y = linear(tape, layer.output, heads_output, rows, hidden)
-        with tape.scope(layer.dropout):
+        with tape.record_module(layer.dropout):
             y = dropout(tape, y, arch.dropout)
-        x = add(tape, y, x)
+        x = add_residual(tape, y, x)
         y = layer_norm(tape, layer.norm_after, x, rows)
-        with tape.scope(layer.mlp, y):
+        with tape.record_module(layer.mlp, y):
             y = activation(tape, layer.act, linear(tape, layer.up, y, rows, arch.intermediate_size))
             y = linear(tape, layer.down, y, rows, hidden)
-        with tape.scope(layer.dropout):
+        with tape.record_module(layer.dropout):
             y = dropout(tape, y, arch.dropout)
-        return add(tape, y, x)
+        return add_residual(tape, y, x)

@@ -116,13 +116,13 @@ def incompatible_with_deepspeed(ctx: Context) -> Iterator[Finding]:
     for setting in failed_framework_checks(job, ctx.version) if job is not None else ():
         key = ".".join(setting.path).removeprefix("ENV.")
         yield ctx.at(
-            _path(job, setting),
+            _path_of_argument(job, setting),
             f"`{key}` is {quote_value(setting.value)}, but {setting.program} rejects it {setting.check.condition}",
             help=setting.check.help,
         )._replace(span=job.command_span if job else None)
 
 
-def _path(job: LaunchedJob | None, setting: FailedFrameworkCheck) -> KeyPath:
+def _path_of_argument(job: LaunchedJob | None, setting: FailedFrameworkCheck) -> KeyPath:
     """Return the path of the rejected key; for a flag, that of the command that contains it."""
     if job is None or job.arguments is None or job.line is not None:
         return setting.path

@@ -12,9 +12,15 @@ from dsconfig.evaluation.rule import EffectiveValueIs, KeyIsRequired, KeyMustBeA
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
 from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.job.consumers.consumer_versions import version_includes_change
-from dsconfig.rules._consumer import FILL, INIT, consumer_label, has_change, overwritten
-from dsconfig.rules._effective_values import stage, stage_path
-from dsconfig.rules._fixes import removal
+from dsconfig.rules._consumer import (
+    FILL,
+    INIT,
+    consumer_has_change,
+    consumer_label,
+    is_overwritten_by_accelerate,
+)
+from dsconfig.rules._effective_values import effective_stage, stage_path
+from dsconfig.rules._fixes import remove_key
 from dsconfig.rules._suggest_section import format_key
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
@@ -25,11 +31,11 @@ if TYPE_CHECKING:
 # Unresolved "auto".
 
 
-def _autos(section: Mapping[str, Json], path: KeyPath) -> Iterator[KeyPath]:
+def _paths_of_auto(section: Mapping[str, Json], path: KeyPath) -> Iterator[KeyPath]:
     """Yield the path of every "auto" in objects; like Accelerate, skip lists."""
     for key, value in section.items():
         if isinstance(value, dict):
-            yield from _autos(value, (*path, key))
+            yield from _paths_of_auto(value, (*path, key))
         elif value == "auto" and isinstance(value, str):
             yield (*path, key)
 
@@ -56,9 +62,9 @@ def unsupported_auto(ctx: Context) -> Iterator[Finding]:
 
     resolved = {fill.key for fill in consumer_from_spec(ctx.spec).fills}
     unknown = {event.path for event in ctx.walk.unknown}
-    for path in _autos(ctx.data, ()):
+    for path in _paths_of_auto(ctx.data, ()):
         in_unknown_section = any(path[:length] in unknown for length in range(1, len(path)))
-        if in_unknown_section or dotted_path(path) in resolved or overwritten(ctx, path):
+        if in_unknown_section or dotted_path(path) in resolved or is_overwritten_by_accelerate(ctx, path):
             continue
         trainer_argument = ctx.consumer == "accelerate" and BY_NAME["transformers"].origin_of_value(
             dotted_path(path)
@@ -167,7 +173,7 @@ def accumulation_in_lightning_config(ctx: Context) -> Iterator[Finding]:
             )
             + " to the Trainer",
             part="key",
-            fix=removal((key,)),
+            fix=remove_key((key,)),
         )
 
 
@@ -196,14 +202,18 @@ def value_that_the_consumer_overwrites(ctx: Context) -> Iterator[Finding]:
         return
     for key, replacement, effect in _OVERWRITTEN:
         value = ctx.data.get(key, MISSING)
-        if value is MISSING or not overwritten(ctx, (key,)) or (value and key != "steps_per_print"):
+        if (
+            value is MISSING
+            or not is_overwritten_by_accelerate(ctx, (key,))
+            or (value and key != "steps_per_print")
+        ):
             continue
         yield ctx.at(
             (key,),
             f"`{key}` is {quote_value(value)}, but {consumer_label(ctx)} always sets it to {replacement}",
             help="remove it",
             effect=effect,
-            fix=removal((key,), safe=True),
+            fix=remove_key((key,), safe=True),
         )
 
 
@@ -245,7 +255,7 @@ def missing_zero_optimization(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 0}}
     """
-    if ctx.uses_plugin and "zero_optimization" not in ctx.data and not _is_tuned(ctx):
+    if ctx.uses_plugin and "zero_optimization" not in ctx.data and not _is_zero_tuned(ctx):
         yield ctx.at(
             ("zero_optimization",),
             f"`zero_optimization` is missing, and {consumer_label(ctx)} rejects a config without it",
@@ -259,7 +269,7 @@ def missing_zero_optimization(ctx: Context) -> Iterator[Finding]:
         ).about_missing(("zero_optimization",))
 
 
-def _is_tuned(ctx: Context) -> bool:
+def _is_zero_tuned(ctx: Context) -> bool:
     block = ctx.data.get("autotuning")
     return isinstance(block, dict) and block.get("enabled") is True
 
@@ -286,9 +296,9 @@ def null_section_with_accelerate(ctx: Context) -> Iterator[Finding]:
     if not ctx.uses_plugin:
         return
     zero = ctx.data.get("zero_optimization")
-    reads_size = "tensor_parallel" in ctx.data and has_change(ctx, "tensor_parallel")
+    reads_size = "tensor_parallel" in ctx.data and consumer_has_change(ctx, "tensor_parallel")
     sections: list[tuple[str, ...]] = [("tensor_parallel",)] if reads_size else []
-    reads_device = "optimizer" not in ctx.data and has_change(ctx, "own_offload")
+    reads_device = "optimizer" not in ctx.data and consumer_has_change(ctx, "own_offload")
     if reads_device and isinstance(zero, dict) and "offload_optimizer" in zero:
         sections.append(("zero_optimization", "offload_optimizer"))
     rejected = {event.path for event in ctx.walk.rejected}
@@ -298,7 +308,7 @@ def null_section_with_accelerate(ctx: Context) -> Iterator[Finding]:
                 path,
                 f"{format_key(path)} is `null`: DeepSpeed accepts that, but {consumer_label(ctx)} expects an object",
                 help="remove it",
-                fix=removal(path, safe=True),
+                fix=remove_key(path, safe=True),
             )
 
 
@@ -394,7 +404,7 @@ def optimizer_without_scheduler(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
     """
-    if ctx.consumer != "transformers" or not ctx.uses_plugin or has_change(ctx, "own_schedule"):
+    if ctx.consumer != "transformers" or not ctx.uses_plugin or consumer_has_change(ctx, "own_schedule"):
         return
     if "optimizer" in ctx.data and "scheduler" not in ctx.data:
         yield ctx.at(
@@ -425,7 +435,7 @@ def micro_batch_absent_before_accelerate_1(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 2}}
     """
-    if ctx.consumer == "accelerate" and MICRO not in ctx.data and not has_change(ctx, "no_micro"):
+    if ctx.consumer == "accelerate" and MICRO not in ctx.data and not consumer_has_change(ctx, "no_micro"):
         yield ctx.at(
             (MICRO,),
             f"`{MICRO}` is missing, and Accelerate {ctx.version} rejects a config without it",
@@ -458,7 +468,7 @@ def accumulation_under_no_sync(ctx: Context) -> Iterator[Finding]:
         return
     steps = ctx.raw(STEPS)
     accumulates = steps == "auto" or (isinstance(steps, int | float) and steps > 1)
-    if has_change(ctx, "no_sync") or not accumulates or stage(ctx) < 2:
+    if consumer_has_change(ctx, "no_sync") or not accumulates or effective_stage(ctx) < 2:
         return
     version = ctx.version if ctx.consumer == "transformers" else _trainer_version(ctx)
     is_trainer = version is not None or ctx.facts.uses_trainer
@@ -475,7 +485,7 @@ def accumulation_under_no_sync(ctx: Context) -> Iterator[Finding]:
     yield ctx.at(
         stage_path(ctx),
         f"with {count} accumulation steps {caller} enters `no_sync`{condition}, and DeepSpeed"
-        f" {ctx.release_name} rejects that at stage {format_number(stage(ctx))}",
+        f" {ctx.release_name} rejects that at stage {format_number(effective_stage(ctx))}",
         help=f"{upgrade}use Accelerate 1.9 or newer, or use stage 1, or use DeepSpeed before 0.16.0",
         related=[("the accumulation steps are set here", STEPS)] if ctx.has(STEPS) else [],
     )
@@ -559,7 +569,11 @@ def section_unused_by_consumer(ctx: Context) -> Iterator[Finding]:
         return
     for row in _UNUSED_KEYS:
         parts = row.path.split(".")
-        if ctx.consumer not in row.consumers or parts[0] not in ctx.data or not _is_requested(ctx, row.path):
+        if (
+            ctx.consumer not in row.consumers
+            or parts[0] not in ctx.data
+            or not _is_feature_requested(ctx, row.path)
+        ):
             continue
         feature = tuple(parts if parts[-1] != "enabled" else parts[:-1])
         yield ctx.at(
@@ -567,11 +581,11 @@ def section_unused_by_consumer(ctx: Context) -> Iterator[Finding]:
             f"{format_key(feature)} has no effect with {consumer_label(ctx)}: {row.why}",
             help=row.help,
             part="key",
-            fix=removal(tuple(parts)) if len(parts) == 1 else None,
+            fix=remove_key(tuple(parts)) if len(parts) == 1 else None,
         )
 
 
-def _is_requested(ctx: Context, path: str) -> bool:
+def _is_feature_requested(ctx: Context, path: str) -> bool:
     """Whether the config requests the feature: with a switch that is on, or a section with a truthy value."""
     value = ctx.raw(path)
     if not ctx.has(path) or ctx.key(path) is None:

@@ -26,8 +26,8 @@ from dsconfig.job.consumers.accelerate_launch_file import (
     words_available_in_version,
     zero_stage_of_block,
 )
-from dsconfig.rules._consumer import has_change
-from dsconfig.rules._fixes import removal
+from dsconfig.rules._consumer import consumer_has_change
+from dsconfig.rules._fixes import remove_key
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -40,12 +40,12 @@ ENVIRONMENT = "accelerate utils/launch.py:prepare_deepspeed_cmd_env"
 PLUGIN = "accelerate utils/dataclasses.py:DeepSpeedPlugin"
 
 
-def launched_block(ctx: Context) -> JsonObject:
+def accelerate_block(ctx: Context) -> JsonObject:
     """Return the block; empty if the file does not launch DeepSpeed."""
     return deepspeed_block(ctx.data) if ctx.data.get("distributed_type") == "DEEPSPEED" else {}
 
 
-def block_path(key: str) -> KeyPath:
+def accelerate_block_path(key: str) -> KeyPath:
     """Return the path of a key of the block."""
     return (BLOCK, key)
 
@@ -124,10 +124,10 @@ def setting_beside_config_file(ctx: Context) -> Iterator[Finding]:
         {"distributed_type": "DEEPSPEED",
         "deepspeed_config": {"deepspeed_config_file": "ds_config.json", "zero3_init_flag": true}}
     """
-    settings = launched_block(ctx)
-    if str(settings.get(LINK) or "none") == "none" or not has_change(ctx, "beside_file"):
+    settings = accelerate_block(ctx)
+    if str(settings.get(LINK) or "none") == "none" or not consumer_has_change(ctx, "beside_file"):
         return
-    paths: list[KeyPath] = [block_path(key) for key in settings if key in NOT_BESIDE_LINK]
+    paths: list[KeyPath] = [accelerate_block_path(key) for key in settings if key in NOT_BESIDE_LINK]
     if ctx.data.get("mixed_precision") is not None:
         paths.append(("mixed_precision",))
     for path in paths:
@@ -138,8 +138,8 @@ def setting_beside_config_file(ctx: Context) -> Iterator[Finding]:
             + (" unless you also pass `--mixed_precision`" if is_top_level else ""),
             help=f"remove it, and set it in {quote_value(settings[LINK])}",
             part="key",
-            related=[("the config file is set here", block_path(LINK))],
-            fix=removal(path),
+            related=[("the config file is set here", accelerate_block_path(LINK))],
+            fix=remove_key(path),
         )
 
 
@@ -157,15 +157,15 @@ def inclusion_beside_exclusion(ctx: Context) -> Iterator[Finding]:
         {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 2,
         "deepspeed_exclusion_filter": "worker-1"}}
     """
-    settings = launched_block(ctx)
+    settings = accelerate_block(ctx)
     keys = ("deepspeed_inclusion_filter", "deepspeed_exclusion_filter")
     if all(settings.get(key) is not None for key in keys):
         yield ctx.at(
-            block_path(keys[0]),
+            accelerate_block_path(keys[0]),
             f"`{keys[0]}` has no effect together with `{keys[1]}`",
             help="keep one of them",
             part="key",
-            related=[("the other filter is set here", block_path(keys[1]))],
+            related=[("the other filter is set here", accelerate_block_path(keys[1]))],
         )
 
 
@@ -200,19 +200,19 @@ def unknown_launch_key(ctx: Context) -> Iterator[Finding]:
         if key not in top_level_keys:
             yield ctx.at(
                 (key,),
-                f"`{key}` is not a key of Accelerate's launch file{_in_version(ctx, key)}: `accelerate launch` "
+                f"`{key}` is not a key of Accelerate's launch file{_format_version(ctx, key)}: `accelerate launch` "
                 "rejects the file",
-                help=_replacement(key, top_level_keys),
+                help=_suggest_replacement(key, top_level_keys),
                 part="key",
             )
     for key, value in deepspeed_block(ctx.data).items():
         # Accelerate also reads the options of its command line from the block.
         if key in block_keys or key in top_level_keys or key in _OPTIONS:
             continue
-        suggestion = _nearest(key, value, block_keys)
+        suggestion = _closest_key(key, value, block_keys)
         yield ctx.at(
-            block_path(key),
-            f"`{key}` is not a key of Accelerate's `{BLOCK}`{_in_version(ctx, key)}: Accelerate ignores it",
+            accelerate_block_path(key),
+            f"`{key}` is not a key of Accelerate's `{BLOCK}`{_format_version(ctx, key)}: Accelerate ignores it",
             help=f"did you mean `{suggestion}`?"
             if suggestion
             else f"remove it, or use Accelerate {version_adding_key(key)} or newer"
@@ -220,7 +220,7 @@ def unknown_launch_key(ctx: Context) -> Iterator[Finding]:
             else f"write it into a DeepSpeed config in JSON, and set only `{LINK}` in the block, to its path",
             effect="ignored",
             part="key",
-            fix=Fix(f"rename to `{suggestion}`", (RenameKey(block_path(key), suggestion),))
+            fix=Fix(f"rename to `{suggestion}`", (RenameKey(accelerate_block_path(key), suggestion),))
             if suggestion and suggestion not in deepspeed_block(ctx.data)
             else None,
         )
@@ -231,14 +231,14 @@ _OPTIONS = frozenset(
 )
 
 
-def _in_version(ctx: Context, key: str) -> str:
+def _format_version(ctx: Context, key: str) -> str:
     """Name the version if other versions know the key."""
     return (
         f" in {ctx.version}" if ctx.version and (version_adding_key(key) or version_removing_key(key)) else ""
     )
 
 
-def _replacement(key: str, known_keys: frozenset[str]) -> str:
+def _suggest_replacement(key: str, known_keys: frozenset[str]) -> str:
     """Suggest what to do about an unknown key at the top level."""
     if key in BLOCK_KEYS:
         return f"remove it, or move it into `{BLOCK}`"
@@ -246,17 +246,17 @@ def _replacement(key: str, known_keys: frozenset[str]) -> str:
         return f"remove it, or use Accelerate {since} or newer"
     if until := version_removing_key(key):
         return f"remove it: Accelerate {until} removed it"
-    suggestion = _nearest(key, None, known_keys)
+    suggestion = _closest_key(key, None, known_keys)
     return f"did you mean `{suggestion}`?" if suggestion else "remove it"
 
 
-def _nearest(key: str, value: Json, known_keys: frozenset[str]) -> str | None:
+def _closest_key(key: str, value: Json, known_keys: frozenset[str]) -> str | None:
     """Return the key that a typo most likely stands for; no key of the block accepts an object or a list."""
-    return None if isinstance(value, dict | list) else best_match(str(key), _lexicon(known_keys))
+    return None if isinstance(value, dict | list) else best_match(str(key), _launch_file_lexicon(known_keys))
 
 
 @cache
-def _lexicon(words: frozenset[str]) -> WordIndex:
+def _launch_file_lexicon(words: frozenset[str]) -> WordIndex:
     return index_words(sorted(words))
 
 
@@ -286,7 +286,7 @@ def unknown_mixed_precision(ctx: Context) -> Iterator[Finding]:
     value = ctx.data.get(key)
     precisions = [name for name in PRECISIONS if name in words_available_in_version(PRECISIONS, ctx.version)]
     is_known = value is None or (isinstance(value, str) and value.lower() in precisions)
-    if value is False and has_change(ctx, "bare_no") and not has_change(ctx, "quoted_no"):
+    if value is False and consumer_has_change(ctx, "bare_no") and not consumer_has_change(ctx, "quoted_no"):
         return
     if is_known or ctx.data.get("distributed_type") != "DEEPSPEED":
         return
@@ -324,16 +324,18 @@ def zero3_init_below_stage_3(ctx: Context) -> Iterator[Finding]:
         {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 2, "zero3_init_flag": false}}
     """
     key = "zero3_init_flag"
-    settings = launched_block(ctx)
+    settings = accelerate_block(ctx)
     if settings.get(key) is not True or LINK in settings or not _is_integer(settings.get("zero_stage", 2)):
         return
     if zero_stage_of_block(settings) != 3:
         yield ctx.at(
-            block_path(key),
+            accelerate_block_path(key),
             f"`{key}` is `true`, but the stage is {zero_stage_of_block(settings)}: Accelerate turns it off",
             help="set it to `false`, or set `zero_stage` to 3",
-            related=[("the stage is set here", block_path("zero_stage"))] if "zero_stage" in settings else [],
-            fix=Fix("set it to `false`", (SetValue(block_path(key), False),), safe=True),
+            related=[("the stage is set here", accelerate_block_path("zero_stage"))]
+            if "zero_stage" in settings
+            else [],
+            fix=Fix("set it to `false`", (SetValue(accelerate_block_path(key), False),), safe=True),
         )
 
 
@@ -359,7 +361,7 @@ def unreadable_launch_value(ctx: Context) -> Iterator[Finding]:
         yield ctx.at((BLOCK,), message, help=f"write an object; to name a config file, set `{LINK}` in it")
         return
     for key, is_valid, description in _PARSED_KEYS:
-        value = launched_block(ctx).get(key)
+        value = accelerate_block(ctx).get(key)
         if key == "deepspeed_multinode_launcher" and ctx.data.get("num_machines", 1) == 1:
             continue  # Accelerate ignores it on a single machine
         expected = description
@@ -368,13 +370,13 @@ def unreadable_launch_value(ctx: Context) -> Iterator[Finding]:
                 each for each in LAUNCHERS if each in words_available_in_version(LAUNCHERS, ctx.version)
             ]
             invalid, expected = value not in launchers, join_alternatives(launchers)
-        elif value == "auto" and key in _AUTO and not has_change(ctx, _AUTO[key]):
+        elif value == "auto" and key in _AUTO and not consumer_has_change(ctx, _AUTO[key]):
             invalid, expected = True, description.removesuffix(_OR_AUTO)
         else:
             invalid = not is_valid(value)
         if value is not None and invalid:
             yield ctx.at(
-                block_path(key),
+                accelerate_block_path(key),
                 f"`{key}` is {quote_value(value)}, but Accelerate expects {expected}",
                 help=f"set it to {expected}",
             )
@@ -403,7 +405,7 @@ def launched_model_saved_without_weights(ctx: Context) -> Iterator[Finding]:
         "deepspeed_config": {"zero_stage": 3, "zero3_save_16bit_model": true}}
     """
     key = "zero3_save_16bit_model"
-    settings = launched_block(ctx)
+    settings = accelerate_block(ctx)
     if (
         not settings
         or LINK in settings
@@ -418,12 +420,12 @@ def launched_model_saved_without_weights(ctx: Context) -> Iterator[Finding]:
             else "is missing, and its default is `false`"
         )
         yield ctx.at(
-            block_path(key),
+            accelerate_block_path(key),
             f"`{key}` {state}: the Trainer saves no model weights, and Accelerate's `get_state_dict` and"
             " `save_model` raise",
             help=f"set `{key}` to `true`, or consolidate the weights with `zero_to_fp32.py` after training",
-            related=[("the stage is set here", block_path("zero_stage"))],
-            fix=Fix("gather the weights on save", (SetValue(block_path(key), True),)),
+            related=[("the stage is set here", accelerate_block_path("zero_stage"))],
+            fix=Fix("gather the weights on save", (SetValue(accelerate_block_path(key), True),)),
         )
 
 
@@ -480,7 +482,7 @@ def lost_nvme_path(ctx: Context) -> Iterator[Finding]:
 
         {"distributed_type": "DEEPSPEED", "deepspeed_config": {"deepspeed_config_file": "ds_config.json"}}
     """
-    settings = launched_block(ctx)
+    settings = accelerate_block(ctx)
     if LINK in settings:
         return
     for name in ("offload_optimizer", "offload_param"):
@@ -488,7 +490,7 @@ def lost_nvme_path(ctx: Context) -> Iterator[Finding]:
         offloads = str(settings.get(f"{name}_device")).lower() == "nvme"
         if offloads:
             yield ctx.at(
-                block_path(f"{name}_device"),
+                accelerate_block_path(f"{name}_device"),
                 f'`{name}_device` is `"nvme"`, but `accelerate launch` does not pass the path on: '
                 'DeepSpeed writes to `"none"`, a folder in the working directory',
                 help=f"write a DeepSpeed config in JSON, with `nvme_path`, and set `{LINK}` to its path",
@@ -496,7 +498,7 @@ def lost_nvme_path(ctx: Context) -> Iterator[Finding]:
             )
         if path is not None and path != "none":
             yield ctx.at(
-                block_path(f"{name}_nvme_path"),
+                accelerate_block_path(f"{name}_nvme_path"),
                 f"`{name}_nvme_path` has no effect: `accelerate launch` does not pass it on",
                 help=f"write `nvme_path` into a DeepSpeed config in JSON, and set `{LINK}` to its path",
                 part="key",

@@ -15,7 +15,7 @@ from dsconfig.launch.launcher_checks import Kind, launcher_problems_in_script
 _RUNNER = "launcher/runner.py:main"
 
 
-def _findings(ctx: Context, kind: Kind) -> Iterator[Finding]:
+def _launcher_findings(ctx: Context, kind: Kind) -> Iterator[Finding]:
     """Yield the problems of one kind in every command of a script or manifest."""
     try:
         problems = launcher_problems_in_script(ctx.document)
@@ -27,10 +27,10 @@ def _findings(ctx: Context, kind: Kind) -> Iterator[Finding]:
         if problem.until and not ctx.between("0.3.1", problem.until):
             continue
         span = job._replace(line=problem.line or job.line).command_span
-        yield ctx.at(_path(job), problem.message, help=problem.help)._replace(span=span)
+        yield ctx.at(_path_of_command(job), problem.message, help=problem.help)._replace(span=span)
 
 
-def _path(job: LaunchedJob) -> KeyPath:
+def _path_of_command(job: LaunchedJob) -> KeyPath:
     """Return the path of the command in a manifest; a script has only lines."""
     return () if job.line is not None else tuple(job.format.commands[0].split("."))
 
@@ -53,7 +53,7 @@ def visible_devices_without_effect(ctx: Context) -> Iterator[Finding]:
         {"resources": {"accelerators": "A100:8"},
         "run": "deepspeed --include localhost:2,3 train.py --deepspeed_config ds.json"}
     """
-    yield from _findings(ctx, "ignored devices")
+    yield from _launcher_findings(ctx, "ignored devices")
 
 
 @rule("DSC843", effect="crashes", source=_RUNNER, reads="job")
@@ -74,7 +74,7 @@ def launcher_flags_in_conflict(ctx: Context) -> Iterator[Finding]:
         {"resources": {"accelerators": "A100:8"},
         "run": "deepspeed --include localhost:0,1 train.py --deepspeed_config ds.json"}
     """
-    yield from _findings(ctx, "conflict")
+    yield from _launcher_findings(ctx, "conflict")
 
 
 @rule("DSC844", effect="crashes", source="launcher/runner.py:_parse_hostfile", reads="job")
@@ -90,7 +90,7 @@ def hostfile_rejected(ctx: Context) -> Iterator[Finding]:
         {"resources": {"accelerators": "A100:8"},
         "run": "deepspeed --hostfile hostfile train.py --deepspeed_config ds.json"}
     """
-    yield from _findings(ctx, "hostfile")
+    yield from _launcher_findings(ctx, "hostfile")
 
 
 @rule(
@@ -131,7 +131,7 @@ def nodes_without_address(ctx: Context) -> Iterator[Finding]:
         {"resources": {"accelerators": "A100:8"},
         "run": "torchrun --nnodes 2 --nproc_per_node 8 --node_rank $R --master_addr $A train.py --deepspeed_config d"}
     """
-    yield from _findings(ctx, "rendezvous")
+    yield from _launcher_findings(ctx, "rendezvous")
 
 
 @rule("DSC846", effect="crashes", source="torch distributed/run.py", reads="job")
@@ -151,7 +151,7 @@ def more_processes_than_visible_devices(ctx: Context) -> Iterator[Finding]:
         {"resources": {"accelerators": "A100:8"},
         "run": "CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node 2 train.py --deepspeed_config ds.json"}
     """
-    yield from _findings(ctx, "too few devices")
+    yield from _launcher_findings(ctx, "too few devices")
 
 
 @rule("DSC850", effect="ignored", source="bash(1), QUOTING and COMMENTS", reads="job")
@@ -167,7 +167,7 @@ def command_cut_off(ctx: Context) -> Iterator[Finding]:
         {"resources": {"accelerators": "A100:8"},
         "run": "deepspeed --num_gpus 2 train.py --deepspeed_config ds.json --bf16"}
     """
-    yield from _findings(ctx, "cut command")
+    yield from _launcher_findings(ctx, "cut command")
 
 
 @rule(

@@ -8,7 +8,7 @@ from dsconfig.core.json_types import Json
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.job.consumers.accelerate_launch_file import BLOCK, LINK, deepspeed_block
-from dsconfig.rules._effective_values import PARAM, device, stage
+from dsconfig.rules._effective_values import PARAM, effective_stage, offload_device
 from dsconfig.rules._program_versions import program_versions
 from dsconfig.rules.consumers.program_calls import at_stage, first_uses, is_named
 
@@ -123,7 +123,7 @@ def construction_inside_construction(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3}}
     """
-    if not is_named(ctx) or stage(ctx) != 3:
+    if not is_named(ctx) or effective_stage(ctx) != 3:
         return
     for use in first_uses(ctx, "nested construction"):
         if "initialize" in use.text.partition("(")[0] and ctx.since("0.7.0"):
@@ -148,7 +148,7 @@ def generation_without_synchronization(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3}}
     """
-    if not is_named(ctx) or stage(ctx) != 3 or ctx.world_size == 1:
+    if not is_named(ctx) or effective_stage(ctx) != 3 or ctx.world_size == 1:
         return
     if ctx.consumer != "deepspeed" and not _is_before(ctx, "4.28", "transformers"):
         return
@@ -173,7 +173,7 @@ def model_gathered_for_generation(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
     """
-    if not is_named(ctx) or not ctx.uses_plugin or stage(ctx) != 3:
+    if not is_named(ctx) or not ctx.uses_plugin or effective_stage(ctx) != 3:
         return
     for use in first_uses(ctx, "gathered generation"):
         yield at_stage(
@@ -195,7 +195,7 @@ def parameters_gathered_for_inference(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3}}
     """
-    if not is_named(ctx) or stage(ctx) != 3:
+    if not is_named(ctx) or effective_stage(ctx) != 3:
         return
     for use in first_uses(ctx, "inference mode"):
         yield at_stage(
@@ -223,7 +223,7 @@ def frozen_parameters_recomputed(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
     """
-    if not is_named(ctx) or stage(ctx) != 3:
+    if not is_named(ctx) or effective_stage(ctx) != 3:
         return
     for use in first_uses(ctx, "non-reentrant checkpointing"):
         yield at_stage(
@@ -246,10 +246,10 @@ def model_loaded_whole(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
     """
-    if not is_named(ctx) or ctx.consumer != "deepspeed" or stage(ctx) != 3:
+    if not is_named(ctx) or ctx.consumer != "deepspeed" or effective_stage(ctx) != 3:
         return
     for use in first_uses(ctx, "whole model"):
-        offloaded = " and offloads" if device(ctx, PARAM) in ("cpu", "nvme") else ""
+        offloaded = " and offloads" if offload_device(ctx, PARAM) in ("cpu", "nvme") else ""
         yield at_stage(
             ctx,
             use,
@@ -269,7 +269,7 @@ def batch_checked_before_rendezvous(ctx: Context) -> Iterator[Finding]:
 
         {"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 8, "zero_optimization": {"stage": 3}}
     """
-    if not is_named(ctx) or stage(ctx) != 3:
+    if not is_named(ctx) or effective_stage(ctx) != 3:
         return
     values = [ctx.value(key) for key in ("train_batch_size", "train_micro_batch_size_per_gpu", _STEPS)]
     total, micro, steps = values

@@ -10,7 +10,7 @@ from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.job.consumers.accelerate_launch_file import BLOCK, LINK, deepspeed_block
 from dsconfig.launch.calls_of_program import ConfigSensitiveCall, Kind
 from dsconfig.launch.config_sensitive_calls import find_config_sensitive_calls
-from dsconfig.rules._effective_values import related_stage_key, stage, stage_path
+from dsconfig.rules._effective_values import effective_stage, related_stage_key, stage_path
 
 # The location is that of the setting in the config, and the message names the line of the program. All are
 # warnings or informational, because a condition at run time may still skip the call.
@@ -62,7 +62,7 @@ def device_map_with_deepspeed(ctx: Context) -> Iterator[Finding]:
     """
     if not is_named(ctx) or not ctx.uses_plugin or not ctx.has("zero_optimization"):
         return
-    is_stage_3 = stage(ctx) == 3
+    is_stage_3 = effective_stage(ctx) == 3
     # Before the training arguments exist, `from_pretrained` does not know about stage 3 and accepts both.
     early = {use.location for use in first_uses(ctx, "model before arguments")}
     for use in first_uses(ctx, "device map", "spread device map", "low memory load"):
@@ -103,7 +103,7 @@ def quantized_weights_at_stage_3(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "zero_optimization": {"stage": 3}}
     """
-    if not is_named(ctx) or not ctx.uses_plugin or stage(ctx) != 3:
+    if not is_named(ctx) or not ctx.uses_plugin or effective_stage(ctx) != 3:
         return
     for use in first_uses(ctx, "8-bit weights", "4-bit weights"):
         if use.kind == "8-bit weights":
@@ -131,8 +131,8 @@ def checkpoint_saved_by_one_rank(ctx: Context) -> Iterator[Finding]:
     """
     if not is_named(ctx) or not ctx.has("zero_optimization") or ctx.world_size == 1:
         return
-    kinds: list[Kind] = ["collective save on one rank"] if stage(ctx) > 0 else []
-    kinds += ["collective save of stage 3 on one rank"] if stage(ctx) == 3 else []
+    kinds: list[Kind] = ["collective save on one rank"] if effective_stage(ctx) > 0 else []
+    kinds += ["collective save of stage 3 on one rank"] if effective_stage(ctx) == 3 else []
     for use in first_uses(ctx, *kinds):
         yield at_stage(
             ctx, use, "only on one rank, but the call waits for all of them", "call it on every rank"
@@ -151,7 +151,7 @@ def partitions_saved(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3}}
     """
-    if not is_named(ctx) or stage(ctx) != 3:
+    if not is_named(ctx) or effective_stage(ctx) != 3:
         return
     if ctx.consumer == "transformers":
         remedy = "use `save_model` of the Trainer, with `stage3_gather_16bit_weights_on_model_save`"
@@ -174,7 +174,7 @@ def model_on_gpu_before_partitioning(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3}}
     """
-    if not is_named(ctx) or ctx.consumer != "deepspeed" or stage(ctx) != 3:
+    if not is_named(ctx) or ctx.consumer != "deepspeed" or effective_stage(ctx) != 3:
         return
     for use in first_uses(ctx, "move to device"):
         yield at_stage(
@@ -197,7 +197,7 @@ def model_loaded_before_arguments(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "zero_optimization": {"stage": 3}}
     """
-    if not is_named(ctx) or ctx.consumer != "transformers" or stage(ctx) != 3:
+    if not is_named(ctx) or ctx.consumer != "transformers" or effective_stage(ctx) != 3:
         return
     for use in first_uses(ctx, "model before arguments"):
         yield at_stage(
@@ -286,7 +286,7 @@ def zero_without_optimizer(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3}}
     """
-    if not is_named(ctx) or ctx.consumer != "deepspeed" or not 0 < stage(ctx) < 3:
+    if not is_named(ctx) or ctx.consumer != "deepspeed" or not 0 < effective_stage(ctx) < 3:
         return
     if ctx.has("optimizer") or ctx.overwrite("optimizer") or ctx.overwrite("zero_optimization.stage"):
         return
@@ -294,7 +294,7 @@ def zero_without_optimizer(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             stage_path(ctx),
             f"{use.location} calls `{use.text}` without an optimizer, and the config has none: stage"
-            f" {stage(ctx):g} requires one",
+            f" {effective_stage(ctx):g} requires one",
             help="use stage 3 or stage 0 for a model that is not trained, or add `optimizer`",
             related=related_stage_key(ctx),
         )
@@ -311,7 +311,7 @@ def partitioned_below_stage_3(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3}}
     """
-    if not is_named(ctx) or stage(ctx) == 3 or ctx.overwrite("zero_optimization.stage"):
+    if not is_named(ctx) or effective_stage(ctx) == 3 or ctx.overwrite("zero_optimization.stage"):
         return
     for use in first_uses(ctx, "partitioned construction"):
         yield ctx.at(

@@ -9,8 +9,8 @@ from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.core.wording import quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
-from dsconfig.rules._built_class import ADAM, BuiltClass, optimizer, params, scheduler
-from dsconfig.rules._consumer import has_change
+from dsconfig.rules._built_class import ADAM, BuiltClass, built_optimizer, built_scheduler, configured_params
+from dsconfig.rules._consumer import consumer_has_change
 from dsconfig.rules._json_numbers import as_number
 
 # The Trainer creates an optimizer and a schedule only if the config has no section for them.
@@ -19,14 +19,14 @@ _SECTIONS = "transformers integrations/deepspeed.py:deepspeed_optim_sched"
 _MATCH = "transformers integrations/deepspeed.py:HfTrainerDeepSpeedConfig.fill_match"
 
 
-def _argument(ctx: Context, name: str) -> Json:
+def _launch_argument(ctx: Context, name: str) -> Json:
     """Return an argument that the launch file itself sets; None if it is not set or unknown."""
     if ctx.consumer != "transformers" or ctx.arguments is None:
         return None
     return ctx.arguments.explicit.get(name)
 
 
-def _label(ctx: Context, name: str) -> str:
+def _argument_label(ctx: Context, name: str) -> str:
     """Name an argument as the launch file spells it."""
     spelled = ctx.arguments.spelled if ctx.arguments else {}
     return f"`{spelled.get(name, name)}` of the job"
@@ -81,8 +81,8 @@ def schedule_argument_overridden(ctx: Context) -> Iterator[Finding]:
         {"base_model": "m", "datasets": [], "micro_batch_size": 1, "lr_scheduler": "cosine",
         "deepspeed": {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}}
     """
-    name = _argument(ctx, "lr_scheduler_type")
-    chosen = scheduler(ctx) if isinstance(name, str) and ctx.has("scheduler.type") else None
+    name = _launch_argument(ctx, "lr_scheduler_type")
+    chosen = built_scheduler(ctx) if isinstance(name, str) and ctx.has("scheduler.type") else None
     if chosen is None or not isinstance(name, str):
         return
     curve = _CURVES.get(chosen.name)
@@ -93,7 +93,7 @@ def schedule_argument_overridden(ctx: Context) -> Iterator[Finding]:
     same = next((each for each in ("constant_with_warmup", "linear", "cosine") if each in names), None)
     yield ctx.at(
         "scheduler.type",
-        f"{_label(ctx, 'lr_scheduler_type')} is {quote_value(name)}, but the Trainer uses the "
+        f"{_argument_label(ctx, 'lr_scheduler_type')} is {quote_value(name)}, but the Trainer uses the "
         "`scheduler` of the config,"
         f" {quote_value(chosen.name)}{course}",
         help="remove `scheduler`, so that the Trainer creates the schedule"
@@ -143,8 +143,8 @@ def optimizer_argument_overridden(ctx: Context) -> Iterator[Finding]:
         {"base_model": "m", "datasets": [], "micro_batch_size": 1, "optimizer": "adamw_bnb_8bit",
         "deepspeed": {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}}
     """
-    name = _argument(ctx, "optim")
-    chosen = optimizer(ctx) if isinstance(name, str) and ctx.has("optimizer.type") else None
+    name = _launch_argument(ctx, "optim")
+    chosen = built_optimizer(ctx) if isinstance(name, str) and ctx.has("optimizer.type") else None
     if chosen is None or not isinstance(name, str):
         return
     if name.lower() in _OPTIMS.get(chosen.name.rpartition(".")[2], frozenset()):
@@ -157,7 +157,7 @@ def optimizer_argument_overridden(ctx: Context) -> Iterator[Finding]:
     )
     yield ctx.at(
         "optimizer.type",
-        f"{_label(ctx, 'optim')} is {quote_value(name)}, {verdict}",
+        f"{_argument_label(ctx, 'optim')} is {quote_value(name)}, {verdict}",
         help="remove `optimizer`, so that the Trainer creates the optimizer, or leave out the argument",
         effect="rejected" if is_rejected else "ignored",
         fix=Fix("remove `optimizer`", (RemoveKey(("optimizer",)),)),
@@ -196,17 +196,22 @@ def optimizer_argument_under_offload(ctx: Context) -> Iterator[Finding]:
     if ctx.consumer != "transformers" or ctx.arguments is None:
         return
     device = ctx.raw("zero_optimization.offload_optimizer.device")
-    if device not in ("cpu", "nvme") or "optimizer" in ctx.data or not has_change(ctx, "own_offload"):
+    if (
+        device not in ("cpu", "nvme")
+        or "optimizer" in ctx.data
+        or not consumer_has_change(ctx, "own_offload")
+    ):
         return
     if ctx.raw("zero_force_ds_cpu_optimizer") is False:
         return
-    name = _argument(ctx, "optim")
+    name = _launch_argument(ctx, "optim")
     path = "zero_optimization.offload_optimizer.device"
     if isinstance(name, str) and name.lower() not in _ADAMW | _KEPT_BY_MAP:
         mode = "AdamW" if name.lower() in _ADAMW_32_BIT else "Adam with L2 regularization"
         yield ctx.at(
             path,
-            f"{_label(ctx, 'optim')} is {quote_value(name)}, but Accelerate replaces it by `DeepSpeedCPUAdam` ({mode}),"
+            f"{_argument_label(ctx, 'optim')} is {quote_value(name)}, but Accelerate replaces it by "
+            f"`DeepSpeedCPUAdam` ({mode}),"
             " because the optimizer is offloaded",
             help="remove `offload_optimizer`, or pass `adamw_torch`",
         )
@@ -214,11 +219,11 @@ def optimizer_argument_under_offload(ctx: Context) -> Iterator[Finding]:
     if isinstance(name, str) and name.lower() in _KEPT_BY_MAP:
         return
     for argument in _BETAS:
-        value = as_number(_argument(ctx, argument))
+        value = as_number(_launch_argument(ctx, argument))
         if value is not None and value != _ADAM_DEFAULTS[argument]:
             yield ctx.at(
                 path,
-                f"{_label(ctx, argument)} is {quote_value(value)}, but Accelerate creates "
+                f"{_argument_label(ctx, argument)} is {quote_value(value)}, but Accelerate creates "
                 "`DeepSpeedCPUAdam` without it,"
                 f" because the optimizer is offloaded: {_ADAM_DEFAULTS[argument]:g} is used",
                 help='add an `optimizer` section with "betas" and "eps" as "auto", or leave out the argument',
@@ -266,16 +271,18 @@ def argument_without_key(ctx: Context) -> Iterator[Finding]:
     if ctx.consumer != "transformers" or ctx.arguments is None or not ctx.arguments.explicit:
         return
     for section, key, arguments, used in (
-        *_optimizer_defaults(ctx),
-        *_schedule_defaults(ctx),
-        *_clipping(ctx),
+        *_unapplied_optimizer_arguments(ctx),
+        *_unapplied_schedule_arguments(ctx),
+        *_unapplied_clipping_argument(ctx),
     ):
         path = f"{section}.{key}" if section else key
         named = " and ".join(f"`{ctx.arguments.spelled.get(each, each)}`" for each in arguments)
-        values = " and ".join(quote_value(_argument(ctx, each)) for each in arguments)
+        values = " and ".join(quote_value(_launch_argument(ctx, each)) for each in arguments)
         verb = "is" if len(arguments) == 1 else "are"
         steps = tuple(path.split("."))
-        fix = Fix(f'add `{key}` as "auto"', (SetValue(steps, "auto"),)) if _can_add(ctx, section) else None
+        fix = (
+            Fix(f'add `{key}` as "auto"', (SetValue(steps, "auto"),)) if _can_add_key(ctx, section) else None
+        )
         yield ctx.at(
             path,
             f"`{path}` is missing, so {named} of the job, {values}, {verb} not used: {used}",
@@ -285,84 +292,105 @@ def argument_without_key(ctx: Context) -> Iterator[Finding]:
         ).about_missing(steps)
 
 
-def _can_add(ctx: Context, section: str) -> bool:
+def _can_add_key(ctx: Context, section: str) -> bool:
     return not section or isinstance(ctx.raw(section), dict)
 
 
-def _given(ctx: Context, *names: str) -> tuple[str, ...]:
+def _given_arguments(ctx: Context, *names: str) -> tuple[str, ...]:
     """Return those of the arguments that the launch file sets to a number."""
-    return tuple(name for name in names if as_number(_argument(ctx, name)) is not None)
+    return tuple(name for name in names if as_number(_launch_argument(ctx, name)) is not None)
 
 
-def _optimizer_defaults(ctx: Context) -> Iterator[_ArgumentReplacedByDefault]:
-    chosen = optimizer(ctx) if ctx.has("optimizer.type") else None
+def _unapplied_optimizer_arguments(ctx: Context) -> Iterator[_ArgumentReplacedByDefault]:
+    chosen = built_optimizer(ctx) if ctx.has("optimizer.type") else None
     if chosen is None:
         return
-    section, written = "optimizer.params", params(ctx, "optimizer")
-    if "lr" not in written and _given(ctx, "learning_rate") and not _has_own_rate(ctx):
-        value = _default(chosen, "lr")
-        if value is None or value != _argument(ctx, "learning_rate"):
-            yield _ArgumentReplacedByDefault(section, "lr", ("learning_rate",), _uses(chosen, value))
+    section, written = "optimizer.params", configured_params(ctx, "optimizer")
+    if (
+        "lr" not in written
+        and _given_arguments(ctx, "learning_rate")
+        and not _schedule_sets_learning_rate(ctx)
+    ):
+        value = _default_of_argument(chosen, "lr")
+        if value is None or value != _launch_argument(ctx, "learning_rate"):
+            yield _ArgumentReplacedByDefault(
+                section, "lr", ("learning_rate",), _describe_default(chosen, value)
+            )
     for key, names in (
         ("weight_decay", ("weight_decay",)),
         ("betas", ("adam_beta1", "adam_beta2")),
         ("eps", ("adam_epsilon",)),
     ):
-        given = _given(ctx, *names)
+        given = _given_arguments(ctx, *names)
         if key in written or not given or key not in chosen.accepts:
             continue
         value = chosen.params[key].default if key in chosen.params else None
-        if not _is_default(ctx, key, given, value):
-            yield _ArgumentReplacedByDefault(section, key, given, _uses(chosen, value))
+        if not _equals_default(ctx, key, given, value):
+            yield _ArgumentReplacedByDefault(section, key, given, _describe_default(chosen, value))
 
 
-def _is_default(ctx: Context, key: str, given: tuple[str, ...], value: Json) -> bool:
+def _equals_default(ctx: Context, key: str, given: tuple[str, ...], value: Json) -> bool:
     """Whether the arguments equal what DeepSpeed uses anyway; also if that is unknown."""
     if key == "betas":
         pair = value if isinstance(value, list) and len(value) == 2 else None
         index = {"adam_beta1": 0, "adam_beta2": 1}
-        return pair is None or all(_argument(ctx, name) == pair[index[name]] for name in given)
-    return value is None or _argument(ctx, given[0]) == value
+        return pair is None or all(_launch_argument(ctx, name) == pair[index[name]] for name in given)
+    return value is None or _launch_argument(ctx, given[0]) == value
 
 
-def _schedule_defaults(ctx: Context) -> Iterator[_ArgumentReplacedByDefault]:
-    chosen = scheduler(ctx) if ctx.has("scheduler.type") else None
+def _unapplied_schedule_arguments(ctx: Context) -> Iterator[_ArgumentReplacedByDefault]:
+    chosen = built_scheduler(ctx) if ctx.has("scheduler.type") else None
     if chosen is None or chosen.kind is None or not isinstance(ctx.raw("scheduler.params"), dict):
         return
-    section, written = "scheduler.params", params(ctx, "scheduler")
-    rate, wanted = _default(chosen, "warmup_max_lr"), as_number(_argument(ctx, "learning_rate"))
-    has_rate = as_number(params(ctx, "optimizer").get("lr")) is not None  # then DSC570 compares the two
+    section, written = "scheduler.params", configured_params(ctx, "scheduler")
+    rate, wanted = (
+        _default_of_argument(chosen, "warmup_max_lr"),
+        as_number(_launch_argument(ctx, "learning_rate")),
+    )
+    has_rate = (
+        as_number(configured_params(ctx, "optimizer").get("lr")) is not None
+    )  # then DSC570 compares the two
     if "warmup_max_lr" not in written and not has_rate and None not in (rate, wanted) and rate != wanted:
-        yield _ArgumentReplacedByDefault(section, "warmup_max_lr", ("learning_rate",), _uses(chosen, rate))
+        yield _ArgumentReplacedByDefault(
+            section, "warmup_max_lr", ("learning_rate",), _describe_default(chosen, rate)
+        )
     if "warmup_num_steps" in chosen.params and "warmup_num_steps" not in written:
-        steps = _default(chosen, "warmup_num_steps")
-        given = tuple(each for each in _given(ctx, "warmup_steps", "warmup_ratio") if _argument(ctx, each))
-        if given and steps is not None and _argument(ctx, given[0]) != steps:
-            yield _ArgumentReplacedByDefault(section, "warmup_num_steps", given[:1], _uses(chosen, steps))
+        steps = _default_of_argument(chosen, "warmup_num_steps")
+        given = tuple(
+            each
+            for each in _given_arguments(ctx, "warmup_steps", "warmup_ratio")
+            if _launch_argument(ctx, each)
+        )
+        if given and steps is not None and _launch_argument(ctx, given[0]) != steps:
+            yield _ArgumentReplacedByDefault(
+                section, "warmup_num_steps", given[:1], _describe_default(chosen, steps)
+            )
 
 
-def _has_own_rate(ctx: Context) -> bool:
+def _schedule_sets_learning_rate(ctx: Context) -> bool:
     """Whether the schedule of the config sets the learning rate, so that the optimizer's is not used."""
-    chosen = scheduler(ctx) if ctx.has("scheduler.type") else None
+    chosen = built_scheduler(ctx) if ctx.has("scheduler.type") else None
     if chosen is None or chosen.kind is None:
         return False
     if "warmup_max_lr" not in chosen.params:
         return chosen.name in ("OneCycle", "LRRangeTest")
-    return ctx.has("scheduler.params.warmup_max_lr") or _default(chosen, "warmup_max_lr") is not None
+    return (
+        ctx.has("scheduler.params.warmup_max_lr") or _default_of_argument(chosen, "warmup_max_lr") is not None
+    )
 
 
-def _clipping(ctx: Context) -> Iterator[_ArgumentReplacedByDefault]:
-    limit = as_number(_argument(ctx, "max_grad_norm"))
+def _unapplied_clipping_argument(ctx: Context) -> Iterator[_ArgumentReplacedByDefault]:
+    limit = as_number(_launch_argument(ctx, "max_grad_norm"))
     if limit is not None and limit > 0 and not ctx.has("gradient_clipping"):
         yield _ArgumentReplacedByDefault(
             "", "gradient_clipping", ("max_grad_norm",), "DeepSpeed does not clip gradients"
         )
 
 
-def _default(chosen: BuiltClass, key: str) -> float | None:
+def _default_of_argument(chosen: BuiltClass, key: str) -> float | None:
     return as_number(chosen.params[key].default) if key in chosen.params else None
 
 
-def _uses(chosen: BuiltClass, value: Json) -> str:
+def _describe_default(chosen: BuiltClass, value: Json) -> str:
     amount = "its own default" if value is None else quote_value(value)
     return f"{chosen.built} uses {amount}"

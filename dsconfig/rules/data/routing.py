@@ -9,7 +9,7 @@ from dsconfig.core.json_types import JsonObject
 from dsconfig.core.wording import join_alternatives, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
-from dsconfig.rules._fixes import removal
+from dsconfig.rules._fixes import remove_key
 from dsconfig.rules._suggest_section import format_key
 
 # Random-LTD: required keys and unimplemented features.
@@ -22,7 +22,7 @@ _REQUIRED_IN_SCHEDULE = ("min_value", "max_value", "schedule_config", "schedule_
 _REQUIRED_IN_SCHEDULE_CONFIG = ("require_steps", "seq_per_step")
 
 
-def _section(ctx: Context) -> JsonObject:
+def _random_ltd_section(ctx: Context) -> JsonObject:
     """Return the `random_ltd` section.
 
     Raises:
@@ -53,24 +53,26 @@ def incomplete_random_ltd(ctx: Context) -> Iterator[Finding]:
                 "min_value": 128, "max_value": 2048, "schedule_type": "fixed_linear",
                 "schedule_config": {"require_steps": 200000, "seq_per_step": 16}}}}}}
     """
-    section = _section(ctx)
+    section = _random_ltd_section(ctx)
     schedule = section.get("random_ltd_schedule")
     schedule_config = schedule.get("schedule_config") if isinstance(schedule, dict) else None
-    yield from _missing_keys(ctx, _LTD, section, _REQUIRED)
+    yield from _report_missing_keys(ctx, _LTD, section, _REQUIRED)
     if isinstance(schedule, dict):
-        yield from _missing_keys(ctx, f"{_LTD}.random_ltd_schedule", schedule, _REQUIRED_IN_SCHEDULE)
-    if isinstance(schedule, dict) and isinstance(schedule_config, dict) and _grows(schedule):
+        yield from _report_missing_keys(ctx, f"{_LTD}.random_ltd_schedule", schedule, _REQUIRED_IN_SCHEDULE)
+    if isinstance(schedule, dict) and isinstance(schedule_config, dict) and _schedule_grows(schedule):
         path = f"{_LTD}.random_ltd_schedule.schedule_config"
-        yield from _missing_keys(ctx, path, schedule_config, _REQUIRED_IN_SCHEDULE_CONFIG)
+        yield from _report_missing_keys(ctx, path, schedule_config, _REQUIRED_IN_SCHEDULE_CONFIG)
 
 
-def _grows(schedule: JsonObject) -> bool:
+def _schedule_grows(schedule: JsonObject) -> bool:
     """Whether the schedule computes values: with equal bounds it is constant."""
     low, high = schedule.get("min_value"), schedule.get("max_value")
     return isinstance(low, int | float) and isinstance(high, int | float) and low < high
 
 
-def _missing_keys(ctx: Context, path: str, section: JsonObject, keys: tuple[str, ...]) -> Iterator[Finding]:
+def _report_missing_keys(
+    ctx: Context, path: str, section: JsonObject, keys: tuple[str, ...]
+) -> Iterator[Finding]:
     missing = [f"`{key}`" for key in keys if key not in section]
     if missing:
         yield ctx.at(
@@ -105,7 +107,7 @@ def unfinished_part_of_random_ltd(ctx: Context) -> Iterator[Finding]:
                 "min_value": 128, "max_value": 2048, "schedule_type": "fixed_linear",
                 "schedule_config": {"require_steps": 200000, "seq_per_step": 16}}}}}}
     """
-    section = _section(ctx)
+    section = _random_ltd_section(ctx)
     lr_schedule = section.get("layer_token_lr_schedule")
     if isinstance(lr_schedule, dict) and lr_schedule.get("enabled", True):
         state = "is on, but" if "enabled" in lr_schedule else "has no `enabled`, and"
@@ -114,10 +116,10 @@ def unfinished_part_of_random_ltd(ctx: Context) -> Iterator[Finding]:
             f"`layer_token_lr_schedule` {state} DeepSpeed does not implement it",
             help="remove it",
             part="key",
-            fix=removal((*_LTD.split("."), "layer_token_lr_schedule")),
+            fix=remove_key((*_LTD.split("."), "layer_token_lr_schedule")),
         )
     schedule = section.get("random_ltd_schedule")
-    if isinstance(schedule, dict) and "schedule_type" in schedule and _grows(schedule):
+    if isinstance(schedule, dict) and "schedule_type" in schedule and _schedule_grows(schedule):
         schedule_type = schedule["schedule_type"]
         if schedule_type != "fixed_linear":
             yield ctx.at(
@@ -153,7 +155,7 @@ def random_ltd_layers_miscounted(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "data_efficiency": {"data_routing": {"random_ltd": {
             "enabled": true, "random_ltd_layer_num": 2, "random_ltd_layer_id": [1, 2]}}}}
     """
-    section = _section(ctx)
+    section = _random_ltd_section(ctx)
     number, layers = section.get("random_ltd_layer_num"), section.get("random_ltd_layer_id")
     if isinstance(number, int) and isinstance(layers, list) and number != len(layers):
         yield ctx.at(
@@ -204,10 +206,10 @@ def outer_switch_without_effect(ctx: Context) -> Iterator[Finding]:
             if ctx.has(path) and not ctx.value(path):
                 inner_switches.setdefault(path, []).append(f"{inner}.enabled")
     for path, switches in inner_switches.items():
-        yield _without_effect(ctx, path, switches)
+        yield _report_without_effect(ctx, path, switches)
 
 
-def _without_effect(ctx: Context, path: str, switches: list[str]) -> Finding:
+def _report_without_effect(ctx: Context, path: str, switches: list[str]) -> Finding:
     """Report all techniques that stay on together: switching off one of them would not end the diagnostic."""
     names = {switch: f"`{switch.split('.')[-2]}`" for switch in switches}
     stays = f"{join_alternatives(names.values(), 'and')} {'stays' if len(switches) == 1 else 'stay'} on"

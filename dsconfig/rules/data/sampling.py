@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # Missing keys of an enabled technique.
 
 
-def missing_key(ctx: Context, section: str, technique: str, key: str, meaning: str) -> Finding:
+def report_missing_key(ctx: Context, section: str, technique: str, key: str, meaning: str) -> Finding:
     """Report that the technique is on without `key`."""
     switch = ctx.raw(f"{section}.enabled")
     truth = (
@@ -58,12 +58,12 @@ class Curriculum(NamedTuple):
         return config if isinstance(config, dict) else {}
 
 
-def curricula(ctx: Context) -> Iterator[Curriculum]:
+def enabled_curricula(ctx: Context) -> Iterator[Curriculum]:
     """Yield every curriculum that is on."""
     legacy = ctx.data.get(_LEGACY)
     if isinstance(legacy, dict) and ctx.between("0.5.0", "0.19.7") and ctx.is_on(f"{_LEGACY}.enabled"):
         yield Curriculum((_LEGACY,), legacy, "crashes", ("curriculum_type", *_BOUNDS))
-    for name, metric in metrics_of(ctx).items():
+    for name, metric in curriculum_metrics(ctx).items():
         if isinstance(metric, dict):
             path = (*NEW.split("."), "curriculum_metrics", name)
             yield Curriculum(path, metric, "ignored", (*_BOUNDS, *_metric_keys(metric)))
@@ -80,7 +80,7 @@ def _metric_keys(metric: JsonObject) -> Iterator[str]:
             yield "index_to_metric_path"
 
 
-def metrics_of(ctx: Context) -> JsonObject:
+def curriculum_metrics(ctx: Context) -> JsonObject:
     """Return the metrics of data efficiency's curriculum; empty if it is off."""
     section = ctx.raw(NEW)
     if not isinstance(section, dict) or not section.get("enabled") or ctx.before("0.8.0"):
@@ -127,7 +127,7 @@ def curriculum_without_metrics(ctx: Context) -> Iterator[Finding]:
             "enabled": true, "curriculum_metrics": {"seqlen": {"difficulty_type": "value"}}}}}}
     """
     if ctx.is_on(f"{NEW}.enabled") and not ctx.has(f"{NEW}.curriculum_metrics"):
-        yield missing_key(
+        yield report_missing_key(
             ctx, NEW, "curriculum learning", "curriculum_metrics", "an object with at least one metric"
         )
 
@@ -167,9 +167,9 @@ def incomplete_curriculum(ctx: Context) -> Iterator[Finding]:
                 "difficulty_type": "value", "clustering_type": "single_cluster",
                 "min_difficulty": 8, "max_difficulty": 1024, "schedule_type": "custom"}}}}}}
     """
-    for curriculum in curricula(ctx):
-        yield from _missing_keys(ctx, curriculum)
-    if metrics_of(ctx) and not ctx.has(f"{NEW}.data_cluster_path"):
+    for curriculum in enabled_curricula(ctx):
+        yield from _report_missing_keys(ctx, curriculum)
+    if curriculum_metrics(ctx) and not ctx.has(f"{NEW}.data_cluster_path"):
         yield ctx.at(
             NEW,
             f"`{NEW}` has no `data_cluster_path`, which its sampler requires",
@@ -179,17 +179,17 @@ def incomplete_curriculum(ctx: Context) -> Iterator[Finding]:
         )
 
 
-def _missing_keys(ctx: Context, curriculum: Curriculum) -> Iterator[Finding]:
+def _report_missing_keys(ctx: Context, curriculum: Curriculum) -> Iterator[Finding]:
     schedule_type = str(curriculum.data.get("schedule_type"))
     missing_in_config = [key for key in _SCHEDULE_KEYS.get(schedule_type, ()) if key not in curriculum.config]
     missing = [key for key in curriculum.keys if key not in curriculum.data]
     if missing or (missing_in_config and "schedule_config" not in curriculum.data):
-        yield _missing_in_section(ctx, curriculum, missing, schedule_type if missing_in_config else "")
+        yield _report_missing_in_section(ctx, curriculum, missing, schedule_type if missing_in_config else "")
     if missing_in_config and "schedule_config" in curriculum.data:
-        yield _missing_in_config(ctx, curriculum, missing_in_config, schedule_type)
+        yield _report_missing_in_schedule_config(ctx, curriculum, missing_in_config, schedule_type)
 
 
-def _missing_in_section(
+def _report_missing_in_section(
     ctx: Context, curriculum: Curriculum, missing: list[str], schedule_type: str
 ) -> Finding:
     """Report the missing keys of the section, and a missing `schedule_config` that the type requires."""
@@ -216,7 +216,7 @@ def _missing_in_section(
     )
 
 
-def _missing_in_config(
+def _report_missing_in_schedule_config(
     ctx: Context, curriculum: Curriculum, missing: list[str], schedule_type: str
 ) -> Finding:
     """Report the missing keys of `schedule_config`."""
@@ -225,7 +225,7 @@ def _missing_in_config(
     if isinstance(config, dict):
         names = join_alternatives(f"`{key}`" for key in missing)
         message = f"{format_key(path)} has no {names}, which {requires}"
-        example = _example(schedule_type, config)
+        example = _example_schedule_config(schedule_type, config)
         added = join_alternatives(
             [f"`{json.dumps(key)}: {json.dumps(example[key])}`" for key in missing], "and"
         )
@@ -236,7 +236,7 @@ def _missing_in_config(
     return ctx.at(path, message, help=advice, effect=curriculum.effect)
 
 
-def _example(schedule_type: str, config: JsonObject) -> JsonObject:
+def _example_schedule_config(schedule_type: str, config: JsonObject) -> JsonObject:
     """Return an example for the type that matches the length of `difficulty` or `max_step`, if one is set."""
     example, levels, steps = dict(_EXAMPLES[schedule_type]), config.get("difficulty"), config.get("max_step")
     if isinstance(levels, list) and 1 < len(levels) <= _MAX_SHOWN:
@@ -267,7 +267,7 @@ def unsupported_curriculum_schedule(ctx: Context) -> Iterator[Finding]:
             "enabled": true, "curriculum_type": "seqlen", "min_difficulty": 8, "max_difficulty": 1024,
             "schedule_type": "custom"}}
     """
-    for curriculum in curricula(ctx):
+    for curriculum in enabled_curricula(ctx):
         types = _TYPES if ctx.since("0.8.0") else _TYPES[:3]
         schedule_type = curriculum.data.get("schedule_type", "custom")
         if schedule_type not in types and "schedule_type" in curriculum.data:
@@ -301,7 +301,7 @@ def curriculum_steps_of_wrong_length(ctx: Context) -> Iterator[Finding]:
             "schedule_type": "fixed_discrete",
             "schedule_config": {"difficulty": [8, 32, 64], "max_step": [100, 200]}}}
     """
-    for curriculum in curricula(ctx):
+    for curriculum in enabled_curricula(ctx):
         levels, steps = curriculum.config.get("difficulty"), curriculum.config.get("max_step")
         if curriculum.data.get("schedule_type") != "fixed_discrete":
             continue
@@ -346,7 +346,7 @@ def curriculum_step_off_tensor_cores(ctx: Context) -> Iterator[Finding]:
             "schedule_type": "fixed_linear",
             "schedule_config": {"total_curriculum_step": 15000, "difficulty_step": 8}}}
     """
-    for curriculum in curricula(ctx):
+    for curriculum in enabled_curricula(ctx):
         step = curriculum.config.get("difficulty_step")
         is_by_length = "seqlen" in (curriculum.path[-1], curriculum.data.get("curriculum_type"))
         uses_step = curriculum.data.get("schedule_type") in ("fixed_root", "fixed_linear")
@@ -380,7 +380,7 @@ def dynamic_batching_without_max_tokens(ctx: Context) -> Iterator[Finding]:
             "enabled": true, "max_tokens": 8192}}}}
     """
     if ctx.is_on(f"{_BATCHING}.enabled") and not ctx.has(f"{_BATCHING}.max_tokens"):
-        yield missing_key(
+        yield report_missing_key(
             ctx, _BATCHING, "dynamic batching", "max_tokens", "the maximum number of tokens in a batch"
         )
 
@@ -408,7 +408,7 @@ def dynamic_batching_size_not_a_number(ctx: Context) -> Iterator[Finding]:
         keys.append("max_tokens")
     for key in keys:
         path = f"{_BATCHING}.{key}"
-        if ctx.has(path) and not _converts(ctx.value(path)):
+        if ctx.has(path) and not _is_convertible(ctx.value(path)):
             value = ctx.value(path)
             detail = "" if value is None else f", {quote_value(value)}"
             yield ctx.at(
@@ -418,7 +418,7 @@ def dynamic_batching_size_not_a_number(ctx: Context) -> Iterator[Finding]:
             )
 
 
-def _converts(value: Json) -> bool:
+def _is_convertible(value: Json) -> bool:
     try:
         int(value)
     except (TypeError, ValueError, OverflowError):

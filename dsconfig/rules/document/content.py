@@ -11,7 +11,7 @@ from dsconfig.document import MAX_DEPTH, MAX_VALUES
 from dsconfig.document.reader import wide_encoding
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
-from dsconfig.rules.document.syntax import LIMITS, SOURCE, describe_problem, is_binary, problems
+from dsconfig.rules.document.syntax import LIMITS, SOURCE, describe_problem, is_binary, problems_of_kind
 
 # Files that are not configs, or exceed the limits.
 
@@ -29,19 +29,22 @@ def not_utf8(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             (),
             f"the file is {wide} text, not UTF-8" if wide else "the file contains binary data, not text",
-            help=_resave(wide) if wide else "check the path: a config is a text file",
+            help=_advise_to_resave(wide) if wide else "check the path: a config is a text file",
         )
         return
-    for problem in problems(ctx, "not-text"):
+    for problem in problems_of_kind(ctx, "not-text"):
         if problem.detail.startswith("UTF-"):
-            message, advice = f"the file is {problem.detail} text, not UTF-8", _resave(problem.detail)
+            message, advice = (
+                f"the file is {problem.detail} text, not UTF-8",
+                _advise_to_resave(problem.detail),
+            )
         else:
             message, advice = (
                 f"the file contains {describe_problem(problem)}",
                 "check the path: a config is a text file",
             )
         yield ctx.at_problem(problem, message, help=advice)
-    for problem in problems(ctx, "invalid-utf8"):
+    for problem in problems_of_kind(ctx, "invalid-utf8"):
         yield ctx.at_problem(
             problem,
             f"the file contains {describe_problem(problem)}",
@@ -49,7 +52,7 @@ def not_utf8(ctx: Context) -> Iterator[Finding]:
         )
 
 
-def _resave(encoding: str) -> str:
+def _advise_to_resave(encoding: str) -> str:
     reason = "; Windows PowerShell writes UTF-16 by default" if encoding == "UTF-16" else ""
     return f"save it as UTF-8{reason}"
 
@@ -66,7 +69,7 @@ def root_not_an_object(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8}
     """
-    if ctx.is_config or ctx.is_job or any(problems(ctx, "empty")):
+    if ctx.is_config or ctx.is_job or any(problems_of_kind(ctx, "empty")):
         return
     value = ctx.document.value(ctx.parser)
     if ctx.document.is_readable(ctx.parser) and not is_binary(ctx):
@@ -83,7 +86,7 @@ def empty_document(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8}
     """
-    for problem in problems(ctx, "empty"):
+    for problem in problems_of_kind(ctx, "empty"):
         yield ctx.at_problem(
             problem,
             "the file is empty",
@@ -107,7 +110,7 @@ def beyond_limits(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8}
     """
-    for problem in problems(ctx, *LIMITS):
+    for problem in problems_of_kind(ctx, *LIMITS):
         yield ctx.at_problem(
             problem,
             describe_problem(problem),
@@ -143,7 +146,7 @@ def unfilled_placeholder(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8}
     """
-    bare = list(problems(ctx, "placeholder"))
+    bare = list(problems_of_kind(ctx, "placeholder"))
     quoted_events = [event for event in ctx.walk.rejected if _is_placeholder(event.value)]
     placeholders = [
         *(problem.detail.rstrip(", ") for problem in bare),

@@ -34,7 +34,7 @@ LIMITS = frozenset({"too-large", "too-deep", "huge-number", "alias-bomb", "lone-
 """Kinds for which dsconfig does not predict what DeepSpeed does."""
 
 
-def problems(ctx: Context, *kinds: str) -> Iterator[TextProblem]:
+def problems_of_kind(ctx: Context, *kinds: str) -> Iterator[TextProblem]:
     """Yield the problems of these kinds, in the order of the text."""
     for problem in ctx.document.problems:
         if problem.kind in kinds:
@@ -70,7 +70,7 @@ def is_binary(ctx: Context) -> bool:
 _PARSERS = {"hjson": "DeepSpeed's Hjson parser", "json": "a strict JSON parser", "yaml": "the YAML parser"}
 
 
-def _message(ctx: Context, group: list[TextProblem]) -> str:
+def _problem_message(ctx: Context, group: list[TextProblem]) -> str:
     """Describe the problem and who rejects it."""
     if group[0].kind != YAML_TEXT:
         return f"{_describe_group(group)}: rejected by {_parser_name(ctx)}"
@@ -111,9 +111,11 @@ def syntax_error(ctx: Context) -> Iterator[Finding]:
     )
     for group in group_by_cause(rejected):
         yield ctx.at_problem(
-            group[-1]._replace(span=_end(ctx, group[-1])) if closing_bracket(group[0]) else group[0],
-            _message(ctx, group),
-            help=_help(ctx, group),
+            group[-1]._replace(span=_position_of_missing_bracket(ctx, group[-1]))
+            if closing_bracket(group[0])
+            else group[0],
+            _problem_message(ctx, group),
+            help=_help_for_problem(ctx, group),
             related_spans=_other_places(group),
             fix=_fix_group(ctx, group),
         )
@@ -145,7 +147,7 @@ def _other_places(group: list[TextProblem]) -> list[tuple[str, TextSpan]]:
 _SHOWN = 3
 
 
-def _end(ctx: Context, bracket: TextProblem) -> TextSpan:
+def _position_of_missing_bracket(ctx: Context, bracket: TextProblem) -> TextSpan:
     """Return where the bracket should close: after its last entry."""
     document = ctx.document
     length = len(document.text.rstrip())
@@ -156,8 +158,8 @@ def _end(ctx: Context, bracket: TextProblem) -> TextSpan:
     return TextSpan(max(length - 1, 0), length)
 
 
-def _help(ctx: Context, group: list[TextProblem]) -> str | None:
-    advice = _advice(group)
+def _help_for_problem(ctx: Context, group: list[TextProblem]) -> str | None:
+    advice = _advice_for_kind(group)
     if "hjson" in group[0].rejected_by or "yaml" in group[0].rejected_by:
         return advice
     if ctx.consumer == "deepspeed":
@@ -165,7 +167,7 @@ def _help(ctx: Context, group: list[TextProblem]) -> str | None:
     return f"write strict JSON: {advice or 'the consumer parses only JSON'}"
 
 
-def _advice(group: list[TextProblem]) -> str | None:
+def _advice_for_kind(group: list[TextProblem]) -> str | None:
     if bracket := closing_bracket(group[-1]):
         return f"close it here with `{bracket}`"
     words = {python_word(problem): json_word(problem) for problem in group if json_word(problem)}
@@ -176,7 +178,7 @@ def _advice(group: list[TextProblem]) -> str | None:
 
 def _fix_group(ctx: Context, group: list[TextProblem]) -> Fix | None:
     """Return one fix for all places."""
-    fixes = [fix for problem in group if (fix := repair(ctx.document, problem))]
+    fixes = [fix for problem in group if (fix := fix_problem(ctx.document, problem))]
     if len(fixes) < 2:
         return fixes[0] if fixes else None
     operations = tuple(operation for fix in fixes for operation in fix.operations)
@@ -243,15 +245,15 @@ def only_hjson(ctx: Context) -> Iterator[Finding]:
             f"the file is Hjson: {', '.join(kinds)}{more}; Transformers, Accelerate, Lightning and "
             "DeepSpeed's autotuner parse only strict JSON",
             help="write strict JSON if anything except DeepSpeed itself loads the file",
-            fix=_strict_json(ctx, places),
+            fix=_fix_for_strict_json(ctx, places),
         )
 
 
-def _strict_json(ctx: Context, places: list[TextProblem]) -> Fix | None:
+def _fix_for_strict_json(ctx: Context, places: list[TextProblem]) -> Fix | None:
     """Remove trailing commas and byte order marks; no fix for comments and unquoted text, which are deliberate."""
     if any(problem.kind not in ("trailing-comma", "bom") for problem in places):
         return None
-    fixes = [repair(ctx.document, problem) for problem in places]
+    fixes = [fix_problem(ctx.document, problem) for problem in places]
     operations = tuple(operation for fix in fixes if fix for operation in fix.operations)
     return Fix("write strict JSON", operations, safe=True)
 
@@ -284,11 +286,11 @@ def group_by_cause(problems: Iterable[TextProblem]) -> list[list[TextProblem]]:
     """Group problems by cause, without those that only follow from others."""
     by_cause: dict[object, list[TextProblem]] = {}
     for number, problem in enumerate(root_causes(list(problems))):
-        by_cause.setdefault(_cause(problem, number), []).append(problem)
+        by_cause.setdefault(_cause_of_problem(problem, number), []).append(problem)
     return list(by_cause.values())
 
 
-def _cause(problem: TextProblem, number: int) -> object:
+def _cause_of_problem(problem: TextProblem, number: int) -> object:
     if json_word(problem):
         return "a Python literal"
     if closing_bracket(problem):
@@ -323,39 +325,39 @@ _AMBIGUOUS = re.compile(r"[,:{}\[\]\"'\\]|\A(?:true|false|none)\Z", re.IGNORECAS
 """Characters and words that make it unclear where an unquoted string ends, or whether it is one."""
 
 
-def repair(document: Document, problem: TextProblem) -> Fix | None:
+def fix_problem(document: Document, problem: TextProblem) -> Fix | None:
     """Return the fix of one problem; None if the intention is unclear."""
     start, end = problem.span
     text = document.text[start:end]
     match problem.kind:
         case "comment":
-            return Fix("remove the comment", (_without_comment(document, start, end),))
+            return Fix("remove the comment", (_remove_comment(document, start, end),))
         case "single-quotes" | "multiline-string":
-            return _with_double_quotes(document, start)
+            return _quote_with_double_quotes(document, start)
         case "missing-root-braces":
-            return _with_braces(document)
+            return _wrap_in_braces(document)
         case "unquoted-string" if right := json_word(problem):
-            return _as_json(document, problem, right)
+            return _replace_with_json_literal(document, problem, right)
         case "unquoted-string" if _AMBIGUOUS.search(text):
             return None
         case "unquoted-key" | "unquoted-string":
-            return _replacement("add quotes", start, end, readable_json_string(text))
+            return _replace_text("add quotes", start, end, readable_json_string(text))
         case "control-character":
-            return _replacement("write it as an escape sequence", start, end, json.dumps(text)[1:-1])
-        case "missing-comma" if start in _ends_of_words(document):
+            return _replace_text("write it as an escape sequence", start, end, json.dumps(text)[1:-1])
+        case "missing-comma" if start in _unquoted_word_ends(document):
             return None  # it would become part of the word
-        case "unexpected" if text == "," and _in_object(document, problem):
-            return _replacement("remove the comma", start, end, "")
+        case "unexpected" if text == "," and _is_in_object(document, problem):
+            return _replace_text("remove the comma", start, end, "")
     title, wrong, right = _SIGNS.get(problem.kind, ("", None, ""))
-    return _replacement(title, start, end, right) if wrong is not None and text in wrong else None
+    return _replace_text(title, start, end, right) if wrong is not None and text in wrong else None
 
 
-def _as_json(document: Document, problem: TextProblem, word: str) -> Fix:
+def _replace_with_json_literal(document: Document, problem: TextProblem, word: str) -> Fix:
     """Replace the word with its JSON literal; if Hjson parses the text, it is a string, so set the value."""
     start = problem.span.start
     if document.is_readable():
         return Fix(f"write `{word}`", (SetValue(problem.path, json.loads(word)),), safe=True)
-    return _replacement(f"write `{word}`", start, start + len(python_word(problem)), word)
+    return _replace_text(f"write `{word}`", start, start + len(python_word(problem)), word)
 
 
 _SIGNS: dict[str, tuple[str, tuple[str, ...], str]] = {
@@ -367,16 +369,16 @@ _SIGNS: dict[str, tuple[str, tuple[str, ...], str]] = {
 """Title of the fix, possible wrong texts, and the right one."""
 
 
-def _in_object(document: Document, problem: TextProblem) -> bool:
+def _is_in_object(document: Document, problem: TextProblem) -> bool:
     parent = document.node(problem.path)
     return parent is not None and parent.kind == "object"
 
 
-def _replacement(title: str, start: int, end: int, text: str) -> Fix:
+def _replace_text(title: str, start: int, end: int, text: str) -> Fix:
     return Fix(title, (ReplaceText(start, end, text),), safe=True)
 
 
-def _without_comment(document: Document, start: int, end: int) -> ReplaceText:
+def _remove_comment(document: Document, start: int, end: int) -> ReplaceText:
     """Remove a comment, the blanks before it, and its line if nothing else is on it."""
     text = document.text
     line = max(text.rfind("\n", 0, start), text.rfind("\r", 0, start)) + 1
@@ -388,17 +390,17 @@ def _without_comment(document: Document, start: int, end: int) -> ReplaceText:
     return ReplaceText(line + len(text[line:start].rstrip(" \t")), end, "")
 
 
-def _with_double_quotes(document: Document, start: int) -> Fix | None:
+def _quote_with_double_quotes(document: Document, start: int) -> Fix | None:
     """Put the string that starts here in double quotes."""
-    entry = _strings(document).get(start)
+    entry = _strings_by_offset(document).get(start)
     if entry is None:
         return None
     span, text = entry
-    return _replacement("use double quotes", *span, readable_json_string(text))
+    return _replace_text("use double quotes", *span, readable_json_string(text))
 
 
 @lru_cache(maxsize=1)
-def _strings(document: Document) -> dict[int, tuple[TextSpan, str]]:
+def _strings_by_offset(document: Document) -> dict[int, tuple[TextSpan, str]]:
     """Return the span and text of every key and string, by offset."""
     strings: dict[int, tuple[TextSpan, str]] = {}
     todo = [document.root] if document.root else []
@@ -412,12 +414,12 @@ def _strings(document: Document) -> dict[int, tuple[TextSpan, str]]:
 
 
 @lru_cache(maxsize=1)
-def _ends_of_words(document: Document) -> frozenset[int]:
+def _unquoted_word_ends(document: Document) -> frozenset[int]:
     """Return the end offsets of unquoted words, which extend to the end of their line."""
     return frozenset(problem.span.end for problem in document.problems if problem.kind in _WORDS)
 
 
-def _with_braces(document: Document) -> Fix | None:
+def _wrap_in_braces(document: Document) -> Fix | None:
     root = document.root
     if root is None:
         return None
@@ -450,11 +452,11 @@ def duplicate_key(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 16}
     """
-    repeated = list(problems(ctx, "duplicate-key"))
+    repeated = list(problems_of_kind(ctx, "duplicate-key"))
     if not repeated:
         return
     rejected = ctx.from_file
-    for problem, count, fix in duplicates(ctx.document, repeated, rejected=rejected):
+    for problem, count, fix in duplicate_keys(ctx.document, repeated, rejected=rejected):
         yield ctx.at_problem(
             problem,
             f"{format_key(problem.path)} occurs {'twice' if count == 2 else f'{count} times'} in one object: "
@@ -477,7 +479,7 @@ class DuplicateKey(NamedTuple):
     fix: Fix | None
 
 
-def duplicates(
+def duplicate_keys(
     document: Document, problems: Iterable[TextProblem], *, rejected: bool
 ) -> Iterator[DuplicateKey]:
     """Yield each repeated key once, with one fix for all its entries."""

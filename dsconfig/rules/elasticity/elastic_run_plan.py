@@ -22,7 +22,7 @@ _BLOCK = "elasticity"
 _NAMED = re.compile(r"`elasticity\.(\w+)[^`]*`")
 
 
-def planned(ctx: Context) -> Plan | Exception | None:
+def elastic_run_plan(ctx: Context) -> Plan | Exception | None:
     """Return the plan of the section, or the error; None if the consumer is not `dsconfig elastic`."""
     if not ctx.is_elastic:
         return None
@@ -37,7 +37,7 @@ def planned(ctx: Context) -> Plan | Exception | None:
 
 def planned_gpu_counts(ctx: Context) -> tuple[int, ...] | None:
     """Return the GPU counts of the plan; None if there is no plan."""
-    outcome = ctx.cached(planned)
+    outcome = ctx.cached(elastic_run_plan)
     return None if outcome is None or isinstance(outcome, Exception) else outcome.gpu_counts
 
 
@@ -62,7 +62,7 @@ def elasticity_without_plan(ctx: Context) -> Iterator[Finding]:
 
         {"elasticity": {"enabled": true, "max_train_batch_size": 2000, "micro_batch_sizes": [2, 4, 6]}}
     """
-    error = ctx.cached(planned)
+    error = ctx.cached(elastic_run_plan)
     if not isinstance(error, Exception):
         return
     block = ctx.original_data.get(_BLOCK)
@@ -77,10 +77,10 @@ def elasticity_without_plan(ctx: Context) -> Iterator[Finding]:
     named = [key for key in _NAMED.findall(str(error)) if key in block]
     path = (_BLOCK, named[0]) if named else (_BLOCK,)
     reason, _, _ = str(error).partition("; ")
-    yield ctx.at(path, f"{_REJECTS}: {reason}", help=_help(block, path))
+    yield ctx.at(path, f"{_REJECTS}: {reason}", help=_help_for_plan(block, path))
 
 
-def _help(block: JsonObject, path: tuple[str, ...]) -> str:
+def _help_for_plan(block: JsonObject, path: tuple[str, ...]) -> str:
     if not block.get("enabled"):
         return f"set `{_BLOCK}.enabled` to `true`"
     missing = next((key for key in ("max_train_batch_size", "micro_batch_sizes") if key not in block), None)
@@ -122,7 +122,7 @@ def batch_size_beside_plan(ctx: Context) -> Iterator[Finding]:
 
         {"elasticity": {"enabled": true, "max_train_batch_size": 64, "micro_batch_sizes": [2]}}
     """
-    outcome = ctx.cached(planned)
+    outcome = ctx.cached(elastic_run_plan)
     if outcome is None or isinstance(outcome, Exception) or outcome.block.ignore_non_elastic_batch_info:
         return
     if batch_keys := [key for key in KEYS if key in ctx.original_data]:

@@ -19,7 +19,7 @@ from elastic.deepspeed.release_behavior import SEMANTICS, Semantics
 # The section and the solver of the release.
 
 
-def block_of(ctx: Context) -> JsonObject:
+def elasticity_section(ctx: Context) -> JsonObject:
     """Return the `elasticity` section.
 
     Raises:
@@ -31,24 +31,24 @@ def block_of(ctx: Context) -> JsonObject:
     return block
 
 
-def semantics_of(ctx: Context) -> Semantics:
+def release_semantics(ctx: Context) -> Semantics:
     """Return the semantics of the release's solver."""
     return next(entry for entry in reversed(SEMANTICS) if ctx.since(entry.name))
 
 
-def solver_of(ctx: Context) -> ElasticSolver:
+def elastic_solver(ctx: Context) -> ElasticSolver:
     """Return the solver for a section without errors.
 
     Raises:
         SkipRule: the section has errors, or its numbers are too large for any release.
     """
-    block, semantics = block_of(ctx), semantics_of(ctx)
-    if faults(block, semantics) or is_intractable(block, semantics):
+    block, semantics = elasticity_section(ctx), release_semantics(ctx)
+    if elasticity_faults(block, semantics) or is_intractable(block, semantics):
         raise SkipRule
     return ElasticSolver(block, semantics, ctx.release_name)
 
 
-def works_somewhere(ctx: Context, solver: ElasticSolver) -> bool:
+def works_at_some_world_size(ctx: Context, solver: ElasticSolver) -> bool:
     """Whether DeepSpeed accepts the section at any number of GPUs."""
     degree: Json = ctx.raw("sequence_parallel_size")
     degree = batch_triplet.ABSENT if degree is MISSING else degree
@@ -61,7 +61,7 @@ def works_somewhere(ctx: Context, solver: ElasticSolver) -> bool:
             )
         except (TypeError, ZeroDivisionError):
             raise SkipRule from None  # another rule reports it
-        if solver.works(world_size):
+        if solver.works_at(world_size):
             return True
     return False
 
@@ -87,13 +87,13 @@ class ElasticityFault(NamedTuple):
     help: str
 
 
-def faults(block: JsonObject, semantics: Semantics) -> list[ElasticityFault]:
+def elasticity_faults(block: JsonObject, semantics: Semantics) -> list[ElasticityFault]:
     """Return the errors of the section; later checks run only if the earlier ones find none."""
-    errors = [*_missing(block), *_micro_batches(block), *_numbers(block, semantics)]
-    return errors or list(_version(block, semantics)) or list(_cap(block, semantics))
+    errors = [*_missing_key_faults(block), *_micro_batch_faults(block), *_number_faults(block, semantics)]
+    return errors or list(_version_faults(block, semantics)) or list(_maximum_batch_faults(block, semantics))
 
 
-def _missing(block: JsonObject) -> Iterator[ElasticityFault]:
+def _missing_key_faults(block: JsonObject) -> Iterator[ElasticityFault]:
     for key in _REQUIRED:
         if key not in block:
             yield ElasticityFault(
@@ -101,7 +101,7 @@ def _missing(block: JsonObject) -> Iterator[ElasticityFault]:
             )
 
 
-def _micro_batches(block: JsonObject) -> Iterator[ElasticityFault]:
+def _micro_batch_faults(block: JsonObject) -> Iterator[ElasticityFault]:
     sizes = block.get("micro_batch_sizes", [1])
     if not isinstance(sizes, list):
         message = f"`micro_batch_sizes` is {describe_value(sizes)} but DeepSpeed expects a list of integers"
@@ -122,7 +122,7 @@ def _micro_batches(block: JsonObject) -> Iterator[ElasticityFault]:
     )
 
 
-def _numbers(block: JsonObject, semantics: Semantics) -> Iterator[ElasticityFault]:
+def _number_faults(block: JsonObject, semantics: Semantics) -> Iterator[ElasticityFault]:
     invalid = (
         [] if isinstance(block.get("max_train_batch_size", 1), int | float) else ["max_train_batch_size"]
     )
@@ -148,9 +148,9 @@ def _numbers(block: JsonObject, semantics: Semantics) -> Iterator[ElasticityFaul
         yield ElasticityFault("DSC602", "max_gpus" if "max_gpus" in block else "min_gpus", message, advice)
 
 
-def _version(block: JsonObject, semantics: Semantics) -> Iterator[ElasticityFault]:
+def _version_faults(block: JsonObject, semantics: Semantics) -> Iterator[ElasticityFault]:
     value = block.get("version", semantics.latest_version)
-    versions, version = ((0.1, 0.2) if semantics.latest_version >= 0.2 else (0.1,)), _float(value)
+    versions, version = ((0.1, 0.2) if semantics.latest_version >= 0.2 else (0.1,)), _as_float(value)
     model, node = block.get("model_parallel_size", 1), block.get("num_gpus_per_node", 1)
     if version not in versions:
         message = (
@@ -179,14 +179,14 @@ def _version(block: JsonObject, semantics: Semantics) -> Iterator[ElasticityFaul
         )
 
 
-def _float(value: Json) -> float | None:
+def _as_float(value: Json) -> float | None:
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         return None
 
 
-def _cap(block: JsonObject, semantics: Semantics) -> Iterator[ElasticityFault]:
+def _maximum_batch_faults(block: JsonObject, semantics: Semantics) -> Iterator[ElasticityFault]:
     cap, largest = block["max_train_batch_size"], max(block["micro_batch_sizes"])
     ranks = ranks_per_node(block, semantics)
     subject = f"`elasticity.max_train_batch_size` is {quote_value(cap)}"
@@ -264,7 +264,7 @@ class ElasticSolver(NamedTuple):
         except (ElasticityError, ArithmeticError, AssertionError, TypeError, ValueError) as error:
             return error
 
-    def works(self, world_size: float) -> bool:
+    def works_at(self, world_size: float) -> bool:
         """Whether DeepSpeed finds batch sizes for the data-parallel size, and accepts them."""
         if not world_size > 0:
             return False  # the solver returns no micro batch, and DeepSpeed unpacks two values into three
@@ -283,7 +283,7 @@ class ElasticSolver(NamedTuple):
 
     def sizes(self) -> list[int]:
         """Return the world sizes that the release lists. Version 0.2 reads them as ranks and as GPUs in turn."""
-        from elastic.deepspeed.batch_heuristics import compatible_v02
+        from elastic.deepspeed.batch_heuristics import solve_v02_batch
         from elastic.deepspeed.elasticity_config import ElasticityConfig
         from elastic.errors import NoWorldSizesError
 
@@ -292,7 +292,7 @@ class ElasticSolver(NamedTuple):
             return [] if isinstance(solution, Exception) else list(solution.world_sizes or ())
         config = ElasticityConfig(self.block, semantics=self.semantics)
         try:
-            sizes = set(compatible_v02(config, self.semantics)[1])
+            sizes = set(solve_v02_batch(config, self.semantics)[1])
         except (NoWorldSizesError, ArithmeticError, AssertionError, TypeError, ValueError):
             return []
         return sorted(size for size in sizes if size // config.model_parallel_size in sizes)
@@ -316,8 +316,8 @@ _CONFIG = "elasticity/config.py:ElasticityConfig.__init__"
 _SOLVER = "elasticity/elasticity.py:compute_elastic_config"
 
 
-def _faults(ctx: Context, code: str) -> Iterator[Finding]:
-    for fault in faults(block_of(ctx), semantics_of(ctx)):
+def _fault_findings(ctx: Context, code: str) -> Iterator[Finding]:
+    for fault in elasticity_faults(elasticity_section(ctx), release_semantics(ctx)):
         if fault.code == code:
             yield ctx.at(f"elasticity.{fault.key}", fault.message, help=fault.help)
 
@@ -336,7 +336,7 @@ def elasticity_without_batch_sizes(ctx: Context) -> Iterator[Finding]:
 
         {"elasticity": {"enabled": true, "max_train_batch_size": 2000, "micro_batch_sizes": [2, 4, 6]}}
     """
-    yield from _faults(ctx, "DSC601")
+    yield from _fault_findings(ctx, "DSC601")
 
 
 @rule("DSC602", effect="rejected", since="0.3.9", until="0.19.7", source=_CONFIG)
@@ -354,7 +354,7 @@ def elastic_value_out_of_range(ctx: Context) -> Iterator[Finding]:
 
         {"elasticity": {"enabled": true, "max_train_batch_size": 2000, "micro_batch_sizes": [2, 4]}}
     """
-    yield from _faults(ctx, "DSC602")
+    yield from _fault_findings(ctx, "DSC602")
 
 
 @rule("DSC603", effect="rejected", since="0.3.9", until="0.19.7", source=_SOLVER)
@@ -371,7 +371,7 @@ def unknown_elastic_version(ctx: Context) -> Iterator[Finding]:
 
         {"elasticity": {"enabled": true, "max_train_batch_size": 8, "micro_batch_sizes": [2], "version": 0.2}}
     """
-    yield from _faults(ctx, "DSC603")
+    yield from _fault_findings(ctx, "DSC603")
 
 
 @rule("DSC604", effect="rejected", since="0.7.0", until="0.19.7", source=_SOLVER)
@@ -391,7 +391,7 @@ def elastic_model_parallel_misfit(ctx: Context) -> Iterator[Finding]:
         {"elasticity": {"enabled": true, "max_train_batch_size": 64, "micro_batch_sizes": [2], "version": 0.2,
                         "num_gpus_per_node": 4, "model_parallel_size": 2}}
     """
-    yield from _faults(ctx, "DSC604")
+    yield from _fault_findings(ctx, "DSC604")
 
 
 @rule("DSC605", effect="rejected", since="0.3.9", until="0.19.7", source=_SOLVER)
@@ -409,7 +409,7 @@ def elastic_cap_below_micro_batch(ctx: Context) -> Iterator[Finding]:
 
         {"elasticity": {"enabled": true, "max_train_batch_size": 64, "micro_batch_sizes": [2, 8]}}
     """
-    yield from _faults(ctx, "DSC605")
+    yield from _fault_findings(ctx, "DSC605")
 
 
 # Batch keys together with elasticity.
@@ -454,7 +454,7 @@ def batch_size_beside_elasticity(ctx: Context) -> Iterator[Finding]:
 
         {"elasticity": {"enabled": true, "max_train_batch_size": 64, "micro_batch_sizes": [2]}}
     """
-    if block_of(ctx).get("ignore_non_elastic_batch_info", False):
+    if elasticity_section(ctx).get("ignore_non_elastic_batch_info", False):
         return
     batch_keys = [key for key in batch_triplet.KEYS if ctx.has(key)]
     if batch_keys:
@@ -488,9 +488,9 @@ def world_size_not_elastic(ctx: Context) -> Iterator[Finding]:
 
         {"elasticity": {"enabled": true, "version": 0.1, "max_train_batch_size": 8, "micro_batch_sizes": [2]}}
     """
-    solver = solver_of(ctx)
+    solver = elastic_solver(ctx)
     world_size = data_parallel_size(ctx)
-    if world_size is None or solver.works(world_size) or not works_somewhere(ctx, solver):
+    if world_size is None or solver.works_at(world_size) or not works_at_some_world_size(ctx, solver):
         return
     sizes = solver.sizes()
     more = " …" if len(sizes) > 12 else ""
@@ -504,16 +504,16 @@ def world_size_not_elastic(ctx: Context) -> Iterator[Finding]:
     yield ctx.at(
         "elasticity",
         f"world size {world_size:g} {reason}",
-        help="change the number of GPUs" + _raise_maximum(solver, world_size),
+        help="change the number of GPUs" + _suggest_higher_maximum(solver, world_size),
     )
 
 
-def _raise_maximum(solver: ElasticSolver, world_size: float) -> str:
+def _suggest_higher_maximum(solver: ElasticSolver, world_size: float) -> str:
     """Suggest a maximum of one smallest micro batch per rank, if that is enough."""
     minimum = math.ceil(min(solver.block["micro_batch_sizes"]) * world_size)
     if minimum <= solver.block["max_train_batch_size"]:
         return ""
-    if not solver.with_values(max_train_batch_size=minimum).works(world_size):
+    if not solver.with_values(max_train_batch_size=minimum).works_at(world_size):
         return ""
     return f", or raise `max_train_batch_size` to {minimum}"
 
@@ -534,8 +534,8 @@ def elasticity_without_world_size(ctx: Context) -> Iterator[Finding]:
 
         {"elasticity": {"enabled": true, "max_train_batch_size": 64, "micro_batch_sizes": [2]}}
     """
-    solver = solver_of(ctx)
-    if works_somewhere(ctx, solver):
+    solver = elastic_solver(ctx)
+    if works_at_some_world_size(ctx, solver):
         return
     low, high = solver.block.get("min_gpus", 1), solver.block.get("max_gpus", 10000)
     yield ctx.at(
@@ -544,21 +544,21 @@ def elasticity_without_world_size(ctx: Context) -> Iterator[Finding]:
         "divides a batch of at most "
         f"{quote_value(solver.block['max_train_batch_size'])} into micro batches of "
         f"{quote_value(solver.block['micro_batch_sizes'])}",
-        help=_help(ctx, solver),
+        help=_suggest_working_bounds(ctx, solver),
     )
 
 
-def _help(ctx: Context, solver: ElasticSolver) -> str:
+def _suggest_working_bounds(ctx: Context, solver: ElasticSolver) -> str:
     """Suggest a wider range or a higher maximum that was tried out and works."""
     block = solver.block
     options = []
     wide = solver.with_values(min_gpus=1, max_gpus=10000)
-    if {"min_gpus", "max_gpus"} & set(block) and works_somewhere(ctx, wide):
+    if {"min_gpus", "max_gpus"} & set(block) and works_at_some_world_size(ctx, wide):
         options.append("widen the range of GPUs")
     for factor in (2, 8, 64):
         cap = factor * math.ceil(block["max_train_batch_size"])
         higher = solver.with_values(max_train_batch_size=cap)
-        if not is_intractable(higher.block, solver.semantics) and works_somewhere(ctx, higher):
+        if not is_intractable(higher.block, solver.semantics) and works_at_some_world_size(ctx, higher):
             options.append(f"raise `max_train_batch_size` to {cap}")
             break
     return ", or ".join(options) or "use other sizes, or switch elasticity off"

@@ -9,15 +9,15 @@ from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.core.wording import quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
-from dsconfig.rules._effective_values import OPTIMIZER, PARAM, stage, stage_path
-from dsconfig.rules._model_facts import DENSE, has_model, model
+from dsconfig.rules._effective_values import OPTIMIZER, PARAM, effective_stage, stage_path
+from dsconfig.rules._model_facts import DENSE, has_model, trained_model
 from dsconfig.rules.expert_parallel.section import (
     EP,
     TP,
+    autoep_value,
     related_switch,
     require_autoep,
     tensor_parallel_size,
-    value_of,
 )
 
 # Conflicting options.
@@ -38,8 +38,8 @@ class _OptionConflict(NamedTuple):
     other: str
 
 
-def _parallel(ctx: Context) -> bool:
-    return isinstance(size := value_of(ctx, "autoep_size"), int) and size > 1
+def _is_expert_parallel(ctx: Context) -> bool:
+    return isinstance(size := autoep_value(ctx, "autoep_size"), int) and size > 1
 
 
 _CONFLICTS = (
@@ -47,7 +47,7 @@ _CONFLICTS = (
         "gate_up_impl",
         "fused",
         "0.19.8",
-        lambda ctx: not value_of(ctx, "use_grouped_mm"),
+        lambda ctx: not autoep_value(ctx, "use_grouped_mm"),
         "needs `use_grouped_mm`, but it is {}",
         'set `use_grouped_mm` to `true`, or use `"separate"`',
         f"{EP}.use_grouped_mm",
@@ -56,7 +56,7 @@ _CONFLICTS = (
         "row_weighting_impl",
         "fused",
         "0.19.8",
-        lambda ctx: value_of(ctx, "comm_backend") != "deepep",
+        lambda ctx: autoep_value(ctx, "comm_backend") != "deepep",
         'needs `comm_backend` `"deepep"`, but it is {}',
         'remove `row_weighting_impl`, or set `comm_backend` to `"deepep"`, which needs'
         " an `autoep_size` above 1 and `comm_max_tokens_per_rank`",
@@ -66,7 +66,7 @@ _CONFLICTS = (
         "row_weighting_impl",
         "fused",
         "0.19.8",
-        lambda ctx: value_of(ctx, "comm_backend") == "deepep" and value_of(ctx, "autoep_size") == 1,
+        lambda ctx: autoep_value(ctx, "comm_backend") == "deepep" and autoep_value(ctx, "autoep_size") == 1,
         "needs an `autoep_size` above 1, but it is {}",
         "set `autoep_size` to 2 or more, or remove `row_weighting_impl`",
         f"{EP}.autoep_size",
@@ -75,7 +75,7 @@ _CONFLICTS = (
         "comm_backend",
         "deepep",
         "0.19.7",
-        lambda ctx: value_of(ctx, "comm_max_tokens_per_rank") == 0,
+        lambda ctx: autoep_value(ctx, "comm_max_tokens_per_rank") == 0,
         "needs `comm_max_tokens_per_rank`, but it is {}",
         "set `comm_max_tokens_per_rank` to a number greater than 0: `train_micro_batch_size_per_gpu` × the"
         " longest padded sequence",
@@ -94,7 +94,7 @@ _CONFLICTS = (
         "combine_impl",
         "fused_weighted_sum",
         "0.19.7",
-        lambda ctx: value_of(ctx, "comm_backend") == "deepep" and _parallel(ctx),
+        lambda ctx: autoep_value(ctx, "comm_backend") == "deepep" and _is_expert_parallel(ctx),
         "does not work with `comm_backend` {}, which sums the rows itself",
         'remove `combine_impl`, or set `comm_backend` to `"comm"`',
         f"{EP}.comm_backend",
@@ -103,7 +103,7 @@ _CONFLICTS = (
         "async_split_plan",
         True,
         "0.19.8",
-        lambda ctx: _parallel(ctx) and tensor_parallel_size(ctx) > 1,
+        lambda ctx: _is_expert_parallel(ctx) and tensor_parallel_size(ctx) > 1,
         "does not work with `autotp_size` {}",
         "remove `async_split_plan`, or set `autotp_size` to 1",
         TP,
@@ -130,7 +130,7 @@ def expert_parallel_options_conflict(ctx: Context) -> Iterator[Finding]:
     """
     require_autoep(ctx)
     for row in _CONFLICTS:
-        is_set = row.key in ctx.data[EP] and value_of(ctx, row.key) == row.value
+        is_set = row.key in ctx.data[EP] and autoep_value(ctx, row.key) == row.value
         if is_set and ctx.since(row.since) and row.holds(ctx):
             yield ctx.at(
                 f"{EP}.{row.key}",
@@ -176,7 +176,7 @@ def expert_parallel_with_tensor_parallel(ctx: Context) -> Iterator[Finding]:
             part="key",
             related=[tensor_parallel_on],
         )
-    elif value_of(ctx, "autoep_size") == 1:
+    elif autoep_value(ctx, "autoep_size") == 1:
         yield ctx.at(
             f"{EP}.autoep_size",
             f"`autoep_size` is `1`, but must be above 1 together with `autotp_size` {size}",
@@ -185,7 +185,7 @@ def expert_parallel_with_tensor_parallel(ctx: Context) -> Iterator[Finding]:
         )
     else:
         for path, feature in _UNSUPPORTED.items():
-            if _is_used(ctx, path):
+            if _is_option_used(ctx, path):
                 yield ctx.at(
                     path,
                     f"{feature} does not work with expert parallelism and `autotp_size` {size}",
@@ -204,7 +204,7 @@ _UNSUPPORTED = {
 }
 
 
-def _is_used(ctx: Context, path: str) -> bool:
+def _is_option_used(ctx: Context, path: str) -> bool:
     if not ctx.has(path):
         return False
     if path == "sequence_parallel_size":
@@ -231,7 +231,7 @@ def parallel_presets_differ(ctx: Context) -> Iterator[Finding]:
     """
     require_autoep(ctx)
     path = "tensor_parallel.preset_model"
-    tensor, expert = ctx.value(path), value_of(ctx, "preset_model")
+    tensor, expert = ctx.value(path), autoep_value(ctx, "preset_model")
     if tensor is not None and expert is not None and tensor != expert:
         yield ctx.at(
             path,
@@ -264,7 +264,7 @@ def zero_3_option_without_expert_parallel_support(ctx: Context) -> Iterator[Find
          "zero_optimization": {"stage": 2}}
     """
     require_autoep(ctx)
-    if stage(ctx) != 3:
+    if effective_stage(ctx) != 3:
         return
     for path, off in (
         ("zero_optimization.zero_quantized_gradients", False),
@@ -307,10 +307,10 @@ def expert_parallel_without_experts(ctx: Context) -> Iterator[Finding]:
     if not has_model(ctx):
         return
     require_autoep(ctx)
-    trained = model(ctx)
+    trained = trained_model(ctx)
     if len(trained.kinds) != 1 or trained.kinds[0] not in DENSE:
         return
-    chosen = next((key for key in _CHOICES if value_of(ctx, key) is not None), None)
+    chosen = next((key for key in _CHOICES if autoep_value(ctx, key) is not None), None)
     message = f"expert parallelism is on, but {trained.shown} (model type {trained.kinds[0]}) has no experts"
     yield ctx.at(
         f"{EP}.enabled",

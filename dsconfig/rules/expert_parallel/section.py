@@ -9,8 +9,8 @@ from dsconfig.core.wording import describe_type, join_alternatives, json_kind, q
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
 from dsconfig.rules._batch_triplet import divisors
-from dsconfig.rules._fixes import removal
-from dsconfig.rules._json_numbers import division
+from dsconfig.rules._fixes import remove_key
+from dsconfig.rules._json_numbers import format_division
 from dsconfig.rules._suggest_section import format_key
 
 # The `expert_parallel` section.
@@ -34,7 +34,7 @@ def related_switch() -> tuple[str, str]:
     return "expert parallelism is switched on here", f"{EP}.enabled"
 
 
-def value_of(ctx: Context, key: str) -> Json:
+def autoep_value(ctx: Context, key: str) -> Json:
     """Return the value of a key of the section."""
     return ctx.value(f"{EP}.{key}")
 
@@ -82,7 +82,7 @@ def load_balance_coeff_given(ctx: Context) -> Iterator[Finding]:
             path,
             f"`load_balance_coeff` is {quote_value(value)}, but DeepSpeed reserves the key and accepts only `null`",
             help="remove it",
-            fix=removal(("expert_parallel", "load_balance_coeff")),
+            fix=remove_key(("expert_parallel", "load_balance_coeff")),
         )
 
 
@@ -113,7 +113,7 @@ _DIRECT = (
 """Names of direct attributes of a module, which cannot contain a dot."""
 
 
-def _problem(ctx: Context, key: str) -> tuple[str, str] | None:
+def _problem_with_value(ctx: Context, key: str) -> tuple[str, str] | None:
     """Return what is wrong with the value and what the engine expects; None if it accepts the value."""
     value = ctx.raw(f"{EP}.{key}")
     if key in _SIZES:
@@ -162,14 +162,14 @@ def unsupported_expert_parallel_value(ctx: Context) -> Iterator[Finding]:
     for event in ctx.walk.rejected:
         key = event.path[-1]
         if event.path[0] == EP and key in _ENUMS:
-            yield _rejected(ctx, str(key), "", describe_type(event.verdict.expected))
+            yield _report_rejected_value(ctx, str(key), "", describe_type(event.verdict.expected))
     for key in ctx.data[EP]:
-        problem = _problem(ctx, key) if ctx.key(f"{EP}.{key}") else None
+        problem = _problem_with_value(ctx, key) if ctx.key(f"{EP}.{key}") else None
         if problem:
-            yield _rejected(ctx, key, *problem)
+            yield _report_rejected_value(ctx, key, *problem)
 
 
-def _rejected(ctx: Context, key: str, detail: str, expectation: str) -> Finding:
+def _report_rejected_value(ctx: Context, key: str, detail: str, expectation: str) -> Finding:
     value = ctx.raw(f"{EP}.{key}")
     formatted = (
         quote_value(value)
@@ -218,8 +218,8 @@ def expert_parallel_size_misfit(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "expert_parallel": {"enabled": true}}
     """
     require_autoep(ctx)
-    size = value_of(ctx, "autoep_size")
-    reserved = value_of(ctx, "expert_tensor_parallel_size") if ctx.since("0.19.3") else 1
+    size = autoep_value(ctx, "autoep_size")
+    reserved = autoep_value(ctx, "expert_tensor_parallel_size") if ctx.since("0.19.3") else 1
     if type(reserved) is not int or reserved != 1:
         yield ctx.at(
             f"{EP}.expert_tensor_parallel_size",
@@ -227,13 +227,13 @@ def expert_parallel_size_misfit(ctx: Context) -> Iterator[Finding]:
             "only `1`",
             help="remove it",
             related=[related_switch()],
-            fix=removal((EP, "expert_tensor_parallel_size")),
+            fix=remove_key((EP, "expert_tensor_parallel_size")),
         )
     elif ctx.world_size and not is_invalid_size(size, 1) and ctx.world_size % size:
         yield ctx.at(
             f"{EP}.autoep_size",
             f"`autoep_size` {quote_value(size)} does not divide the world size {ctx.world_size}: "
-            f"{division(ctx.world_size, size)}",
+            f"{format_division(ctx.world_size, size)}",
             help=f"use one of {join_alternatives(divisors(ctx.world_size))}, or another number of ranks",
         )
 
@@ -255,7 +255,7 @@ def more_limited_groups_than_groups(ctx: Context) -> Iterator[Finding]:
             "enabled": true, "num_expert_groups": 4, "num_limited_groups": 2}}
     """
     require_autoep(ctx)
-    groups, limited = (value_of(ctx, key) for key in _GROUPS)
+    groups, limited = (autoep_value(ctx, key) for key in _GROUPS)
     numbers = isinstance(groups, int | float) and isinstance(limited, int | float)
     if numbers and groups >= 1 and limited > groups:
         yield ctx.at(
@@ -282,18 +282,18 @@ def expert_parallel_of_size_one(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "expert_parallel": {"enabled": true, "autoep_size": 4}}
     """
     require_autoep(ctx)
-    if value_of(ctx, "autoep_size") == 1 and tensor_parallel_size(ctx) <= 1:
+    if autoep_value(ctx, "autoep_size") == 1 and tensor_parallel_size(ctx) <= 1:
         yield ctx.at(
             f"{EP}.autoep_size",
             "`autoep_size` is `1`"
             + ("" if ctx.has(f"{EP}.autoep_size") else " (the default)")
             + ", so every rank keeps all experts",
-            help=_larger_sizes(ctx.world_size),
+            help=_suggest_larger_sizes(ctx.world_size),
             related=[related_switch()],
         )
 
 
-def _larger_sizes(ranks: int | None) -> str:
+def _suggest_larger_sizes(ranks: int | None) -> str:
     """Suggest sizes that leave a rank fewer experts; a single rank has none."""
     if ranks is None:
         return "set it to a number greater than 1 that divides both the experts and the ranks"

@@ -13,19 +13,19 @@ from dsconfig.evaluation.key_walk import KnownKey
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.model.key_table import ROOT, KeyInfo, KeyView, SectionView, child_section, keys_of_section_class
-from dsconfig.rules._effective_values import ZERO, bf16_optimizer, stage
-from dsconfig.rules._fixes import removal, removal_with_value
+from dsconfig.rules._effective_values import ZERO, effective_stage, uses_bf16_optimizer
+from dsconfig.rules._fixes import remove_key, remove_key_showing_value
 from dsconfig.rules._suggest_section import format_key
 from dsconfig.rules.keys.unknown_keys import (
     KeyOfEarlierReleases,
     KeyOfLaterReleases,
     UnknownKeyWithCause,
-    advice,
-    exists,
-    is_off,
+    is_key_of_release,
     is_path,
-    replacement,
-    unknowns,
+    replace_with_new_name,
+    replacement_advice,
+    switches_section_off,
+    unknown_keys_by_cause,
 )
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
@@ -58,30 +58,31 @@ def removed_key(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8}
     """
-    for key, (info,) in unknowns(ctx, KeyOfEarlierReleases):
+    for key, (info,) in unknown_keys_by_cause(ctx, KeyOfEarlierReleases):
         last = max(last for _, last in info.spans if last < ctx.release)
-        off = is_off(key.entry.value)
+        off = switches_section_off(key.entry.value)
         yield ctx.at(
             key.path,
             f"{format_key(key.path)} was removed from DeepSpeed after {release_name(last)}: {key.fate}",
             help="remove it, even though it is switched off"
             if key.is_rejected and off
-            else advice(ctx, info, key.entry),
+            else replacement_advice(ctx, info, key.entry),
             effect=key.effect,
             part="key",
-            fix=replacement(ctx, key.entry, safe=key.is_rejected) or _removed(ctx, key, info),
+            fix=replace_with_new_name(ctx, key.entry, safe=key.is_rejected)
+            or _remove_unless_replaced(ctx, key, info),
         )
 
 
-def _removed(ctx: Context, key: UnknownKeyWithCause, info: KeyInfo) -> Fix | None:
+def _remove_unless_replaced(ctx: Context, key: UnknownKeyWithCause, info: KeyInfo) -> Fix | None:
     """Remove the key; no fix if another key replaces it."""
-    if is_off(key.entry.value):
-        return removal(key.path, safe=True)
+    if switches_section_off(key.entry.value):
+        return remove_key(key.path, safe=True)
     if info.name == "elasticity":  # `dsconfig migrate` converts the section and its batch sizes
         return None
-    if info.replaced_by and is_path(info.replaced_by) and exists(ctx, info.replaced_by):
+    if info.replaced_by and is_path(info.replaced_by) and is_key_of_release(ctx, info.replaced_by):
         return None
-    return removal_with_value(key.path, key.entry.value)
+    return remove_key_showing_value(key.path, key.entry.value)
 
 
 @rule("DSC105", effect="ignored", source=_ROOT)
@@ -96,7 +97,7 @@ def future_key(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "torch_autocast": {"enabled": true}}
     """
-    for key, (info,) in unknowns(ctx, KeyOfLaterReleases):
+    for key, (info,) in unknown_keys_by_cause(ctx, KeyOfLaterReleases):
         first = min(first for first, _ in info.spans if first > ctx.release)
         yield ctx.at(
             key.path,
@@ -106,7 +107,7 @@ def future_key(ctx: Context) -> Iterator[Finding]:
             help=f"upgrade DeepSpeed to {release_name(first)} or later, or remove it",
             effect=key.effect,
             part="key",
-            fix=removal_with_value(key.path, key.entry.value),
+            fix=remove_key_showing_value(key.path, key.entry.value),
         )
 
 
@@ -133,9 +134,9 @@ def deprecated_key(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             entry.path,
             f"{format_key(entry.path)} is deprecated since DeepSpeed {release_name(info.deprecated)}",
-            help=advice(ctx, info, entry),
+            help=replacement_advice(ctx, info, entry),
             part="key",
-            fix=replacement(ctx, entry, safe=_is_equivalent(ctx, entry)),
+            fix=replace_with_new_name(ctx, entry, safe=_is_equivalent(ctx, entry)),
         )
 
 
@@ -178,7 +179,7 @@ def key_under_two_names(ctx: Context) -> Iterator[Finding]:
             f"{format_key(entry.path)} is another name of `{entry.key.info.name}`, and both are set",
             help=f"keep `{entry.key.info.name}` alone",
             part="key",
-            fix=removal(entry.path, safe=_is_same_value(ctx, entry)),
+            fix=remove_key(entry.path, safe=_is_same_value(ctx, entry)),
         )
 
 
@@ -209,7 +210,7 @@ def key_without_effect(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             entry.path,
             f"{format_key(entry.path)} has no effect: DeepSpeed accepts it but never reads it",
-            help=advice(ctx, info, entry),
+            help=replacement_advice(ctx, info, entry),
             part="key",
         )
 
@@ -268,8 +269,8 @@ def required_key_left_out(ctx: Context) -> Iterator[Finding]:
     for section, value in ctx.data.items():
         key = root.keys.get(section)
         if key is not None and "complete" in key.info.flags:
-            for incomplete in _incomplete(ctx, key, value, (section,)):
-                yield _missing_keys(ctx, incomplete)
+            for incomplete in _incomplete_objects(ctx, key, value, (section,)):
+                yield _report_missing_keys(ctx, incomplete)
 
 
 class _IncompleteObject(NamedTuple):
@@ -282,13 +283,15 @@ class _IncompleteObject(NamedTuple):
     """Whether removing the object repairs the config, because it is not required itself."""
 
 
-def _missing_keys(ctx: Context, incomplete: _IncompleteObject) -> Finding:
+def _report_missing_keys(ctx: Context, incomplete: _IncompleteObject) -> Finding:
     path, missing = incomplete.path, incomplete.missing
     section = path[-1]
     names = join_alternatives(f"`{key.info.name}`" for key in missing)
-    added = join_alternatives([f"`{key.info.name}` ({_expected(ctx, key)})" for key in missing], "and")
+    added = join_alternatives(
+        [f"`{key.info.name}` ({_describe_expected_type(ctx, key)})" for key in missing], "and"
+    )
     subject = f"`{section}` of `{path[-2]}`" if section == "params" else format_key(path)
-    groups = _empty_groups(incomplete)
+    groups = _add_empty_groups(incomplete)
     finding = ctx.at(
         path,
         f"{subject} has no {names}, which DeepSpeed requires",
@@ -299,7 +302,7 @@ def _missing_keys(ctx: Context, incomplete: _IncompleteObject) -> Finding:
     return finding.about_missing((*path, missing[0].info.name))
 
 
-def _expected(ctx: Context, key: KeyView) -> str:
+def _describe_expected_type(ctx: Context, key: KeyView) -> str:
     """Describe the type of the key; for a section, with its required keys."""
     inner = child_section(key.type)
     inner_keys = ctx.walk.view(inner).keys.values() if inner is not None else ()
@@ -311,7 +314,7 @@ def _expected(ctx: Context, key: KeyView) -> str:
     )
 
 
-def _empty_groups(incomplete: _IncompleteObject) -> SetValue | None:
+def _add_empty_groups(incomplete: _IncompleteObject) -> SetValue | None:
     """Return the edit that completes a technique that is off."""
     shared = incomplete.data.get("shared_parameters", {})
     is_on = not isinstance(shared, dict) or shared.get("enabled")
@@ -320,7 +323,7 @@ def _empty_groups(incomplete: _IncompleteObject) -> SetValue | None:
     return SetValue((*incomplete.path, "different_groups"), {})
 
 
-def _incomplete(
+def _incomplete_objects(
     ctx: Context, key: KeyView, value: Json, path: KeyPath, spec: Spec | None = None
 ) -> Iterator[_IncompleteObject]:
     """Yield every nested object that lacks required keys; other rules report values of a wrong type."""
@@ -330,7 +333,7 @@ def _incomplete(
         return
     if inner is None:
         for child, member in value.items() if spec[0] == "map" else ():
-            yield from _incomplete(ctx, key, member, (*path, child), spec[1])
+            yield from _incomplete_objects(ctx, key, member, (*path, child), spec[1])
         return
     section = ctx.walk.view(inner)
     missing = [
@@ -340,7 +343,7 @@ def _incomplete(
         yield _IncompleteObject(path, value, missing, not key.info.required or spec is not key.type)
     for child, member in value.items():
         if child in section.keys:
-            yield from _incomplete(ctx, section.keys[child], member, (*path, child))
+            yield from _incomplete_objects(ctx, section.keys[child], member, (*path, child))
 
 
 # Defaults that changed within the target range.
@@ -355,7 +358,7 @@ class _ChangedDefault(NamedTuple):
 
 
 @cache
-def _changes(section: str, first: int, last: int) -> tuple[_ChangedDefault, ...]:
+def _changed_defaults(section: str, first: int, last: int) -> tuple[_ChangedDefault, ...]:
     """Return the keys of the section that the whole range reads with a changing default."""
     changes = []
     for info in keys_of_section_class(section).values() if first < last else ():
@@ -365,7 +368,7 @@ def _changes(section: str, first: int, last: int) -> tuple[_ChangedDefault, ...]
             or not any(a <= first <= last <= b for a, b in info.spans)
         ):
             continue
-        releases = [_next(until) for until, _ in info.defaults if first <= until < last]
+        releases = [_next_release(until) for until, _ in info.defaults if first <= until < last]
         later = tuple((release, info.default_in(release)) for release in releases)
         if later:
             changes.append(_ChangedDefault(info, info.default_in(first), later))
@@ -375,14 +378,14 @@ def _changes(section: str, first: int, last: int) -> tuple[_ChangedDefault, ...]
 _NOT_USER_KEYS = frozenset({"unread", "internal", "not_json"})
 
 
-def _next(number: int) -> int:
+def _next_release(number: int) -> int:
     """Return the number of the next release."""
     return next((later for later in NUMBERS.values() if later > number), NEVER)
 
 
 _USED_IF: dict[KeyPath, Callable[[Context], bool]] = {
-    ("bf16", "immediate_grad_update"): bf16_optimizer,
-    (ZERO, "offload_param", "pin_memory"): lambda ctx: stage(ctx) == 3,
+    ("bf16", "immediate_grad_update"): uses_bf16_optimizer,
+    (ZERO, "offload_param", "pin_memory"): lambda ctx: effective_stage(ctx) == 3,
 }
 """Condition under which DeepSpeed reads a key, besides its section being on."""
 
@@ -408,12 +411,12 @@ def default_changed_in_range(ctx: Context) -> Iterator[Finding]:
     if first == last:
         return
     for path, data, section in _active_sections(ctx, (), ctx.data, ctx.walk.view(ROOT)):
-        for change in _changes(section.name, first, last):
+        for change in _changed_defaults(section.name, first, last):
             key_path = (*path, change.info.name)
             if change.info.name in data or ctx.before(release_name(change.later[0][0])):
                 continue
             if key_path not in _USED_IF or _USED_IF[key_path](ctx):
-                yield _changed_default(ctx, key_path, change)
+                yield _report_changed_default(ctx, key_path, change)
 
 
 def _active_sections(
@@ -424,20 +427,24 @@ def _active_sections(
     for child, value in data.items():
         key = section.keys.get(child)
         inner = child_section(key.type) if key is not None and key.info.name == child else None
-        if inner is not None and isinstance(value, dict) and _is_active(ctx, (*path, child), value, inner):
+        if (
+            inner is not None
+            and isinstance(value, dict)
+            and _is_section_active(ctx, (*path, child), value, inner)
+        ):
             yield from _active_sections(ctx, (*path, child), value, ctx.walk.view(inner))
 
 
-def _is_active(ctx: Context, path: KeyPath, data: JsonObject, section: str) -> bool:
+def _is_section_active(ctx: Context, path: KeyPath, data: JsonObject, section: str) -> bool:
     """Whether the section is on: by `enabled`, a stage above 0, or a device."""
     if path == (ZERO,):
-        return stage(ctx) > 0
+        return effective_stage(ctx) > 0
     if "enabled" in ctx.walk.view(section).keys:
         return data.get("enabled") not in (None, False, 0, "auto")  # "auto" is not resolved yet
     return bool(data.get("device", "cpu") != "none")
 
 
-def _changed_default(ctx: Context, path: KeyPath, change: _ChangedDefault) -> Finding:
+def _report_changed_default(ctx: Context, path: KeyPath, change: _ChangedDefault) -> Finding:
     key = path[-1]
     before, after = quote_value(change.first), quote_value(change.later[-1][1])
     later = ", ".join(

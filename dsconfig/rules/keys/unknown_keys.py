@@ -18,9 +18,22 @@ from dsconfig.model.key_table import (
     keys_of_section_class,
     section_view_of_release,
 )
-from dsconfig.rules._did_you_mean import fits, guess
-from dsconfig.rules._fixes import moved, moved_as, removal, removal_with_value, renamed
-from dsconfig.rules._suggest_section import COMMON, NOT_TO_WRITE, OF_OTHERS, is_read, only_path_of, paths_of
+from dsconfig.rules._did_you_mean import accepts_kind_of_value, guess_intended_key
+from dsconfig.rules._fixes import (
+    move_key,
+    move_key_with_value,
+    remove_key,
+    remove_key_showing_value,
+    rename_key,
+)
+from dsconfig.rules._suggest_section import (
+    COMMON,
+    NOT_TO_WRITE,
+    OF_OTHERS,
+    is_read_at,
+    only_path_of,
+    paths_of,
+)
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -51,7 +64,7 @@ def unknown_key(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8}
     """
-    for key, (unfit, paths) in unknowns(ctx, UnexplainedKey):
+    for key, (unfit, paths) in unknown_keys_by_cause(ctx, UnexplainedKey):
         value = key.entry.value
         elsewhere = [] if key.name in COMMON else [path for path in paths if _can_move(ctx, key, path)]
         yield ctx.at(
@@ -63,19 +76,21 @@ def unknown_key(ctx: Context) -> Iterator[Finding]:
             # No fix removes a key that may stand for another one: the user decides.
             fix=None
             if unfit or paths or _has_guess_in_target(ctx, key)
-            else removal_with_value(key.path, value),
+            else remove_key_showing_value(key.path, value),
         )
 
 
 def _can_move(ctx: Context, key: UnknownKeyWithCause, path: str) -> bool:
-    return moved(ctx, key.path, tuple(path.split(".")), key.entry.value) is not None
+    return move_key(ctx, key.path, tuple(path.split(".")), key.entry.value) is not None
 
 
 def _has_guess_in_target(ctx: Context, key: UnknownKeyWithCause) -> bool:
     """Whether the first or the last release of the target has a similar key."""
     others = set(ctx.target) - {ctx.release}
     return any(
-        guess(key.name, key.entry.value, section_view_of_release(key.section.name, other)).suggestions
+        guess_intended_key(
+            key.name, key.entry.value, section_view_of_release(key.section.name, other)
+        ).suggestions
         for other in others
     )
 
@@ -112,8 +127,8 @@ def typo(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "gradient_clipping": 1.0}
     """
-    for key, reason in unknowns(ctx, MistypedKey):
-        help_text, fix = _correction(ctx, key, reason)
+    for key, reason in unknown_keys_by_cause(ctx, MistypedKey):
+        help_text, fix = _suggest_correction(ctx, key, reason)
         yield ctx.at(
             key.path,
             f"`{key.name}` is not a DeepSpeed key {key.where}: {key.fate}",
@@ -124,7 +139,9 @@ def typo(ctx: Context) -> Iterator[Finding]:
         ).as_typo_of(*((*key.path[:-1], name) for name in reason.suggestions))
 
 
-def _correction(ctx: Context, key: UnknownKeyWithCause, reason: MistypedKey) -> tuple[str, Fix | None]:
+def _suggest_correction(
+    ctx: Context, key: UnknownKeyWithCause, reason: MistypedKey
+) -> tuple[str, Fix | None]:
     suggestions, sure = reason
     names = join_alternatives(f"`{name}`" for name in suggestions)
     question = f"did you mean {names}?"
@@ -132,14 +149,14 @@ def _correction(ctx: Context, key: UnknownKeyWithCause, reason: MistypedKey) -> 
     if any(ctx.has(dotted_path((*key.path[:-1], name))) for name in suggestions):
         return f"{question} It is set already: remove one of the two", None
     if "unread" in info.flags:
-        return f"{advice(ctx, info, key.entry)}: the similar {names} has no effect either", None
+        return f"{replacement_advice(ctx, info, key.entry)}: the similar {names} has no effect either", None
     if info.deprecated <= ctx.release and info.rewrite and info.replaced_by:
         to = tuple(info.replaced_by.split("."))
-        fix = rewritten(ctx, info, key.entry, to)
-        return f"{question} It is deprecated: {advice(ctx, info, key.entry)}", fix
+        fix = convert_to_new_key(ctx, info, key.entry, to)
+        return f"{question} It is deprecated: {replacement_advice(ctx, info, key.entry)}", fix
     if len(suggestions) > 1:
         return question, None
-    return question, renamed(ctx, key.path, suggestions[0], key.entry.value, safe=key.is_rejected and sure)
+    return question, rename_key(ctx, key.path, suggestions[0], key.entry.value, safe=key.is_rejected and sure)
 
 
 @rule("DSC103", effect="ignored", source=_ROOT)
@@ -156,8 +173,8 @@ def misplaced_key(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
     """
-    for key, (path,) in unknowns(ctx, MisplacedKey):
-        help_text, fix = _move(ctx, key, path)
+    for key, (path,) in unknown_keys_by_cause(ctx, MisplacedKey):
+        help_text, fix = _suggest_move(ctx, key, path)
         yield ctx.at(
             key.path,
             f"`{key.name}` does not belong {key.where}: {key.fate}",
@@ -168,12 +185,14 @@ def misplaced_key(ctx: Context) -> Iterator[Finding]:
         ).as_typo_of(ctx.written_path(path))
 
 
-def _move(ctx: Context, key: UnknownKeyWithCause, path: str) -> tuple[str, Fix | None]:
+def _suggest_move(ctx: Context, key: UnknownKeyWithCause, path: str) -> tuple[str, Fix | None]:
     target = ctx.key(path)
     if target is not None and target.info.deprecated <= ctx.release and target.info.replaced_by:
         to = tuple(target.info.replaced_by.split("."))
-        return advice(ctx, target.info, key.entry), rewritten(ctx, target.info, key.entry, to)
-    return f"move it to `{path}`", moved(ctx, key.path, tuple(path.split(".")), key.entry.value)
+        return replacement_advice(ctx, target.info, key.entry), convert_to_new_key(
+            ctx, target.info, key.entry, to
+        )
+    return f"move it to `{path}`", move_key(ctx, key.path, tuple(path.split(".")), key.entry.value)
 
 
 @rule("DSC107", effect="ignored", source=_ROOT)
@@ -188,7 +207,7 @@ def dead_key(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "comms_logger": {"enabled": true}}
     """
-    for key, (to,) in unknowns(ctx, NeverReadKey):
+    for key, (to,) in unknown_keys_by_cause(ctx, NeverReadKey):
         value = key.entry.value
         yield ctx.at(
             key.path,
@@ -196,7 +215,7 @@ def dead_key(ctx: Context) -> Iterator[Finding]:
             help=f"use `{dotted_path(to)}` instead" if to else "remove it",
             effect=key.effect,
             part="key",
-            fix=moved(ctx, key.path, to, value) if to else removal_with_value(key.path, value),
+            fix=move_key(ctx, key.path, to, value) if to else remove_key_showing_value(key.path, value),
         ).as_typo_of(to)
 
 
@@ -279,7 +298,7 @@ class UnknownKeyWithCause(NamedTuple):
         """Whether DeepSpeed rejects the config because of the key."""
         if isinstance(self.reason, KeyOfEarlierReleases) and self.reason.info.refused_from < NEVER:
             return True
-        return _rejects(self.entry)
+        return _section_rejects(self.entry)
 
     @property
     def effect(self) -> EffectName:
@@ -302,38 +321,38 @@ class UnknownKeyWithCause(NamedTuple):
         return "DeepSpeed ignores it"
 
 
-def unknowns(ctx: Context, kind: type[R]) -> Iterator[tuple[UnknownKeyWithCause, R]]:
+def unknown_keys_by_cause(ctx: Context, kind: type[R]) -> Iterator[tuple[UnknownKeyWithCause, R]]:
     """Yield the unknown keys with this kind of reason."""
-    for key in ctx.cached(_classified):
+    for key in ctx.cached(_classify_unknown_keys):
         if isinstance(key.reason, kind):
             yield key, key.reason
 
 
-def _classified(ctx: Context) -> list[UnknownKeyWithCause]:
+def _classify_unknown_keys(ctx: Context) -> list[UnknownKeyWithCause]:
     """Classify every unknown key that a rule reports."""
     classified: list[UnknownKeyWithCause] = []
     counts: dict[tuple[str, bool], int] = {}
     for entry in ctx.walk.unknown:
         section = entry.section
-        kind = section.name, section.unknown == "rejected" and _rejects(entry)
+        kind = section.name, section.unknown == "rejected" and _section_rejects(entry)
         if counts.get(kind, 0) >= ctx.max_findings and entry.path[-1] not in keys_of_section_class(
             section.name
         ):
             ctx.is_truncated = True
             continue
-        reason = _reason(ctx, entry)
+        reason = _most_likely_cause(ctx, entry)
         if reason is not None:
             counts[kind] = counts.get(kind, 0) + 1
             classified.append(UnknownKeyWithCause(entry, reason))
     return classified
 
 
-def _rejects(entry: UnknownKey) -> bool:
+def _section_rejects(entry: UnknownKey) -> bool:
     """Whether the section rejects the key: strict ones do, but drop keys whose value is "auto"."""
     return entry.section.unknown == "rejected" and not (entry.section.drops_auto and entry.value == "auto")
 
 
-def _reason(ctx: Context, entry: UnknownKey) -> Reason | None:
+def _most_likely_cause(ctx: Context, entry: UnknownKey) -> Reason | None:
     """Return the most likely reason; None if the key is deliberate and not reported."""
     path, section = entry.path, entry.section
     name = str(path[-1])
@@ -342,7 +361,7 @@ def _reason(ctx: Context, entry: UnknownKey) -> Reason | None:
     info = keys_of_section_class(section.name).get(name)
     if info is not None and ctx.release >= info.refused_from:
         return KeyOfEarlierReleases(info)
-    if section.unknown == "kept" or _is_comment(entry, name):
+    if section.unknown == "kept" or _is_deliberate_addition(entry, name):
         return None
     if info is not None:
         return (
@@ -351,7 +370,7 @@ def _reason(ctx: Context, entry: UnknownKey) -> Reason | None:
             else KeyOfLaterReleases(info)
         )
     path_to_use = _never_read_replacement(ctx, entry)
-    return NeverReadKey(path_to_use) if path_to_use is not None else _resemblance(ctx, entry)
+    return NeverReadKey(path_to_use) if path_to_use is not None else _find_similar_key(ctx, entry)
 
 
 def _never_read_replacement(ctx: Context, entry: UnknownKey) -> KeyPath | None:
@@ -366,20 +385,26 @@ def _never_read_replacement(ctx: Context, entry: UnknownKey) -> KeyPath | None:
     section, place = intended
     # The section may be in the config under another name.
     to = (*above, place[-1]) if section == entry.section.name and place else place
-    return to if place and is_read(ctx, place) else ()
+    return to if place and is_read_at(ctx, place) else ()
 
 
-def _resemblance(ctx: Context, entry: UnknownKey) -> Reason:
+def _find_similar_key(ctx: Context, entry: UnknownKey) -> Reason:
     name, above = str(entry.path[-1]), entry.path[:-1]
-    path = only_path_of(ctx, name, above) or (None if above else _attribute_path(ctx, name, entry.value))
+    path = only_path_of(ctx, name, above) or (
+        None if above else _path_of_attribute_name(ctx, name, entry.value)
+    )
     key = ctx.key(path) if path is not None else None
-    if path is not None and (key is None or fits(key, entry.value)):
+    if path is not None and (key is None or accepts_kind_of_value(key, entry.value)):
         return MisplacedKey(path)
-    similar = guess(name, entry.value, entry.section)
+    similar = guess_intended_key(name, entry.value, entry.section)
     if similar.suggestions:
         return MistypedKey(similar.suggestions, similar.sure)
     stem = name.removesuffix("_config")  # attributes of `DeepSpeedConfig` such as `zero_config`
-    if stem != name and stem in entry.section.keys and fits(entry.section.keys[stem], entry.value):
+    if (
+        stem != name
+        and stem in entry.section.keys
+        and accepts_kind_of_value(entry.section.keys[stem], entry.value)
+    ):
         return MistypedKey((stem,), sure=False)
     elsewhere = [other for other in paths_of(ctx, name) if other != dotted_path(above)]
     if not above and name in OF_OTHERS:
@@ -387,12 +412,12 @@ def _resemblance(ctx: Context, entry: UnknownKey) -> Reason:
     return UnexplainedKey(similar.unfit, tuple(elsewhere))
 
 
-def _attribute_path(ctx: Context, name: str, value: Json) -> str | None:
+def _path_of_attribute_name(ctx: Context, name: str, value: Json) -> str | None:
     """Return the key for an attribute name of `DeepSpeedConfig`: `fp16.auto_cast` for `fp16_auto_cast`."""
     for cut, letter in enumerate(name):
         path = f"{name[:cut]}.{name[cut + 1 :]}"
         key = ctx.key(path) if letter == "_" and name[cut + 1 :] not in ("", "*") else None
-        if key is not None and not key.info.flags & NOT_TO_WRITE and fits(key, value):
+        if key is not None and not key.info.flags & NOT_TO_WRITE and accepts_kind_of_value(key, value):
             return path
     return None
 
@@ -403,7 +428,7 @@ def _consumer_keys(consumer: str) -> tuple[str, ...]:
     return BY_NAME[consumer].own_keys
 
 
-def _is_comment(entry: UnknownKey, name: str) -> bool:
+def _is_deliberate_addition(entry: UnknownKey, name: str) -> bool:
     """Whether the key is a deliberate addition that DeepSpeed ignores: `$schema`, `_comment`, `//`."""
     if entry.section.unknown == "rejected":
         return False
@@ -420,7 +445,7 @@ _COMMENT_KEYS = frozenset({"comment", "comments", "description", "note", "notes"
 # Replacements of removed and deprecated keys.
 
 
-def replacement(ctx: Context, entry: KnownKey | UnknownKey, *, safe: bool = False) -> Fix | None:
+def replace_with_new_name(ctx: Context, entry: KnownKey | UnknownKey, *, safe: bool = False) -> Fix | None:
     """Return the fix that replaces the key with its new name; None without one, or if it is already set.
 
     The caller knows from the release whether the fix is `safe`.
@@ -429,10 +454,10 @@ def replacement(ctx: Context, entry: KnownKey | UnknownKey, *, safe: bool = Fals
     if info is None or info.replaced_by is None:
         return None
     new = (*entry.path[:-1], info.replaced_by.rpartition(".")[2])
-    return rewritten(ctx, info, entry, new, safe=safe)
+    return convert_to_new_key(ctx, info, entry, new, safe=safe)
 
 
-def rewritten(
+def convert_to_new_key(
     ctx: Context, info: KeyInfo, entry: KnownKey | UnknownKey, to: KeyPath, *, safe: bool = False
 ) -> Fix | None:
     """Return the fix that converts the value to the new key at `to`."""
@@ -441,18 +466,18 @@ def rewritten(
     conversion, on = info.rewrite
     path, value = entry.path, entry.value
     if conversion == "rename":
-        return renamed(ctx, path, str(to[-1]), value, safe=safe) if path[:-1] == to[:-1] else None
+        return rename_key(ctx, path, str(to[-1]), value, safe=safe) if path[:-1] == to[:-1] else None
     if not isinstance(value, bool):
         return None
     if conversion == "negate":
-        return moved_as(ctx, path, to, not value, safe=safe)
-    return moved_as(ctx, path, to, on, safe=safe) if value else removal(path, safe=safe)
+        return move_key_with_value(ctx, path, to, not value, safe=safe)
+    return move_key_with_value(ctx, path, to, on, safe=safe) if value else remove_key(path, safe=safe)
 
 
-def advice(ctx: Context, info: KeyInfo, entry: KnownKey | UnknownKey) -> str:
+def replacement_advice(ctx: Context, info: KeyInfo, entry: KnownKey | UnknownKey) -> str:
     """Say what to do about a removed or deprecated key; names only keys that the release reads."""
     new_key = info.replaced_by
-    if new_key is None or (is_path(new_key) and not exists(ctx, new_key)):
+    if new_key is None or (is_path(new_key) and not is_key_of_release(ctx, new_key)):
         return info.advice or "remove it"
     if not is_path(new_key):
         return f"remove it, and use {new_key} instead"
@@ -481,11 +506,11 @@ def is_path(text: str) -> bool:
     return " " not in text and "(" not in text
 
 
-def exists(ctx: Context, path: str) -> bool:
+def is_key_of_release(ctx: Context, path: str) -> bool:
     """Whether the release reads the key; for keys below user-defined names, their section."""
     return ctx.key(path.partition(".*")[0]) is not None
 
 
-def is_off(value: object) -> bool:
+def switches_section_off(value: object) -> bool:
     """Whether the value switches its section off, so that removing it changes nothing."""
     return value is None or value is False or (isinstance(value, dict) and value.get("enabled") is False)

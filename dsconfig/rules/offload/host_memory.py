@@ -10,9 +10,16 @@ from dsconfig.core.releases import release_name
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
 from dsconfig.job.consumers import HUGGING_FACE
-from dsconfig.rules._effective_values import OPTIMIZER, PARAM, device, device_path, offload_keys, stage
-from dsconfig.rules._json_numbers import rounded_up
-from dsconfig.rules._model_facts import has_model, largest, model, shape
+from dsconfig.rules._effective_values import (
+    OPTIMIZER,
+    PARAM,
+    effective_stage,
+    offload_device,
+    offload_device_path,
+    offload_keys,
+)
+from dsconfig.rules._json_numbers import round_up
+from dsconfig.rules._model_facts import has_model, largest_parameter, model_architecture, trained_model
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -54,32 +61,35 @@ def host_memory_exceeded(ctx: Context) -> Iterator[Finding]:
     """
     if ctx.facts.host_memory is None or not has_model(ctx):
         return
-    if ctx.world_size is None or ctx.facts.adapters or stage(ctx) not in (1, 2, 3):
+    if ctx.world_size is None or ctx.facts.adapters or effective_stage(ctx) not in (1, 2, 3):
         return
     estimate, available = ctx.cached(_host_estimate), ctx.facts.host_memory
     verdict = estimate.verdict("host", available)
     if verdict == "unknown":
         reasons = "; ".join(f"{each.key}: {each.text}" for each in estimate.assumed)
         ctx.notes[
-            f"whether {model(ctx).shown} fits in {_gib(available)} of host memory depends on the script"
+            f"whether {trained_model(ctx).shown} fits in {_format_gib(available)} of host memory depends on the script"
             f" ({reasons})"
         ] = None
     if verdict == "does not fit":
         ranks, needed = _ranks_per_host(ctx), estimate.lower_bound("host")
         yield ctx.at(
-            _largest_user(ctx),
-            f"training all of {model(ctx).shown} needs up to {_gib(needed)} of host memory, but the host has"
-            f" {_gib(available)}: it runs {ranks} of {ctx.world_size} ranks, with {_gib(needed // ranks)}"
+            _key_with_most_host_memory(ctx),
+            f"training all of {trained_model(ctx).shown} needs up to {_format_gib(needed)} of host memory, but "
+            "the host has"
+            f" {_format_gib(available)}: it runs {ranks} of {ctx.world_size} ranks, with {_format_gib(needed // ranks)}"
             " each",
             help="spread the ranks over more nodes, or offload to NVMe; `dsconfig memory` lists the"
             " allocations",
         )
 
 
-def _largest_user(ctx: Context) -> str:
+def _key_with_most_host_memory(ctx: Context) -> str:
     """The key that uses most host memory: an offload section, or the stage, which flattens weights there."""
-    sections = [key for key in (OPTIMIZER, PARAM) if offload_keys(ctx, key) and device(ctx, key) != "none"]
-    return device_path(ctx, sections[0]) if sections else "zero_optimization.stage"
+    sections = [
+        key for key in (OPTIMIZER, PARAM) if offload_keys(ctx, key) and offload_device(ctx, key) != "none"
+    ]
+    return offload_device_path(ctx, sections[0]) if sections else "zero_optimization.stage"
 
 
 def _ranks_per_host(ctx: Context) -> int:
@@ -102,7 +112,7 @@ def _host_estimate(ctx: Context) -> Estimate:
 
     ctx.depends_on(*release_borders())
     sections = [f"{ZENFLOW}."] if isinstance(ctx.value(ZENFLOW), dict) else []
-    values, model = ConfigValues(_LazyEffectiveValues(ctx), sections), shape(ctx)
+    values, model = ConfigValues(_LazyEffectiveValues(ctx), sections), model_architecture(ctx)
     sample = MicroBatch(
         1, _SEQUENCE_LENGTH * values.sp_size, attn_implementation=model.variant.attn_implementations[0]
     )
@@ -145,7 +155,7 @@ class _LazyEffectiveValues(Mapping[str, Json]):
         return len(self._params)
 
 
-def _gib(size: int) -> str:
+def _format_gib(size: int) -> str:
     return f"{size / (1 << 30):,.1f} GiB"
 
 
@@ -176,16 +186,16 @@ def nvme_buffer_smaller_than_parameter(ctx: Context) -> Iterator[Finding]:
     path = f"{PARAM}.buffer_size"
     if not has_model(ctx) or ctx.world_size is None or not ctx.has(PARAM):
         return
-    if device(ctx, PARAM) != "nvme" or stage(ctx) != 3:
+    if offload_device(ctx, PARAM) != "nvme" or effective_stage(ctx) != 3:
         return
     size = ctx.value(path)
-    weight = largest(ctx)
+    weight = largest_parameter(ctx)
     numel = -(-weight.numel // ctx.world_size)
     # Before 0.17.0 the swapper also rejected a partition that fills its buffer exactly.
     if isinstance(size, int | float) and (numel > size or (numel == size and ctx.before("0.17.0"))):
         yield ctx.at(
             path,
             f"`buffer_size` is {size:,.0f}{'' if ctx.has(path) else ' by default'}, but a rank's partition of"
-            f" `{weight.name}` in {model(ctx).shown} has {numel:,} elements",
-            help=f"set `{path}` to {rounded_up(numel)}",
+            f" `{weight.name}` in {trained_model(ctx).shown} has {numel:,} elements",
+            help=f"set `{path}` to {round_up(numel)}",
         )

@@ -7,8 +7,15 @@ from collections.abc import Iterator
 from dsconfig.core.diagnostic import Fix, SetValue
 from dsconfig.evaluation.rule import KeyEquals, KeyIsRequired, SchemaCondition, rule
 from dsconfig.evaluation.rule_context import Context, Finding
-from dsconfig.rules._effective_values import OPTIMIZER, PARAM, device, device_path, related_stage, stage
-from dsconfig.rules._fixes import differs_from_default, without_effect
+from dsconfig.rules._effective_values import (
+    OPTIMIZER,
+    PARAM,
+    effective_stage,
+    offload_device,
+    offload_device_path,
+    related_stage,
+)
+from dsconfig.rules._fixes import differs_from_default, report_keys_without_effect
 
 
 @rule(
@@ -42,7 +49,7 @@ def nvme_without_path(ctx: Context) -> Iterator[Finding]:
         "nvme_path": "/local_nvme"}}}
     """
     for section in (PARAM, OPTIMIZER):
-        if not ctx.has(section) or device(ctx, section) != "nvme" or stage(ctx) != 3:
+        if not ctx.has(section) or offload_device(ctx, section) != "nvme" or effective_stage(ctx) != 3:
             continue
         if ctx.value(f"{section}.nvme_path") is None:
             name = section.rpartition(".")[2]
@@ -91,12 +98,12 @@ def nvme_key_without_nvme(ctx: Context) -> Iterator[Finding]:
             continue
         if unread := [f"{section}.{key}" for key in keys if differs_from_default(ctx, f"{section}.{key}")]:
             them = "them" if len(unread) > 1 else "it"
-            yield without_effect(
+            yield report_keys_without_effect(
                 ctx,
                 unread,
                 f'the device is `"cpu"`, and only `"nvme"` uses {them}',
                 help=f'remove {them}, or set `{section}.device` to `"nvme"`'
-                + ("" if stage(ctx) == 3 else ", and use stage 3"),
+                + ("" if effective_stage(ctx) == 3 else ", and use stage 3"),
                 related=[("the device is set here", f"{section}.device")],
             )
 
@@ -130,7 +137,7 @@ def too_few_swap_buffers(ctx: Context) -> Iterator[Finding]:
         "offload_optimizer": {"device": "nvme", "nvme_path": "/local_nvme", "buffer_count": 4}}}
     """
     path = f"{OPTIMIZER}.buffer_count"
-    if not ctx.has(path) or device(ctx, OPTIMIZER) != "nvme" or stage(ctx) != 3:
+    if not ctx.has(path) or offload_device(ctx, OPTIMIZER) != "nvme" or effective_stage(ctx) != 3:
         return
     kind, count = ctx.value("optimizer.type"), ctx.value(path)
     needed = _BUFFERS.get(kind.lower()) if isinstance(kind, str) else None
@@ -167,13 +174,15 @@ def nvme_without_checkpoint(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}}
     """
-    if stage(ctx) != 3:
+    if effective_stage(ctx) != 3:
         return
     for section in (OPTIMIZER, PARAM):
-        if device(ctx, section) != "nvme" or (section == PARAM and not ctx.value(f"{PARAM}.max_in_cpu")):
+        if offload_device(ctx, section) != "nvme" or (
+            section == PARAM and not ctx.value(f"{PARAM}.max_in_cpu")
+        ):
             continue
         yield ctx.at(
-            device_path(ctx, section),
+            offload_device_path(ctx, section),
             f"`{section.rpartition('.')[2]}` offloads to NVMe, but DeepSpeed {ctx.release_name} cannot save"
             " checkpoints with it",
             help='set `device` to `"cpu"`, or upgrade DeepSpeed to 0.13.0 or later',

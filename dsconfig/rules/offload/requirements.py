@@ -17,20 +17,20 @@ from dsconfig.evaluation.rule import (
     rule,
 )
 from dsconfig.evaluation.rule_context import Context, Finding
-from dsconfig.rules._built_class import names_a_class, supported_types
+from dsconfig.rules._built_class import is_known_class_name, supported_types
 from dsconfig.rules._effective_values import (
     OPTIMIZER,
     PARAM,
     ZERO,
     describe_stage,
-    device,
-    device_path,
+    effective_stage,
+    offload_device,
+    offload_device_path,
     offload_keys,
     related_stage,
-    stage,
     stage_path,
 )
-from dsconfig.rules._fixes import differs_from_default, removal
+from dsconfig.rules._fixes import differs_from_default, remove_key
 
 # Offloading that the ZeRO stage does not support, or handles differently.
 
@@ -67,14 +67,14 @@ def partial_offload_below_stage_3(ctx: Context) -> Iterator[Finding]:
         "ratio": 0.5}}}
     """
     path = "zero_optimization.offload_optimizer.ratio"
-    if ctx.has(path) and ctx.value(path) < 1 and stage(ctx) != 3:
+    if ctx.has(path) and ctx.value(path) < 1 and effective_stage(ctx) != 3:
         yield ctx.at(
             path,
             f"`ratio` is {quote_value(ctx.raw(path))}, but partial offload needs ZeRO stage 3, and"
             f" {describe_stage(ctx)}",
             help="use stage 3, or remove `ratio` to offload the whole optimizer",
             related=[("the stage is set here", stage_path(ctx))],
-            fix=removal(ctx.written_path(path)),
+            fix=remove_key(ctx.written_path(path)),
         )
 
 
@@ -93,7 +93,7 @@ def cpu_offload_outside_stage_2(ctx: Context) -> Iterator[Finding]:
         "zero_optimization": {"stage": 2, "cpu_offload": true}}
     """
     path = "zero_optimization.cpu_offload"
-    if ctx.value(path) is True and stage(ctx) > 0 and stage(ctx) != 2:
+    if ctx.value(path) is True and effective_stage(ctx) > 0 and effective_stage(ctx) != 2:
         yield ctx.at(
             path,
             f"`cpu_offload` works only at stage 2, but {describe_stage(ctx)}",
@@ -135,9 +135,9 @@ def parameter_offload_below_stage_3(ctx: Context) -> Iterator[Finding]:
     """
     if not isinstance(ctx.value(ZERO), dict) or not ctx.has(f"{ZERO}.stage"):
         return
-    target = device(ctx, PARAM)
-    if target != "none" and stage(ctx) < 3:
-        place = PARAM if ctx.has(PARAM) else device_path(ctx, PARAM)
+    target = offload_device(ctx, PARAM)
+    if target != "none" and effective_stage(ctx) < 3:
+        place = PARAM if ctx.has(PARAM) else offload_device_path(ctx, PARAM)
         yield ctx.at(
             place,
             f"`{ctx.written_path(place)[-1]}` has no effect: only stage 3 offloads parameters, and"
@@ -148,7 +148,7 @@ def parameter_offload_below_stage_3(ctx: Context) -> Iterator[Finding]:
             else "use stage 3, or remove it",
             part="key",
             related=related_stage(ctx),
-            fix=removal(ctx.written_path(place)),
+            fix=remove_key(ctx.written_path(place)),
         )
 
 
@@ -184,10 +184,10 @@ def optimizer_offload_without_zero(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 0}}
     """
-    if not isinstance(ctx.value(ZERO), dict) or not ctx.has(f"{ZERO}.stage") or stage(ctx) > 0:
+    if not isinstance(ctx.value(ZERO), dict) or not ctx.has(f"{ZERO}.stage") or effective_stage(ctx) > 0:
         return
-    if (target := device(ctx, OPTIMIZER)) != "none":
-        place = OPTIMIZER if ctx.has(OPTIMIZER) else device_path(ctx, OPTIMIZER)
+    if (target := offload_device(ctx, OPTIMIZER)) != "none":
+        place = OPTIMIZER if ctx.has(OPTIMIZER) else offload_device_path(ctx, OPTIMIZER)
         key = ctx.written_path(place)[-1]
         yield ctx.at(
             place,
@@ -196,7 +196,7 @@ def optimizer_offload_without_zero(ctx: Context) -> Iterator[Finding]:
             help="use stage 1, 2 or 3, or remove it",
             part="key",
             related=related_stage(ctx),
-            fix=removal(ctx.written_path(place)),
+            fix=remove_key(ctx.written_path(place)),
         )
 
 
@@ -222,7 +222,7 @@ def nvme_below_stage_3(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "nvme",
         "nvme_path": "/nvme"}}}
     """
-    if ctx.has(OPTIMIZER) and device(ctx, OPTIMIZER) == "nvme" and stage(ctx) in (1, 2):
+    if ctx.has(OPTIMIZER) and offload_device(ctx, OPTIMIZER) == "nvme" and effective_stage(ctx) in (1, 2):
         path = f"{OPTIMIZER}.device"
         yield ctx.at(
             path,
@@ -257,7 +257,7 @@ def parameter_offload_alone(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "fp16": {"enabled": true}, "zero_optimization": {"stage": 3,
         "offload_param": {"device": "cpu"}, "offload_optimizer": {"device": "cpu"}}}
     """
-    if stage(ctx) != 3 or device(ctx, PARAM) == "none" or offload_keys(ctx, OPTIMIZER):
+    if effective_stage(ctx) != 3 or offload_device(ctx, PARAM) == "none" or offload_keys(ctx, OPTIMIZER):
         return
     if ctx.before("0.3.15"):
         setting, operation = f"`{ZERO}.cpu_offload` to `true`", SetValue((ZERO, "cpu_offload"), True)
@@ -265,7 +265,7 @@ def parameter_offload_alone(ctx: Context) -> Iterator[Finding]:
         setting = f'`{OPTIMIZER}.device` to `"cpu"`'
         operation = SetValue((ZERO, "offload_optimizer"), {"device": "cpu"})
     yield ctx.at(
-        device_path(ctx, PARAM),
+        offload_device_path(ctx, PARAM),
         "parameters are offloaded but the optimizer is not, which stage 3 does not support in DeepSpeed"
         f" {ctx.release_name}",
         help=f"set {setting}, or upgrade DeepSpeed to 0.6.6 or later",
@@ -303,10 +303,10 @@ def offload_without_device(ctx: Context) -> Iterator[Finding]:
     for path in (PARAM, OPTIMIZER):
         section = ctx.value(path)
         if isinstance(section, dict) and "device" not in section:
-            yield _without_device(ctx, path, f"which DeepSpeed {ctx.release_name} requires")
+            yield _report_missing_device(ctx, path, f"which DeepSpeed {ctx.release_name} requires")
 
 
-def _without_device(ctx: Context, section: str, consequence: str) -> Finding:
+def _report_missing_device(ctx: Context, section: str, consequence: str) -> Finding:
     return ctx.at(
         section,
         f"`{section.rpartition('.')[2]}` has no `device`, {consequence}",
@@ -342,7 +342,7 @@ def device_left_out(ctx: Context) -> Iterator[Finding]:
     """
     for section in (PARAM, OPTIMIZER):
         if isinstance(ctx.value(section), dict) and not ctx.has(f"{section}.device"):
-            yield _without_device(ctx, section, 'and the default is `"none"`: nothing is offloaded')
+            yield _report_missing_device(ctx, section, 'and the default is `"none"`: nothing is offloaded')
 
 
 # Optimizers for offloading and partial offloading.
@@ -391,14 +391,18 @@ def partial_offload_without_cpu_adam(ctx: Context) -> Iterator[Finding]:
     path = f"{OPTIMIZER}.ratio"
     if not ctx.has(path) or ctx.value(path) == 1 or not _optimizer_type(ctx):
         return
-    if stage(ctx) == 3 and device(ctx, OPTIMIZER) != "none" and (other := _other_than_cpu_adam(ctx)):
+    if (
+        effective_stage(ctx) == 3
+        and offload_device(ctx, OPTIMIZER) != "none"
+        and (other := _optimizer_other_than_cpu_adam(ctx))
+    ):
         yield ctx.at(
             path,
             f"`ratio` is {quote_value(ctx.raw(path))}, but partial offload needs DeepSpeed's CPU Adam,"
             f" and {other.description}",
             help=f"{other.remedy}remove `ratio` to offload the whole optimizer",
             related=[("the optimizer is set here", "optimizer.type")],
-            fix=removal(ctx.written_path(path)),
+            fix=remove_key(ctx.written_path(path)),
         )
 
 
@@ -409,7 +413,7 @@ class _OptimizerInsteadOfCpuAdam(NamedTuple):
     remedy: str = ""
 
 
-def _other_than_cpu_adam(ctx: Context) -> _OptimizerInsteadOfCpuAdam | None:
+def _optimizer_other_than_cpu_adam(ctx: Context) -> _OptimizerInsteadOfCpuAdam | None:
     if _optimizer_type(ctx) not in ("adam", "adamw"):
         name = ctx.value("optimizer.type")
         return _OptimizerInsteadOfCpuAdam(
@@ -472,9 +476,11 @@ def offload_to_torch_optimizer(ctx: Context) -> Iterator[Finding]:
         "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
     """
     kind = _optimizer_type(ctx)
-    if not kind or device(ctx, OPTIMIZER) == "none" or stage(ctx) < 1:
+    if not kind or offload_device(ctx, OPTIMIZER) == "none" or effective_stage(ctx) < 1:
         return
-    if not names_a_class("Optimizer", ctx.value("optimizer.type")):  # DeepSpeed builds no optimizer: DSC504
+    if not is_known_class_name(
+        "Optimizer", ctx.value("optimizer.type")
+    ):  # DeepSpeed builds no optimizer: DSC504
         return
     torch_adam = kind in ("adam", "adamw") and _uses_torch_adam(ctx)
     if torch_adam or kind not in _DEEPSPEED_OPTIMIZERS:
@@ -489,8 +495,8 @@ def offload_to_torch_optimizer(ctx: Context) -> Iterator[Finding]:
             f"the optimizer is offloaded, and {reason}: it is far slower there than DeepSpeed's CPU"
             " optimizers",
             help="remove `torch_adam`" if torch_adam else f"use {join_alternatives(_cpu_optimizers(ctx))}",
-            related=[("the optimizer is offloaded here", device_path(ctx, OPTIMIZER))],
-            fix=removal(("optimizer", "params", "torch_adam")) if torch_adam else None,
+            related=[("the optimizer is offloaded here", offload_device_path(ctx, OPTIMIZER))],
+            fix=remove_key(("optimizer", "params", "torch_adam")) if torch_adam else None,
         )
 
 
@@ -526,20 +532,20 @@ def super_offload_out_of_use(ctx: Context) -> Iterator[Finding]:
     """
     cores_path = f"{OPTIMIZER}.cpuadam_cores_perc"
     is_requested = ctx.has(_SUPER) and ctx.is_on(_SUPER)
-    if is_requested and stage(ctx) < 3:
+    if is_requested and effective_stage(ctx) < 3:
         yield ctx.at(
             _SUPER,
             f"`super_offload` has no effect: it works only at stage 3, and {describe_stage(ctx)}",
             help="use stage 3, or remove it",
             related=related_stage(ctx),
-            fix=removal(ctx.written_path(_SUPER)),
+            fix=remove_key(ctx.written_path(_SUPER)),
         )
     elif not is_requested and differs_from_default(ctx, cores_path):
         yield ctx.at(
             cores_path,
             "`cpuadam_cores_perc` has no effect: only `super_offload` uses it",
             help='remove it, or add `"super_offload": true`',
-            fix=removal(ctx.written_path(cores_path)),
+            fix=remove_key(ctx.written_path(cores_path)),
         )
 
 
@@ -578,12 +584,12 @@ def super_offload_without_adam(ctx: Context) -> Iterator[Finding]:
     if not ctx.has(_SUPER) or not ctx.is_on(_SUPER):
         return
     missing = _MISSING_GROUP_KEY.get(_optimizer_type(ctx))
-    if missing and stage(ctx) == 3:
+    if missing and effective_stage(ctx) == 3:
         yield ctx.at(
             _SUPER,
             f"`super_offload` reads `{missing}` from the optimizer, but `{ctx.value('optimizer.type')}` has"
             " none",
             help='set `optimizer.type` to `"AdamW"`, or remove `super_offload`',
             related=[("the optimizer is set here", "optimizer.type")],
-            fix=removal(ctx.written_path(_SUPER)),
+            fix=remove_key(ctx.written_path(_SUPER)),
         )

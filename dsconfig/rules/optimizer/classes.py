@@ -11,26 +11,26 @@ from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._built_class import (
     ADAM,
     BuiltClass,
+    built_optimizer,
+    configured_params,
     has_decoupled_weight_decay,
     known_type,
-    optimizer,
-    params,
     written_type,
 )
 from dsconfig.rules._effective_values import (
     OPTIMIZER,
-    bf16_path,
     describe_stage,
+    effective_stage,
+    enabled_bf16_path,
     offload_keys,
     related_offload,
     related_stage,
     related_stage_key,
-    stage,
+    stage_if_configured,
     training_dtype,
     uses_cpu_optimizer,
-    zero_stage,
 )
-from dsconfig.rules._fixes import removal
+from dsconfig.rules._fixes import remove_key
 
 # The class built for a `type`: another one than the name says, or one without fusion.
 
@@ -92,7 +92,7 @@ def legacy_fusion_unread(ctx: Context) -> Iterator[Finding]:
     """
     if not ctx.has("optimizer.legacy_fusion") or not ctx.is_on("optimizer.legacy_fusion"):
         return
-    reason = _reason_not_fused(ctx)
+    reason = _why_not_fused(ctx)
     if reason:
         yield ctx.at(
             "optimizer.legacy_fusion",
@@ -100,16 +100,16 @@ def legacy_fusion_unread(ctx: Context) -> Iterator[Finding]:
             f" {reason}",
             help="remove it",
             part="key",
-            fix=removal(("optimizer", "legacy_fusion"), safe=True),
+            fix=remove_key(("optimizer", "legacy_fusion"), safe=True),
         )
 
 
-def _reason_not_fused(ctx: Context) -> str | None:
-    if zero_stage(ctx) > 0:
+def _why_not_fused(ctx: Context) -> str | None:
+    if stage_if_configured(ctx) > 0:
         return describe_stage(ctx)
     if training_dtype(ctx) == "fp32":
         return "the model trains in fp32"
-    chosen = optimizer(ctx)
+    chosen = built_optimizer(ctx)
     if chosen is not None and chosen.built != "FusedAdam":
         return f"the optimizer is {chosen.built}"
     return None
@@ -118,7 +118,7 @@ def _reason_not_fused(ctx: Context) -> str | None:
 # The type of the optimizer as DeepSpeed spells it.
 
 
-def _canonical_type(ctx: Context) -> str | None:
+def _canonical_optimizer_type(ctx: Context) -> str | None:
     """The optimizer type as DeepSpeed spells it, or None if the release does not have it."""
     type_name = written_type(ctx, "optimizer")
     kind = known_type(ctx, "Optimizer", type_name) if type_name is not None else None
@@ -152,11 +152,11 @@ def adam_that_is_adamw(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"lr": 0.001, "weight_decay": 0.1}}}
     """
-    arguments = params(ctx, "optimizer")
+    arguments = configured_params(ctx, "optimizer")
     decay = arguments.get("weight_decay")
     if not isinstance(decay, int | float) or decay < _MIN_WEIGHT_DECAY or "adam_w_mode" in arguments:
         return
-    if _canonical_type(ctx) != "Adam":
+    if _canonical_optimizer_type(ctx) != "Adam":
         return
     yield ctx.at(
         _TYPE,
@@ -184,13 +184,17 @@ def adam_w_mode_of_adamw(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {}}}
     """
-    arguments = params(ctx, "optimizer")
-    if "adam_w_mode" in arguments and not arguments["adam_w_mode"] and _canonical_type(ctx) == "AdamW":
+    arguments = configured_params(ctx, "optimizer")
+    if (
+        "adam_w_mode" in arguments
+        and not arguments["adam_w_mode"]
+        and _canonical_optimizer_type(ctx) == "AdamW"
+    ):
         yield ctx.at(
             "optimizer.params.adam_w_mode",
             f"`adam_w_mode` is {quote_value(arguments['adam_w_mode'])} but has no effect with type `AdamW`",
             help='remove it, or set `optimizer.type` to `"Adam"`',
-            fix=removal(("optimizer", "params", "adam_w_mode"), safe=True),
+            fix=remove_key(("optimizer", "params", "adam_w_mode"), safe=True),
         )
 
 
@@ -215,8 +219,12 @@ def weight_decay_of_torch(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"lr": 0.001, "torch_adam": true,
         "weight_decay": 0.01}}}
     """
-    arguments = params(ctx, "optimizer")
-    if not arguments.get("torch_adam") or "weight_decay" in arguments or _canonical_type(ctx) not in ADAM:
+    arguments = configured_params(ctx, "optimizer")
+    if (
+        not arguments.get("torch_adam")
+        or "weight_decay" in arguments
+        or _canonical_optimizer_type(ctx) not in ADAM
+    ):
         return
     kind = known_type(ctx, "Optimizer", written_type(ctx, "optimizer"))
     if kind is not None and has_decoupled_weight_decay(ctx, kind):
@@ -259,9 +267,9 @@ def amsgrad_of_a_kernel(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"amsgrad": true,
         "torch_adam": true}}}
     """
-    if not params(ctx, "optimizer").get("amsgrad"):
+    if not configured_params(ctx, "optimizer").get("amsgrad"):
         return
-    chosen = optimizer(ctx)
+    chosen = built_optimizer(ctx)
     if chosen is None or chosen.of_torch or "amsgrad" not in chosen.accepts or chosen.name == "Muon":
         return
     is_ignored = _ignores_amsgrad(ctx, chosen)
@@ -286,7 +294,7 @@ def _ignores_amsgrad(ctx: Context, chosen: BuiltClass) -> bool:
 def _amsgrad_fix(chosen: BuiltClass, is_ignored: bool) -> Fix:
     if chosen.built == "FusedAdam":
         return Fix("use PyTorch's Adam", (SetValue(("optimizer", "params", "torch_adam"), True),))
-    return removal(("optimizer", "params", "amsgrad"), safe=is_ignored)
+    return remove_key(("optimizer", "params", "amsgrad"), safe=is_ignored)
 
 
 # Requirements of Lamb.
@@ -313,7 +321,7 @@ def lamb_with_fixed_loss_scale(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "optimizer": {"type": "Lamb"}, "fp16": {"enabled": true, "loss_scale": 0}}
     """
-    is_lamb = _canonical_type(ctx) in ("Lamb", "OneBitLamb")
+    is_lamb = _canonical_optimizer_type(ctx) in ("Lamb", "OneBitLamb")
     if not is_lamb or not any(section in ctx.data for section in ("fp16", "bf16", "bfloat16")):
         return
     type_name = ctx.raw(_TYPE)
@@ -328,7 +336,7 @@ def lamb_with_fixed_loss_scale(ctx: Context) -> Iterator[Finding]:
                 related=related,
                 fix=Fix("replace with 0", (SetValue(("fp16", "loss_scale"), 0),)),
             )
-    elif (place := bf16_path(ctx)) and ctx.since("0.5.5"):
+    elif (place := enabled_bf16_path(ctx)) and ctx.since("0.5.5"):
         yield ctx.at(
             place,
             f"bf16 is enabled, which DeepSpeed treats as a fixed loss scale of 1, but {quote_value(type_name)}"
@@ -357,9 +365,9 @@ def lamb_offloaded(ctx: Context) -> Iterator[Finding]:
     """
     if (
         "zero_optimization" in ctx.data
-        and _canonical_type(ctx) == "Lamb"
+        and _canonical_optimizer_type(ctx) == "Lamb"
         and uses_cpu_optimizer(ctx)
-        and zero_stage(ctx) > 0
+        and stage_if_configured(ctx) > 0
     ):
         keys = join_alternatives((f"`{path}`" for path in offload_keys(ctx, OPTIMIZER)), "and")
         yield ctx.at(
@@ -392,7 +400,10 @@ def lion_with_betas_of_adam(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "optimizer": {"type": "Lion", "params": {"lr": 0.0001, "betas": [0.9, 0.99]}}}
     """
-    if "betas" not in (arguments := params(ctx, "optimizer")) and _canonical_type(ctx) == "Lion":
+    if (
+        "betas" not in (arguments := configured_params(ctx, "optimizer"))
+        and _canonical_optimizer_type(ctx) == "Lion"
+    ):
         yield ctx.at(
             _TYPE,
             "`betas` is not set: DeepSpeed's Lion defaults to [0.9, 0.999], not to the usual [0.9, 0.99]",
@@ -410,7 +421,7 @@ _ONE_BIT = {"onebitadam": "0.4.1", "onebitlamb": "0.4.1", "zerooneadam": "0.6.1"
 """Compressed optimizers, and the first release whose engine rejects them with ZeRO."""
 
 
-def _one_bit_type(ctx: Context) -> str | None:
+def _one_bit_optimizer_type(ctx: Context) -> str | None:
     name = ctx.raw(_TYPE)
     return name.lower() if isinstance(name, str) and name.lower() in _ONE_BIT else None
 
@@ -431,11 +442,12 @@ def one_bit_optimizer_with_zero(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "optimizer": {"type": "OneBitAdam"}, "fp16": {"enabled": true}}
     """
-    name = _one_bit_type(ctx)
-    if name is not None and ctx.since(_ONE_BIT[name]) and stage(ctx) > 0:
+    name = _one_bit_optimizer_type(ctx)
+    if name is not None and ctx.since(_ONE_BIT[name]) and effective_stage(ctx) > 0:
         yield ctx.at(
             _TYPE,
-            f"{quote_value(ctx.raw(_TYPE))} does not work with ZeRO, but the stage is {format_number(stage(ctx))}",
+            f"{quote_value(ctx.raw(_TYPE))} does not work with ZeRO, but the stage is "
+            f"{format_number(effective_stage(ctx))}",
             help='use stage 0 or `"AdamW"`; DeepSpeed 0.19.7 removed the 1-bit optimizers',
             related=related_stage(ctx),
         )
@@ -455,17 +467,17 @@ def one_bit_optimizer_without_fp16(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "optimizer": {"type": "OneBitAdam"}, "fp16": {"enabled": true}}
     """
-    if _one_bit_type(ctx) and training_dtype(ctx) != "fp16":
+    if _one_bit_optimizer_type(ctx) and training_dtype(ctx) != "fp16":
         yield ctx.at(
             _TYPE,
             f"{quote_value(ctx.raw(_TYPE))} is known to converge only in fp16, but the model trains in "
             f"{training_dtype(ctx)}",
-            help=f"set `fp16.enabled` to `true`{_without_bf16(ctx)}, or use another optimizer",
+            help=f"set `fp16.enabled` to `true`{_how_to_disable_bf16(ctx)}, or use another optimizer",
         )
 
 
-def _without_bf16(ctx: Context) -> str:
-    enabled_key = bf16_path(ctx)
+def _how_to_disable_bf16(ctx: Context) -> str:
+    enabled_key = enabled_bf16_path(ctx)
     return f", and set `{enabled_key}` to `false`" if enabled_key else ""
 
 
@@ -519,10 +531,10 @@ def untested_optimizer_with_zero(ctx: Context) -> Iterator[Finding]:
         "zero_optimization" not in ctx.data
         or "optimizer" not in ctx.data
         or ctx.is_on(_FLAG)
-        or zero_stage(ctx) <= 0
+        or stage_if_configured(ctx) <= 0
     ):
         return
-    untested = _untested_class(ctx)
+    untested = _untested_optimizer_class(ctx)
     if untested is not None:
         yield ctx.at(
             "optimizer.type",
@@ -530,19 +542,19 @@ def untested_optimizer_with_zero(ctx: Context) -> Iterator[Finding]:
             f" rejects untested optimizers unless `{_FLAG}` is `true`",
             help=f'add `"{_FLAG}": true`, or '
             # The first releases are not tested with torch's AdamW either.
-            + ("remove `zenflow`" if untested == _ZENFLOW_ADAM else f'use `"{_tested_type(ctx)}"`'),
+            + ("remove `zenflow`" if untested == _ZENFLOW_ADAM else f'use `"{_suggest_tested_type(ctx)}"`'),
             related=related_stage_key(ctx),
             fix=Fix(f'add `"{_FLAG}": true`', (SetValue((_FLAG,), True),)),
         )
 
 
-def _tested_type(ctx: Context) -> str:
+def _suggest_tested_type(ctx: Context) -> str:
     return "Adam" if str(written_type(ctx, "optimizer")).lower() == "adamw" else "AdamW"
 
 
-def _untested_class(ctx: Context) -> str | None:
+def _untested_optimizer_class(ctx: Context) -> str | None:
     """The optimizer class that is built, if ZeRO is not tested with it."""
-    chosen: BuiltClass | None = optimizer(ctx)
+    chosen: BuiltClass | None = built_optimizer(ctx)
     if chosen is None:
         kind = known_type(ctx, "Optimizer", written_type(ctx, "optimizer"))
         return kind.gpu if kind else None

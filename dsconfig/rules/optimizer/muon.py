@@ -8,8 +8,8 @@ from dsconfig.core.diagnostic import Fix, SetValue
 from dsconfig.core.wording import quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
-from dsconfig.rules._built_class import known_type, params, written_type
-from dsconfig.rules._effective_values import OPTIMIZER, device, related_stage_key, zero_stage
+from dsconfig.rules._built_class import configured_params, known_type, written_type
+from dsconfig.rules._effective_values import OPTIMIZER, offload_device, related_stage_key, stage_if_configured
 
 _STAGE3 = "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.__init__"
 _SCATTER = "zero_optimization.reduce_scatter"
@@ -28,9 +28,9 @@ def is_muon(ctx: Context) -> bool:
 
 def requires_reduce_scatter_off(ctx: Context) -> bool:
     """Whether Muon is offloaded at stage 1 or 2 in a release that then needs `reduce_scatter` to be false."""
-    if not ctx.between("0.19.3", "0.19.5") or not is_muon(ctx) or zero_stage(ctx) not in (1, 2):
+    if not ctx.between("0.19.3", "0.19.5") or not is_muon(ctx) or stage_if_configured(ctx) not in (1, 2):
         return False
-    return device(ctx, OPTIMIZER) != "none"
+    return offload_device(ctx, OPTIMIZER) != "none"
 
 
 @rule("DSC530", effect="crashes", since="0.18.9", source=_STAGE3)
@@ -54,7 +54,7 @@ def muon_with_scattered_gradients(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "optimizer": {"type": "Muon"},
         "zero_optimization": {"stage": 3, "reduce_scatter": false}}
     """
-    if "zero_optimization" not in ctx.data or not is_muon(ctx) or zero_stage(ctx) != 3:
+    if "zero_optimization" not in ctx.data or not is_muon(ctx) or stage_if_configured(ctx) != 3:
         return
     related = [("the optimizer is set here", "optimizer.type"), *related_stage_key(ctx)]
     for path in (_SCATTER, _QUANTIZED):
@@ -90,7 +90,7 @@ def muon_with_one_learning_rate(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "optimizer": {"type": "Muon", "params": {"muon_lr": 0.02, "adam_lr": 0.0003}}}
     """
-    arguments = params(ctx, "optimizer")
+    arguments = configured_params(ctx, "optimizer")
     if "lr" in arguments and not arguments.keys() & {"muon_lr", "adam_lr"} and is_muon(ctx):
         yield ctx.at(
             "optimizer.params.lr",
@@ -127,7 +127,7 @@ def muon_with_unsupported_zero_feature(ctx: Context) -> Iterator[Finding]:
         return
     related = [("the optimizer is set here", "optimizer.type"), *related_stage_key(ctx)]
     if ctx.before("0.18.9"):
-        if zero_stage(ctx) == 3:
+        if stage_if_configured(ctx) == 3:
             yield ctx.at(
                 "optimizer.type",
                 f"`optimizer.type` is {quote_value(written_type(ctx, 'optimizer'))}, which does not work at ZeRO"

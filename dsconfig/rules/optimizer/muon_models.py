@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dsconfig.core.wording import quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
-from dsconfig.rules._effective_values import bf16_optimizer
+from dsconfig.rules._effective_values import uses_bf16_optimizer
 from dsconfig.rules._model_facts import (
     FUSED,
     TENSORS,
     has_model,
-    model,
     sparse_block_of,
+    trained_model,
     transformers_version,
 )
 from dsconfig.rules.optimizer.muon import is_muon
@@ -42,7 +42,7 @@ def per_head_muon_of_one_projection(ctx: Context) -> Iterator[Finding]:
     path = "optimizer.params.per_head_muon"
     if not has_model(ctx) or not ctx.has(path) or not ctx.is_on(path) or not is_muon(ctx):
         return
-    known_model = model(ctx)
+    known_model = trained_model(ctx)
     if known_model.kinds and known_model.kinds[0] in _FUSED_QKV:
         yield ctx.at(
             path,
@@ -72,9 +72,9 @@ def bf16_muon_with_experts(ctx: Context) -> Iterator[Finding]:
         "zero_optimization": {"stage": 1}, "$dsconfig": {"model": "mixtral-8x7b"}}
     """
     path = "data_types.grad_accum_dtype"
-    if not has_model(ctx) or not ctx.has(path) or not is_muon(ctx) or not bf16_optimizer(ctx):
+    if not has_model(ctx) or not ctx.has(path) or not is_muon(ctx) or not uses_bf16_optimizer(ctx):
         return
-    known_model = model(ctx)
+    known_model = trained_model(ctx)
     if sparse_block_of(known_model) is not None:
         has_3d_experts = (transformers_version(ctx) or 0) >= FUSED
     else:

@@ -15,15 +15,15 @@ from dsconfig.model.key_table import TypeInfo, find_type, keys_of_section_class
 from dsconfig.model.torch_classes import OPTIMIZERS
 from dsconfig.rules._built_class import (
     BuiltClass,
+    built_optimizer,
+    configured_params,
     known_type,
-    missing_type,
-    optimizer,
-    params,
+    report_missing_type,
     supported_types,
     written_type,
 )
 from dsconfig.rules._effective_values import related_offload
-from dsconfig.rules._fixes import removal, removal_with_value, renamed
+from dsconfig.rules._fixes import remove_key, remove_key_showing_value, rename_key
 from dsconfig.rules._json_numbers import is_number
 
 # A section without `type`, or with `params` set to null.
@@ -50,7 +50,7 @@ def optimizer_without_type(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"lr": 0.001}}}
     """
-    yield from missing_type(
+    yield from report_missing_type(
         ctx, "optimizer", names=("name", "optimizer", "optimizer_type", "Type"), example="AdamW"
     )
 
@@ -83,7 +83,7 @@ def optimizer_params_null(ctx: Context) -> Iterator[Finding]:
     crashes = ctx.before("0.5.1")
     if not crashes and "params" not in section:
         return
-    chosen = optimizer(ctx)
+    chosen = built_optimizer(ctx)
     default = chosen.params["lr"].default if chosen and "lr" in chosen.params else None
     yield ctx.at(
         "optimizer.params",
@@ -129,7 +129,7 @@ def optimizer_type_not_a_name(ctx: Context) -> Iterator[Finding]:
         )
 
 
-def _params(ctx: Context) -> Json:
+def _params_checked_on_load(ctx: Context) -> Json:
     """The params that DeepSpeed checks while it loads a config: only if the optimizer has a type.
 
     Raises:
@@ -156,7 +156,7 @@ def optimizer_params_not_an_object(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"lr": 0.001}}}
     """
-    params = _params(ctx)
+    params = _params_checked_on_load(ctx)
     if params is not None and not isinstance(params, dict):
         yield ctx.at(
             "optimizer.params",
@@ -184,7 +184,7 @@ def max_grad_norm_not_a_number(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {}}}
     """
-    params = _params(ctx)
+    params = _params_checked_on_load(ctx)
     if not isinstance(params, dict) or "max_grad_norm" not in params:
         return
     norm = params["max_grad_norm"]
@@ -193,7 +193,7 @@ def max_grad_norm_not_a_number(ctx: Context) -> Iterator[Finding]:
             _NORM,
             f"`max_grad_norm` is {describe_value(norm)} but DeepSpeed compares it with 0",
             help="remove it; to clip gradients, set `gradient_clipping` at the top level",
-            fix=removal(("optimizer", "params", "max_grad_norm")),
+            fix=remove_key(("optimizer", "params", "max_grad_norm")),
         )
 
 
@@ -230,8 +230,8 @@ def unknown_optimizer(ctx: Context) -> Iterator[Finding]:
     intended = _closest_type(type_name, ctx)
     yield ctx.at(
         _TYPE,
-        f"`optimizer.type` is {quote_value(type_name)}: {_reason(ctx, kind, type_name)}",
-        help=_help(intended, [f"`{each}`" for each in supported_types(ctx, "Optimizer")]),
+        f"`optimizer.type` is {quote_value(type_name)}: {_why_type_is_unknown(ctx, kind, type_name)}",
+        help=_help_for_unknown_type(intended, [f"`{each}`" for each in supported_types(ctx, "Optimizer")]),
         fix=Fix(
             f"replace with {quote_value(intended)}",
             (SetValue(("optimizer", "type"), intended),),
@@ -242,7 +242,7 @@ def unknown_optimizer(ctx: Context) -> Iterator[Finding]:
     )
 
 
-def _reason(ctx: Context, kind: TypeInfo | None, type_name: str) -> str:
+def _why_type_is_unknown(ctx: Context, kind: TypeInfo | None, type_name: str) -> str:
     if type_name == "auto":
         return "it is not resolved, so the engine looks for an optimizer with this name"
     if kind is None:
@@ -257,7 +257,7 @@ def _closest_type(type_name: str, ctx: Context) -> str | None:
     from dsconfig.rules._did_you_mean import closest_word, is_same_spelling
 
     candidates = [*OPTIMIZERS, *supported_types(ctx, "Optimizer")]
-    for spelling in (type_name, _without_affixes(type_name)):
+    for spelling in (type_name, _strip_affixes(type_name)):
         matches = [each for each in candidates if is_same_spelling(each, spelling)]
         if matches:
             return matches[-1]
@@ -274,13 +274,13 @@ A suffix is matched from its first word only: a match from each word takes quadr
 """
 
 
-def _without_affixes(type_name: str) -> str:
+def _strip_affixes(type_name: str) -> str:
     from dsconfig.core.did_you_mean import letters_and_digits_of
 
     return re.sub(_AFFIXES, "", letters_and_digits_of(type_name))
 
 
-def _help(intended: str | None, names: list[str]) -> str:
+def _help_for_unknown_type(intended: str | None, names: list[str]) -> str:
     if intended:
         return (
             f"use {quote_value(intended)}; DeepSpeed accepts {join_alternatives(names, 'and')} "
@@ -317,30 +317,32 @@ def unknown_optimizer_param(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"lr": 0.001}}}
     """
-    arguments = params(ctx, "optimizer")
-    chosen = optimizer(ctx) if arguments else None
+    arguments = configured_params(ctx, "optimizer")
+    chosen = built_optimizer(ctx) if arguments else None
     if chosen is None or arguments.keys() <= chosen.accepts:
         return
     for key in arguments:
         if key not in chosen.accepts and key != "max_grad_norm":
-            yield _unknown(ctx, chosen, key)
+            yield _report_unknown_param(ctx, chosen, key)
 
 
-def _unknown(ctx: Context, chosen: BuiltClass, key: str) -> Finding:
+def _report_unknown_param(ctx: Context, chosen: BuiltClass, key: str) -> Finding:
     from dsconfig.rules._did_you_mean import closest_word, is_same_spelling
 
     path = (*_PARAMS_PATH, key)
-    reason, related = _reason_unknown(ctx, chosen, key)
-    suggestion = closest_word(key, chosen.accepts - params(ctx, "optimizer").keys())
+    reason, related = _why_param_is_unknown(ctx, chosen, key)
+    suggestion = closest_word(key, chosen.accepts - configured_params(ctx, "optimizer").keys())
     is_ignored = chosen.name == "Muon"
-    value = params(ctx, "optimizer")[key]
-    fix: Fix | None = removal(path, safe=True) if is_ignored else removal_with_value(path, value)
+    value = configured_params(ctx, "optimizer")[key]
+    fix: Fix | None = remove_key(path, safe=True) if is_ignored else remove_key_showing_value(path, value)
     if suggestion:
-        fix = renamed(ctx, path, suggestion, value, safe=not is_ignored and is_same_spelling(key, suggestion))
+        fix = rename_key(
+            ctx, path, suggestion, value, safe=not is_ignored and is_same_spelling(key, suggestion)
+        )
     return ctx.at(
         path,
         f"`{key}` is not an argument of {chosen.built}{reason}{', which ignores it' if is_ignored else ''}",
-        help=f"did you mean `{suggestion}`?" if suggestion else f"remove it; {_accepted(chosen)}",
+        help=f"did you mean `{suggestion}`?" if suggestion else f"remove it; {_list_accepted_params(chosen)}",
         effect="ignored" if is_ignored else "crashes",
         part="key",
         related=related,
@@ -348,12 +350,12 @@ def _unknown(ctx: Context, chosen: BuiltClass, key: str) -> Finding:
     )
 
 
-def _accepted(chosen: BuiltClass) -> str:
+def _list_accepted_params(chosen: BuiltClass) -> str:
     names = (f"`{key}`" for key in sorted(chosen.accepts - {"max_grad_norm"}))
     return f"the accepted arguments are {join_alternatives(names, 'and')}"
 
 
-def _reason_unknown(ctx: Context, chosen: BuiltClass, key: str) -> tuple[str, list[tuple[str, str]]]:
+def _why_param_is_unknown(ctx: Context, chosen: BuiltClass, key: str) -> tuple[str, list[tuple[str, str]]]:
     """Why this class is built or does not accept the argument, and the key that selects the class."""
     if chosen.kind is None or chosen.kind.params is None:
         return "", []
@@ -393,10 +395,10 @@ def betas_not_a_pair(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"betas": [0.9, 0.95]}}}
     """
-    betas = params(ctx, "optimizer").get("betas")
+    betas = configured_params(ctx, "optimizer").get("betas")
     if not isinstance(betas, list) or len(betas) == 2:
         return
-    chosen = optimizer(ctx)
+    chosen = built_optimizer(ctx)
     if chosen is not None and "betas" in chosen.accepts:
         yield ctx.at(
             f"{_PARAMS}.betas",
@@ -424,14 +426,14 @@ def optimizer_param_out_of_range(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "optimizer": {"type": "SGD", "params": {"lr": 0.1}}}
     """
-    arguments = params(ctx, "optimizer")
-    if not arguments or not any(_may_be_invalid(value) for value in arguments.values()):
+    arguments = configured_params(ctx, "optimizer")
+    if not arguments or not any(_may_be_out_of_range(value) for value in arguments.values()):
         return
-    chosen = optimizer(ctx)
+    chosen = built_optimizer(ctx)
     if chosen is None or not chosen.of_torch:
         return
     for key in chosen.accepts & arguments.keys():
-        violation = _violation(key, arguments[key])
+        violation = _find_range_violation(key, arguments[key])
         if violation is not None:
             index, accepted = violation
             yield ctx.at(
@@ -441,11 +443,11 @@ def optimizer_param_out_of_range(ctx: Context) -> Iterator[Finding]:
             )
 
 
-def _may_be_invalid(value: Json) -> bool:
+def _may_be_out_of_range(value: Json) -> bool:
     return isinstance(value, list) or (is_number(value) and value < 0)
 
 
-def _violation(key: str, value: Json) -> tuple[tuple[int, ...], str] | None:
+def _find_range_violation(key: str, value: Json) -> tuple[tuple[int, ...], str] | None:
     """The index of the invalid element, if any, and the accepted values; None for a valid value."""
     if key in _NOT_NEGATIVE and is_number(value) and value < 0:
         return (), "a number of at least 0"
@@ -480,7 +482,7 @@ def optimizer_that_cannot_step(ctx: Context) -> Iterator[Finding]:
             help='use another optimizer, such as `"AdamW"`',
         )
     elif type_name == "SGD":
-        arguments = params(ctx, "optimizer")
+        arguments = configured_params(ctx, "optimizer")
         momentum, dampening = arguments.get("momentum", 0), arguments.get("dampening", 0)
         if arguments.get("nesterov") and (momentum == 0 or dampening not in (0, False)):
             yield ctx.at(
@@ -488,5 +490,5 @@ def optimizer_that_cannot_step(ctx: Context) -> Iterator[Finding]:
                 "`nesterov` needs a `momentum` above 0 and no `dampening`, but they are"
                 f" {quote_value(momentum)} and {quote_value(dampening)}",
                 help='add `"momentum": 0.9`' if momentum == 0 else "remove `dampening`",
-                fix=removal(("optimizer", "params", "nesterov")),
+                fix=remove_key(("optimizer", "params", "nesterov")),
             )

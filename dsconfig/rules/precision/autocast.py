@@ -11,13 +11,13 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
 from dsconfig.rules._effective_values import (
     ZERO,
-    bf16_path,
-    dtype_of,
+    enabled_bf16_path,
     has_autocast,
+    normalize_dtype,
     related_dtype,
     training_dtype,
 )
-from dsconfig.rules._fixes import removal
+from dsconfig.rules._fixes import remove_key
 
 # `torch_autocast`: conflicts with other settings, and dtypes without effect.
 
@@ -50,7 +50,7 @@ def autocast_with_quantized_weights(ctx: Context) -> Iterator[Finding]:
             "`zero_quantized_weights` does not work with `torch_autocast`, but both are enabled",
             help="remove it, or set `torch_autocast.enabled` to `false`",
             related=[("autocast is enabled here", _ENABLED)],
-            fix=removal(ctx.written_path(_WEIGHTS)),
+            fix=remove_key(ctx.written_path(_WEIGHTS)),
         )
 
 
@@ -73,7 +73,7 @@ def autocast_beside_half_precision(ctx: Context) -> Iterator[Finding]:
     """
     dtype = training_dtype(ctx) if has_autocast(ctx) else "fp32"
     if dtype != "fp32":
-        section = "fp16" if dtype == "fp16" else (bf16_path(ctx) or "bf16").partition(".")[0]
+        section = "fp16" if dtype == "fp16" else (enabled_bf16_path(ctx) or "bf16").partition(".")[0]
         yield ctx.at(
             _ENABLED,
             f"`torch_autocast` and `{section}` are both enabled: DeepSpeed casts the whole model to {dtype},"
@@ -97,7 +97,7 @@ def autocast_format_without_effect(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "torch_autocast": {"enabled": true, "dtype": "bfloat16"}}
     """
-    if has_autocast(ctx) and ctx.has(_DTYPE) and dtype_of(ctx.value(_DTYPE)) in ("fp32", "int8"):
+    if has_autocast(ctx) and ctx.has(_DTYPE) and normalize_dtype(ctx.value(_DTYPE)) in ("fp32", "int8"):
         yield ctx.at(
             _DTYPE,
             f"`dtype` is {quote_value(ctx.value(_DTYPE))}, but PyTorch does not autocast to it: autocast stays"
@@ -195,7 +195,7 @@ def autocast_modules_not_importable(ctx: Context) -> Iterator[Finding]:
         )
     elif isinstance(modules, list):
         for index, name in enumerate(modules):
-            if not _lacks_module(name):
+            if not _is_module_missing(name):
                 continue
             yield ctx.at(
                 (*ctx.written_path(_MODULES), index),
@@ -204,5 +204,5 @@ def autocast_modules_not_importable(ctx: Context) -> Iterator[Finding]:
             )
 
 
-def _lacks_module(name: Json) -> bool:
+def _is_module_missing(name: Json) -> bool:
     return isinstance(name, str) and "." not in name

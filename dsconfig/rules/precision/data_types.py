@@ -12,18 +12,18 @@ from dsconfig.rules._batch_triplet import accumulation_steps
 from dsconfig.rules._effective_values import (
     OPTIMIZER,
     ZERO,
-    bf16_optimizer,
-    bf16_path,
-    device,
-    dtype_of,
+    effective_stage,
+    enabled_bf16_path,
+    normalize_dtype,
+    offload_device,
     related_dtype,
     related_stage,
-    stage,
     stage_path,
-    tensor_parallel,
+    tensor_parallel_ranks,
     training_dtype,
+    uses_bf16_optimizer,
 )
-from dsconfig.rules._fixes import differs_from_default, removal, without_effect
+from dsconfig.rules._fixes import differs_from_default, remove_key, report_keys_without_effect
 
 # `data_types`: dtypes that contradict the model's, or make ZeRO settings ineffective.
 
@@ -53,7 +53,7 @@ def parameter_format_contradicts_precision(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "bf16": {"enabled": true}, "data_types": {"param_dtype": "bf16"}}
     """
-    dtype = dtype_of(ctx.value(_PARAM)) if ctx.has(_PARAM) else None
+    dtype = normalize_dtype(ctx.value(_PARAM)) if ctx.has(_PARAM) else None
     if dtype is None or dtype == training_dtype(ctx):
         return
     model_dtype = training_dtype(ctx)
@@ -61,13 +61,13 @@ def parameter_format_contradicts_precision(ctx: Context) -> Iterator[Finding]:
         _PARAM,
         f"`param_dtype` is {quote_value(ctx.value(_PARAM))}, but the model trains in {model_dtype}"
         + ("" if model_dtype != "fp32" else ": neither `fp16` nor `bf16` is enabled"),
-        help=", or ".join(filter(None, ("remove the key", _agreement(dtype, model_dtype)))),
+        help=", or ".join(filter(None, ("remove the key", _how_to_train_in_dtype(dtype, model_dtype)))),
         related=related_dtype(ctx),
-        fix=removal(ctx.written_path(_PARAM)),
+        fix=remove_key(ctx.written_path(_PARAM)),
     )
 
 
-def _agreement(dtype: str, model_dtype: str) -> str:
+def _how_to_train_in_dtype(dtype: str, model_dtype: str) -> str:
     """How to make the model train in the dtype; empty for dtypes in which it cannot, such as int8."""
     steps = [f"set `{model_dtype}.enabled` to `false`"] if model_dtype != "fp32" else []
     steps += [f"set `{dtype}.enabled` to `true`"] if dtype in ("fp16", "bf16") else []
@@ -93,8 +93,8 @@ def buffer_format_without_mixed_precision(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "bf16": {"enabled": true}, "data_types": {"buffer_dtype": "bf16"}}
     """
-    if ctx.has(_BUFFER) and dtype_of(ctx.value(_BUFFER)) and training_dtype(ctx) == "fp32":
-        yield without_effect(
+    if ctx.has(_BUFFER) and normalize_dtype(ctx.value(_BUFFER)) and training_dtype(ctx) == "fp32":
+        yield report_keys_without_effect(
             ctx,
             [_BUFFER],
             "neither `fp16` nor `bf16` is enabled, so DeepSpeed casts nothing",
@@ -138,11 +138,11 @@ def zero_settings_not_read_by_bf16_optimizer(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "bf16": {"enabled": true}, "data_types": {"grad_accum_dtype": "fp32"},
         "zero_optimization": {"stage": 2, "reduce_bucket_size": 50000000}}
     """
-    if not bf16_optimizer(ctx):
+    if not uses_bf16_optimizer(ctx):
         return
     unread = [path for path in _BUCKET_KEYS if differs_from_default(ctx, path)]
     if unread:
-        yield without_effect(
+        yield report_keys_without_effect(
             ctx,
             unread,
             "bf16 at stage 1 with fp32 accumulation trains with `BF16_Optimizer`, which does not read"
@@ -182,24 +182,24 @@ def gradient_accumulation_format_unsupported(ctx: Context) -> Iterator[Finding]:
     """
     if ctx.value(_ACCUMULATION) is None:
         if ctx.before("0.7.7"):
-            yield from _fp32_by_default(ctx)
+            yield from _report_fp32_default(ctx)
         return
-    dtype = dtype_of(ctx.value(_ACCUMULATION))
+    dtype = normalize_dtype(ctx.value(_ACCUMULATION))
     model_dtype = training_dtype(ctx) if dtype else None
     if dtype is not None and dtype == model_dtype:
-        if dtype == "bf16" and ctx.before("0.17.6") and stage(ctx) == 0:
-            yield _bf16_wrapper(ctx)
+        if dtype == "bf16" and ctx.before("0.17.6") and effective_stage(ctx) == 0:
+            yield _report_fp32_only_accumulation(ctx)
         return
     if dtype is None:
         return
-    uses_zero = stage(ctx) > 0
-    if uses_zero and (ctx.since("0.10.1") or bf16_optimizer(ctx)):
+    uses_zero = effective_stage(ctx) > 0
+    if uses_zero and (ctx.since("0.10.1") or uses_bf16_optimizer(ctx)):
         return
     if not uses_zero and (model_dtype, dtype) == ("bf16", "fp32") and ctx.before("0.18.5"):
         return
     alternative = "or remove the key"
     if not uses_zero and ctx.since("0.10.1"):
-        alternative = _alternative(ctx, model_dtype, dtype)
+        alternative = _suggest_accumulating_stage(ctx, model_dtype, dtype)
     condition = "with ZeRO" if uses_zero else "without ZeRO"
     yield ctx.at(
         _ACCUMULATION,
@@ -207,14 +207,14 @@ def gradient_accumulation_format_unsupported(ctx: Context) -> Iterator[Finding]:
         f" and {condition} DeepSpeed {ctx.release_name} accumulates in the model's dtype",
         help=f'set it to "{model_dtype}", {alternative}',
         related=[*related_dtype(ctx), *related_stage(ctx)],
-        fix=removal(ctx.written_path(_ACCUMULATION)),
+        fix=remove_key(ctx.written_path(_ACCUMULATION)),
     )
 
 
-def _fp32_by_default(ctx: Context) -> Iterator[Finding]:
+def _report_fp32_default(ctx: Context) -> Iterator[Finding]:
     """Report the fp32 default of 0.7.6 for a bf16 model with ZeRO (`DeepSpeedEngine.get_data_types`)."""
-    enabled_key = bf16_path(ctx)
-    if enabled_key is None or ctx.is_on("fp16.enabled") or stage(ctx) == 0:
+    enabled_key = enabled_bf16_path(ctx)
+    if enabled_key is None or ctx.is_on("fp16.enabled") or effective_stage(ctx) == 0:
         return
     yield ctx.at(
         enabled_key,
@@ -226,7 +226,7 @@ def _fp32_by_default(ctx: Context) -> Iterator[Finding]:
     )
 
 
-def _bf16_wrapper(ctx: Context) -> Finding:
+def _report_fp32_only_accumulation(ctx: Context) -> Finding:
     """Report that the bf16 wrapper without ZeRO accumulates only in fp32, up to 0.17.5."""
     return ctx.at(
         _ACCUMULATION,
@@ -234,13 +234,13 @@ def _bf16_wrapper(ctx: Context) -> Finding:
         f" {ctx.release_name} accumulates the gradients of a bf16 model only in fp32",
         help="remove the key, or use ZeRO stage 1",
         related=[*related_dtype(ctx), *related_stage(ctx)],
-        fix=removal(ctx.written_path(_ACCUMULATION)),
+        fix=remove_key(ctx.written_path(_ACCUMULATION)),
     )
 
 
-def _alternative(ctx: Context, model_dtype: str | None, dtype: str) -> str:
+def _suggest_accumulating_stage(ctx: Context, model_dtype: str | None, dtype: str) -> str:
     """Another way out with ZeRO off: a stage that accumulates in this dtype and averages (DSC417)."""
-    if (model_dtype, dtype) == ("bf16", "fp32") and device(ctx, OPTIMIZER) != "cpu":
+    if (model_dtype, dtype) == ("bf16", "fp32") and offload_device(ctx, OPTIMIZER) != "cpu":
         return "remove the key, or use ZeRO stage 1"
     return "or remove the key" if ctx.data.get("pipeline") else "remove the key, or use ZeRO stage 3"
 
@@ -260,7 +260,7 @@ def gradients_accumulated_in_int8(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 2}, "data_types": {"grad_accum_dtype": "fp32"}}
     """
-    if ctx.has(_ACCUMULATION) and dtype_of(ctx.value(_ACCUMULATION)) == "int8":
+    if ctx.has(_ACCUMULATION) and normalize_dtype(ctx.value(_ACCUMULATION)) == "int8":
         yield ctx.at(
             _ACCUMULATION,
             f"`grad_accum_dtype` is {quote_value(ctx.value(_ACCUMULATION))}: gradients accumulate in 8-bit"
@@ -288,17 +288,17 @@ def pipeline_accumulates_in_bf16(ctx: Context) -> Iterator[Finding]:
         "pipeline": {"activation_checkpoint_interval": 1}, "data_types": {"grad_accum_dtype": "fp32"},
         "zero_optimization": {"stage": 1}}
     """
-    enabled_key = bf16_path(ctx)
-    if enabled_key is None or not ctx.data.get("pipeline") or stage(ctx) > 0:
+    enabled_key = enabled_bf16_path(ctx)
+    if enabled_key is None or not ctx.data.get("pipeline") or effective_stage(ctx) > 0:
         return
-    dtype = dtype_of(ctx.value(_ACCUMULATION))
+    dtype = normalize_dtype(ctx.value(_ACCUMULATION))
     if dtype in (None, "bf16"):
         advice = 'set `data_types.grad_accum_dtype` to "fp32", and set `zero_optimization.stage` to 1'
         fix = Fix(
             "accumulate in fp32 at ZeRO stage 1",
             (SetValue((_SECTION, "grad_accum_dtype"), "fp32"), SetValue((ZERO, "stage"), 1)),
         )
-        first_release = "0.19.8" if device(ctx, OPTIMIZER) == "cpu" else "0.18.5"  # DSC417, DSC346
+        first_release = "0.19.8" if offload_device(ctx, OPTIMIZER) == "cpu" else "0.18.5"  # DSC417, DSC346
         works = ctx.since(first_release)
         yield ctx.at(
             enabled_key,
@@ -338,18 +338,18 @@ def fp32_accumulation_ignored(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "bf16": {"enabled": true}, "zero_optimization": {"stage": 1}}
     """
-    if not ctx.has(_ACCUMULATION) or dtype_of(ctx.value(_ACCUMULATION)) != "fp32":
+    if not ctx.has(_ACCUMULATION) or normalize_dtype(ctx.value(_ACCUMULATION)) != "fp32":
         return
-    if bf16_path(ctx) is None or not (stage(ctx) == 0 or bf16_optimizer(ctx)):
+    if enabled_bf16_path(ctx) is None or not (effective_stage(ctx) == 0 or uses_bf16_optimizer(ctx)):
         return
-    consequence = ", and every rank holds the full optimizer state" if stage(ctx) else ""
+    consequence = ", and every rank holds the full optimizer state" if effective_stage(ctx) else ""
     upgrade = "upgrade DeepSpeed to 0.18.5 or later"
     yield ctx.at(
         _ACCUMULATION,
         f"gradients accumulate in bf16 whatever `grad_accum_dtype` is{consequence}",
-        help=f"remove the key, or {upgrade}{'' if stage(ctx) else ' and use ZeRO stage 1'}",
+        help=f"remove the key, or {upgrade}{'' if effective_stage(ctx) else ' and use ZeRO stage 1'}",
         related=[*related_dtype(ctx), *related_stage(ctx)],
-        fix=removal(ctx.written_path(_ACCUMULATION)),
+        fix=remove_key(ctx.written_path(_ACCUMULATION)),
     )
 
 
@@ -385,7 +385,7 @@ def gradients_of_ranks_not_averaged(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "bf16": {"enabled": true}, "data_types": {"grad_accum_dtype": "fp32"},
         "zero_optimization": {"stage": 1}}
     """
-    if _has_separate_gradients(ctx) and not _has_one_replica(ctx):
+    if _has_separate_gradients(ctx) and not _has_single_replica(ctx):
         yield ctx.at(
             _ACCUMULATION,
             f"`grad_accum_dtype` is {quote_value(ctx.value(_ACCUMULATION))}, but the model trains in"
@@ -393,7 +393,7 @@ def gradients_of_ranks_not_averaged(ctx: Context) -> Iterator[Finding]:
             " which are never averaged",
             help="remove it, or upgrade DeepSpeed to 0.19.8 or later",
             related=[*related_dtype(ctx), *related_stage(ctx)],
-            fix=removal(ctx.written_path(_ACCUMULATION)),
+            fix=remove_key(ctx.written_path(_ACCUMULATION)),
         )
 
 
@@ -422,16 +422,20 @@ def overlap_before_gradients_are_there(ctx: Context) -> Iterator[Finding]:
             " backward pass raises",
             help="remove it, or upgrade DeepSpeed to 0.16.5 or later",
             related=[("the accumulation dtype is set here", _ACCUMULATION), *related_stage(ctx)],
-            fix=removal(ctx.written_path(_OVERLAP)),
+            fix=remove_key(ctx.written_path(_OVERLAP)),
         )
 
 
 def _has_separate_gradients(ctx: Context) -> bool:
     """Whether stage 1 keeps gradients in another dtype than the model's (`use_grad_accum_attribute`)."""
-    dtype = dtype_of(ctx.value(_ACCUMULATION)) if ctx.has(_ACCUMULATION) else None
-    return dtype not in (None, training_dtype(ctx)) and stage(ctx) == 1 and not bf16_optimizer(ctx)
+    dtype = normalize_dtype(ctx.value(_ACCUMULATION)) if ctx.has(_ACCUMULATION) else None
+    return (
+        dtype not in (None, training_dtype(ctx))
+        and effective_stage(ctx) == 1
+        and not uses_bf16_optimizer(ctx)
+    )
 
 
-def _has_one_replica(ctx: Context) -> bool:
+def _has_single_replica(ctx: Context) -> bool:
     """Whether no other rank is known to train on other samples."""
-    return ctx.world_size is not None and ctx.world_size // max(1, tensor_parallel(ctx)) == 1
+    return ctx.world_size is not None and ctx.world_size // max(1, tensor_parallel_ranks(ctx)) == 1

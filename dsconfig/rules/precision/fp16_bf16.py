@@ -13,18 +13,18 @@ from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.rules._consumer import consumer_label
 from dsconfig.rules._effective_values import (
     OPTIMIZER,
-    bf16_path,
     describe_stage,
-    device,
-    device_path,
-    dtype_of,
+    effective_stage,
+    enabled_bf16_path,
+    normalize_dtype,
+    offload_device,
+    offload_device_path,
     related_dtype,
     related_stage,
-    stage,
     stage_path,
     training_dtype,
 )
-from dsconfig.rules._fixes import removal
+from dsconfig.rules._fixes import remove_key
 
 # `fp16`, `bf16` and `torch_autocast`: conflicts, and sections that are not enabled.
 
@@ -60,7 +60,7 @@ def fp16_and_bf16(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "fp16": {"enabled": false}, "bf16": {"enabled": true}}
     """
-    bf16_key = bf16_path(ctx, "enabled")
+    bf16_key = enabled_bf16_path(ctx, "enabled")
     if bf16_key and ctx.is_on("fp16.enabled"):
         section = bf16_key.split(".")[0]
         yield ctx.at(
@@ -95,15 +95,17 @@ def bf16_at_unsupported_stage(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "bf16": {"enabled": true}, "zero_optimization": {"stage": 2}}
     """
-    bf16_key = bf16_path(ctx, "enabled")
+    bf16_key = enabled_bf16_path(ctx, "enabled")
     stages = (2,) if ctx.before("0.6.0") else (1, 2, 3)
     engine_checks = ctx.since("0.6.3")
     if engine_checks and (ctx.data.get("pipeline") or ctx.is_on("fp16.enabled")):
         return
-    if bf16_key and stage(ctx) not in stages:
+    if bf16_key and effective_stage(ctx) not in stages:
         section = bf16_key.split(".")[0]
         needed = "stage 2" if len(stages) == 1 else "stage 1, 2 or 3"
-        first_release = "0.7.5" if stage(ctx) == 0 else "0.6.0" if stage(ctx) in (1, 3) else "0.6.3"
+        first_release = (
+            "0.7.5" if effective_stage(ctx) == 0 else "0.6.0" if effective_stage(ctx) in (1, 3) else "0.6.3"
+        )
         exception = (
             ", unless the model is a `PipelineModule`" if engine_checks and not ctx.uses_plugin else ""
         )
@@ -196,7 +198,7 @@ def auto_cast_without_fp16(ctx: Context) -> Iterator[Finding]:
         f" {training_dtype(ctx)} model do not accept them",
         help="remove `auto_cast`" + ("" if in_bf16 else f", or set `{enabled}` to `true`"),
         effect="ignored" if uses_keywords else None,
-        fix=removal(ctx.written_path(path)),
+        fix=remove_key(ctx.written_path(path)),
     )
 
 
@@ -222,7 +224,7 @@ def bfloat16_beside_bf16(ctx: Context) -> Iterator[Finding]:
             help="remove `bfloat16`",
             part="key",
             related=[("`bf16` is set here", "bf16")],
-            fix=removal(("bfloat16",), safe=True),
+            fix=remove_key(("bfloat16",), safe=True),
         )
 
 
@@ -273,10 +275,10 @@ def amp_with_partner(ctx: Context) -> Iterator[Finding]:
     if not isinstance(ctx.data.get("amp"), dict) or not ctx.is_on("amp.enabled"):
         return
     dtype = training_dtype(ctx)
-    partner = "ZeRO" if stage(ctx) > 0 else f"`{dtype}`" if dtype != "fp32" else None
-    related = related_stage(ctx) if stage(ctx) > 0 else related_dtype(ctx)
+    partner = "ZeRO" if effective_stage(ctx) > 0 else f"`{dtype}`" if dtype != "fp32" else None
+    related = related_stage(ctx) if effective_stage(ctx) > 0 else related_dtype(ctx)
     if partner is None and ctx.has(_ACCUMULATION):
-        accumulation = dtype_of(ctx.value(_ACCUMULATION))
+        accumulation = normalize_dtype(ctx.value(_ACCUMULATION))
         if accumulation not in (None, "fp32") and ctx.since("0.7.6"):
             partner = f'`grad_accum_dtype` "{accumulation}"'
             related = [("the accumulation dtype is set here", _ACCUMULATION)]
@@ -287,7 +289,7 @@ def amp_with_partner(ctx: Context) -> Iterator[Finding]:
         f"`amp` does not work with {partner}, but both are enabled",
         help="remove `amp`: `fp16` and `bf16` work with everything, and DeepSpeed 0.19.8 has no `amp`",
         related=related,
-        fix=removal(("amp",)),
+        fix=remove_key(("amp",)),
     )
 
 
@@ -332,11 +334,11 @@ def half_precision_master_weights_without_zero(ctx: Context) -> Iterator[Finding
     """
     stages = (1, 2, 3) if ctx.since("0.18.3") else (2,)
     for row in _HALF_PRECISION_KEYS:
-        if ctx.before(row.since) or stage(ctx) in stages:
+        if ctx.before(row.since) or effective_stage(ctx) in stages:
             continue
         path = f"fp16.{row.key}" if row.section == "fp16" and ctx.is_on(f"fp16.{row.key}") else None
         if row.section == "bf16":
-            path = bf16_path(ctx, row.key)
+            path = enabled_bf16_path(ctx, row.key)
         if path and (ctx.since("0.17.1") or ctx.is_on("fp16.enabled")):
             needed = "stage 2" if len(stages) == 1 else "stage 1, 2 or 3"
             yield ctx.at(
@@ -344,7 +346,7 @@ def half_precision_master_weights_without_zero(ctx: Context) -> Iterator[Finding
                 f"`{path}` needs ZeRO {needed}, but {describe_stage(ctx)}",
                 help=f"use ZeRO {needed}, or remove `{row.key}`",
                 related=[("the stage is set here", stage_path(ctx))] if ctx.has("zero_optimization") else [],
-                fix=removal(ctx.written_path(path)),
+                fix=remove_key(ctx.written_path(path)),
             )
 
 
@@ -362,8 +364,8 @@ def bf16_optimizer_states_without_master_weights(ctx: Context) -> Iterator[Findi
         {"train_batch_size": 8, "zero_optimization": {"stage": 2}, "bf16": {"enabled": true,
         "bf16_optimizer_states": true, "bf16_master_weights_and_grads": true}}
     """
-    path = bf16_path(ctx, "bf16_optimizer_states")
-    if path and not bf16_path(ctx, "bf16_master_weights_and_grads"):
+    path = enabled_bf16_path(ctx, "bf16_optimizer_states")
+    if path and not enabled_bf16_path(ctx, "bf16_master_weights_and_grads"):
         yield ctx.at(
             path,
             f"`{path}` is `true`, but `bf16_master_weights_and_grads` is not",
@@ -395,8 +397,8 @@ def master_weights_in_two_formats(ctx: Context) -> Iterator[Finding]:
         "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}},
         "bf16": {"enabled": true, "bf16_master_weights_and_grads": true}}
     """
-    bf16_key = bf16_path(ctx, _BF16)
-    if bf16_key and ctx.has("fp16") and ctx.is_on(_FP16) and stage(ctx) in (1, 2, 3):
+    bf16_key = enabled_bf16_path(ctx, _BF16)
+    if bf16_key and ctx.has("fp16") and ctx.is_on(_FP16) and effective_stage(ctx) in (1, 2, 3):
         unused = bf16_key if ctx.is_on("fp16.enabled") else _FP16
         yield ctx.at(
             unused,
@@ -425,8 +427,8 @@ def _master_weights_key(ctx: Context) -> str | None:
     """The key that enables 16-bit master weights, if these require DeepSpeedCPUAdam."""
     if ctx.has("fp16") and ctx.is_on(_FP16) and (ctx.since("0.17.1") or ctx.is_on("fp16.enabled")):
         return _FP16
-    bf16_key = bf16_path(ctx, _BF16) if ctx.since("0.18.3") else None
-    if bf16_key is None or not bf16_path(ctx, _STATES):
+    bf16_key = enabled_bf16_path(ctx, _BF16) if ctx.since("0.18.3") else None
+    if bf16_key is None or not enabled_bf16_path(ctx, _STATES):
         return bf16_key
     # With bf16 states, everything may stay on the GPU. Since 0.19.1 the engine checks them if offloaded.
     return None if _may_stay_on_gpu(ctx) else bf16_key
@@ -434,14 +436,14 @@ def _master_weights_key(ctx: Context) -> str | None:
 
 def _may_stay_on_gpu(ctx: Context) -> bool:
     """Whether bf16 optimizer states lift the requirement of DeepSpeedCPUAdam."""
-    return ctx.before("0.19.1") or device(ctx, OPTIMIZER) == "none"
+    return ctx.before("0.19.1") or offload_device(ctx, OPTIMIZER) == "none"
 
 
-def _obstacles(ctx: Context) -> Iterator[_CpuAdamObstacle]:
-    if device(ctx, OPTIMIZER) == "none":
+def _cpu_adam_obstacles(ctx: Context) -> Iterator[_CpuAdamObstacle]:
+    if offload_device(ctx, OPTIMIZER) == "none":
         yield _CpuAdamObstacle(
             "the optimizer is not offloaded",
-            device_path(ctx, OPTIMIZER),
+            offload_device_path(ctx, OPTIMIZER),
             f'set `{OPTIMIZER}.device` to `"cpu"`',
         )
     name = ctx.raw("optimizer.type")
@@ -476,20 +478,20 @@ def half_precision_master_weights_without_cpu_adam(ctx: Context) -> Iterator[Fin
         "bf16": {"enabled": true, "bf16_master_weights_and_grads": true, "bf16_optimizer_states": true}}
     """
     path = _master_weights_key(ctx)
-    if path is None or stage(ctx) not in (1, 2, 3):
+    if path is None or effective_stage(ctx) not in (1, 2, 3):
         return
-    obstacles = list(_obstacles(ctx))
+    obstacles = list(_cpu_adam_obstacles(ctx))
     if obstacles:
         first = obstacles[0]
         is_bf16 = path.rpartition(".")[2] == _BF16
-        states_help = is_bf16 and not bf16_path(ctx, _STATES) and _may_stay_on_gpu(ctx)
+        states_help = is_bf16 and not enabled_bf16_path(ctx, _STATES) and _may_stay_on_gpu(ctx)
         yield ctx.at(
             path,
             f"`{path}` needs DeepSpeed's CPU Adam, but {first.description}",
             help=", and ".join(each.remedy for each in obstacles)
             + (f", or set `{_STATES}` to `true`" if states_help else ""),
             related=[("this is set here", first.path)] if first.path and ctx.has(first.path) else [],
-            fix=removal(ctx.written_path(path)),
+            fix=remove_key(ctx.written_path(path)),
         )
 
 
@@ -517,13 +519,13 @@ def fp32_optimizer_states_overridden(ctx: Context) -> Iterator[Finding]:
         "bf16_master_weights_and_grads": true, "bf16_optimizer_states": true}}
     """
     path = "optimizer.params.fp32_optimizer_states"
-    states = bf16_path(ctx, _STATES)
-    if states and ctx.raw(path) is True and device(ctx, OPTIMIZER) != "none":
+    states = enabled_bf16_path(ctx, _STATES)
+    if states and ctx.raw(path) is True and offload_device(ctx, OPTIMIZER) != "none":
         yield ctx.at(
             path,
             f"`fp32_optimizer_states` is `true`, but `{states}` overrides it: the optimizer states are in"
             " bf16",
             help=f"remove it, or set `{states}` to `false`",
             related=[("overridden here", states)],
-            fix=removal(ctx.written_path(path)),
+            fix=remove_key(ctx.written_path(path)),
         )

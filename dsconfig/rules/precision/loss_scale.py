@@ -10,8 +10,8 @@ from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.core.wording import format_number, json_kind, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
-from dsconfig.rules._effective_values import stage
-from dsconfig.rules._fixes import removal, without_effect
+from dsconfig.rules._effective_values import effective_stage
+from dsconfig.rules._fixes import remove_key, report_keys_without_effect
 from dsconfig.rules._json_numbers import is_number
 
 # Loss scale values that fp16 rejects.
@@ -35,7 +35,7 @@ def initial_scale_power_not_an_exponent(ctx: Context) -> Iterator[Finding]:
     """
     path = "fp16.initial_scale_power"
     power = ctx.value(path)
-    if ctx.has(path) and ctx.is_on("fp16.enabled") and not _is_exponent(power):
+    if ctx.has(path) and ctx.is_on("fp16.enabled") and not _is_valid_exponent(power):
         too_large = isinstance(power, int | float)
         yield ctx.at(
             path,
@@ -46,7 +46,7 @@ def initial_scale_power_not_an_exponent(ctx: Context) -> Iterator[Finding]:
         )
 
 
-def _is_exponent(power: Json) -> bool:
+def _is_valid_exponent(power: Json) -> bool:
     if not isinstance(power, int | float):
         return False
     try:
@@ -105,7 +105,7 @@ def loss_scale_limit_not_an_integer(ctx: Context) -> Iterator[Finding]:
     for key in _POSITIVE_KEYS:
         ctx.value(f"fp16.{key}")
         raw = ctx.raw(f"fp16.{key}")
-        if isinstance(raw, bool) or (isinstance(raw, str) and raw != "auto" and not _is_int(raw)):
+        if isinstance(raw, bool) or (isinstance(raw, str) and raw != "auto" and not _spells_integer(raw)):
             yield ctx.at(
                 f"fp16.{key}",
                 f"`{key}` is {quote_value(raw)}, {json_kind(raw)}, where DeepSpeed expects an integer",
@@ -115,7 +115,7 @@ def loss_scale_limit_not_an_integer(ctx: Context) -> Iterator[Finding]:
             )
 
 
-def _is_int(text: str) -> bool:
+def _spells_integer(text: str) -> bool:
     try:
         int(text)
     except ValueError:
@@ -168,7 +168,7 @@ _MAX_SCALE_POWER = 32
 _MAX_WINDOW = 10_000
 
 
-def _is_dynamic(ctx: Context) -> bool:
+def _has_dynamic_loss_scale(ctx: Context) -> bool:
     """Whether `fp16` trains with dynamic loss scaling."""
     return ctx.has("fp16") and ctx.is_on("fp16.enabled") and ctx.value(_SCALE) == 0
 
@@ -197,7 +197,7 @@ def loss_scale_settings_beside_fixed_scale(ctx: Context) -> Iterator[Finding]:
     scale = ctx.value(_SCALE)
     keys = [f"fp16.{key}" for key in _DYNAMIC_KEYS if ctx.has(f"fp16.{key}")]
     if keys and is_number(scale) and scale > 0:
-        yield without_effect(
+        yield report_keys_without_effect(
             ctx,
             keys,
             f"`loss_scale` is fixed at {format_number(scale)}",
@@ -224,7 +224,7 @@ def loss_scale_never_lowered(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "fp16": {"enabled": true, "hysteresis": 2}, "zero_optimization": {"stage": 2}}
     """
     path = "fp16.hysteresis"
-    if not ctx.has(path) or not _is_dynamic(ctx) or stage(ctx) < 1:
+    if not ctx.has(path) or not _has_dynamic_loss_scale(ctx) or effective_stage(ctx) < 1:
         return
     value = ctx.value(path)
     if is_number(value) and value < 1:
@@ -233,7 +233,7 @@ def loss_scale_never_lowered(ctx: Context) -> Iterator[Finding]:
             f"`hysteresis` is {quote_value(value)}: DeepSpeed counts down from it to 1, which it never reaches, so"
             " the loss scale never decreases",
             help=f"use at least 1; the default is {quote_value(ctx.default(path))}",
-            fix=removal(ctx.written_path(path)),
+            fix=remove_key(ctx.written_path(path)),
         )
 
 
@@ -284,7 +284,7 @@ def loss_scale_far_off(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "fp16": {"enabled": true, "initial_scale_power": 16}}
     """
-    if not _is_dynamic(ctx):
+    if not _has_dynamic_loss_scale(ctx):
         return
     for row in _RANGES:
         path = f"fp16.{row.key}"

@@ -10,7 +10,13 @@ from dsconfig.core.json_types import Json
 from dsconfig.core.wording import join_alternatives, json_kind, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
-from dsconfig.rules._built_class import BuiltClass, optimizer, params, scheduler, written_type
+from dsconfig.rules._built_class import (
+    BuiltClass,
+    built_optimizer,
+    built_scheduler,
+    configured_params,
+    written_type,
+)
 from dsconfig.rules._json_numbers import as_number, is_number, parse_integer
 
 # Which learning rate is used: the optimizer's or the schedule's.
@@ -45,8 +51,8 @@ def learning_rate_replaced_by_schedule(ctx: Context) -> Iterator[Finding]:
         "scheduler": {"type": "WarmupDecayLR", "params": {"total_num_steps": 5000,
         "warmup_max_lr": 0.00002}}}
     """
-    lr = as_number(params(ctx, "optimizer").get("lr"))
-    chosen = scheduler(ctx) if lr is not None and "scheduler" in ctx.data else None
+    lr = as_number(configured_params(ctx, "optimizer").get("lr"))
+    chosen = built_scheduler(ctx) if lr is not None and "scheduler" in ctx.data else None
     if chosen is None or chosen.kind is None or "warmup_max_lr" not in chosen.params:
         return
     is_set = ctx.has(_MAX)
@@ -83,9 +89,9 @@ def cosine_of_unwritten_rate(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"lr": 0.0001}},
         "scheduler": {"type": "WarmupCosineLR", "params": {"total_num_steps": 5000}}}
     """
-    if ctx.raw("scheduler.type") != "WarmupCosineLR" or "lr" in params(ctx, "optimizer"):
+    if ctx.raw("scheduler.type") != "WarmupCosineLR" or "lr" in configured_params(ctx, "optimizer"):
         return
-    chosen = optimizer(ctx)
+    chosen = built_optimizer(ctx)
     if chosen is None or chosen.kind is None or chosen.name == "Muon":
         return
     default = chosen.params["lr"].default if "lr" in chosen.params else None
@@ -125,10 +131,11 @@ def warm_up_that_falls(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": 0.001,
         "warmup_max_lr": 0.01}}}
     """
-    arguments = params(ctx, "scheduler")
+    arguments = configured_params(ctx, "scheduler")
     for low, high in _PAIRS:
         initial, final = as_number(arguments.get(low)), as_number(arguments.get(high))
-        if initial is None or final is None or not 0 <= final < initial or not _accepts(scheduler(ctx), low):
+        is_falling = initial is not None and final is not None and 0 <= final < initial
+        if not is_falling or not _accepts_param(built_scheduler(ctx), low):
             continue
         yield ctx.at(
             f"scheduler.params.{low}",
@@ -146,7 +153,7 @@ def warm_up_that_falls(ctx: Context) -> Iterator[Finding]:
         )
 
 
-def _accepts(chosen: BuiltClass | None, key: str) -> bool:
+def _accepts_param(chosen: BuiltClass | None, key: str) -> bool:
     return chosen is not None and chosen.kind is not None and key in chosen.accepts
 
 
@@ -167,13 +174,13 @@ def rates_for_different_groups(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": 0.0,
         "warmup_max_lr": 0.001}}}
     """
-    arguments = params(ctx, "scheduler")
+    arguments = configured_params(ctx, "scheduler")
     lists = {key: value for key, value in arguments.items() if isinstance(value, list)}
     if not lists:
         return
-    chosen = scheduler(ctx)
+    chosen = built_scheduler(ctx)
     for key, value in lists.items():
-        if not value and key in _RATES and _accepts(chosen, key):
+        if not value and key in _RATES and _accepts_param(chosen, key):
             yield ctx.at(
                 f"scheduler.params.{key}",
                 f"`{key}` is an empty list, but there is at least one parameter group",
@@ -181,7 +188,7 @@ def rates_for_different_groups(ctx: Context) -> Iterator[Finding]:
             )
     for low, high in _PAIRS:
         low_rates, high_rates = lists.get(low), lists.get(high)
-        if low_rates and high_rates and len(low_rates) != len(high_rates) and _accepts(chosen, low):
+        if low_rates and high_rates and len(low_rates) != len(high_rates) and _accepts_param(chosen, low):
             yield ctx.at(
                 f"scheduler.params.{high}",
                 f"`{high}` has {len(high_rates)} rates and `{low}` has {len(low_rates)}, but each needs one"
@@ -209,7 +216,7 @@ def _warmup_steps(ctx: Context) -> Json:
     Raises:
         SkipRule: the consumer fills them in.
     """
-    chosen = scheduler(ctx)
+    chosen = built_scheduler(ctx)
     if chosen is None or chosen.kind is None or "warmup_num_steps" not in chosen.accepts:
         return None
     steps = ctx.value(_WARMUP) if ctx.has(_WARMUP) else chosen.params["warmup_num_steps"].default
@@ -261,8 +268,8 @@ def schedule_shorter_than_warm_up(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "scheduler": {"type": "WarmupDecayLR", "params": {"total_num_steps": 500,
         "warmup_num_steps": 50}}}
     """
-    total = params(ctx, "scheduler").get("total_num_steps")
-    chosen = scheduler(ctx)
+    total = configured_params(ctx, "scheduler").get("total_num_steps")
+    chosen = built_scheduler(ctx)
     if not is_number(total) or (chosen and "total_num_steps" not in chosen.accepts):
         return
     steps = _warmup_steps(ctx)
@@ -293,10 +300,10 @@ def unknown_warm_up_curve(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_type": "log"}}}
     """
-    curve = params(ctx, "scheduler").get("warmup_type", "log")
+    curve = configured_params(ctx, "scheduler").get("warmup_type", "log")
     if curve in ("log", "linear"):
         return
-    chosen = scheduler(ctx)
+    chosen = built_scheduler(ctx)
     if chosen is None or chosen.kind is None or "warmup_type" not in chosen.accepts:
         return
     crashes = isinstance(curve, list | dict)  # DeepSpeed looks it up in a set, and lists are not hashable
@@ -341,7 +348,7 @@ def logarithmic_warm_up(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 1000,
         "warmup_type": "log"}}}
     """
-    arguments = params(ctx, "scheduler")
+    arguments = configured_params(ctx, "scheduler")
     if "warmup_num_steps" not in arguments or "warmup_type" in arguments:
         return
     steps = _warmup_steps(ctx)
@@ -385,28 +392,28 @@ def invalid_step_count(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 1}}}
     """
-    arguments = params(ctx, "scheduler")
-    chosen = scheduler(ctx) if arguments else None
+    arguments = configured_params(ctx, "scheduler")
+    chosen = built_scheduler(ctx) if arguments else None
     if chosen is None:
         return
     for key in arguments.keys() & chosen.accepts:
-        accepted = _accepted_values(ctx, chosen, key)
+        accepted = _describe_accepted_values(ctx, chosen, key)
         if accepted is not None:
             path = f"{_PARAMS}.{key}"
             value = ctx.value(path)
             yield ctx.at(
                 path,
-                f"`{key}` is {_with_kind(value)}, but {chosen.built} requires {accepted}",
+                f"`{key}` is {_format_value_with_type(value)}, but {chosen.built} requires {accepted}",
                 help="use 1 for almost no warmup"
                 if key == "warmup_num_steps" and value == 0
                 else f"use {quote_value(int(value))}"
                 if isinstance(value, float) and value > 0 and value.is_integer()
                 else f"use {accepted}",
-                fix=_step_count_fix(key, value),
+                fix=_fix_step_count(key, value),
             )
 
 
-def _with_kind(value: Json) -> str:
+def _format_value_with_type(value: Json) -> str:
     return (
         quote_value(value)
         if value is None or isinstance(value, int | float)
@@ -414,7 +421,7 @@ def _with_kind(value: Json) -> str:
     )
 
 
-def _accepted_values(ctx: Context, chosen: BuiltClass, key: str) -> str | None:
+def _describe_accepted_values(ctx: Context, chosen: BuiltClass, key: str) -> str | None:
     """The values that the release accepts, as a phrase; None if the configured value is valid."""
     if chosen.kind is None:
         return None
@@ -427,11 +434,11 @@ def _accepted_values(ctx: Context, chosen: BuiltClass, key: str) -> str | None:
         return "a number other than 0" if value == 0 and key == "lr_range_test_step_size" else None
     if key in _CYCLE_HALVES:
         value = ctx.value(f"{_PARAMS}.{key}")
-        return None if _is_valid_half(ctx, key, value) else _CYCLE_HALVES[key]
+        return None if _is_valid_cycle_half(ctx, key, value) else _CYCLE_HALVES[key]
     return None
 
 
-def _is_valid_half(ctx: Context, key: str, value: Json) -> bool:
+def _is_valid_cycle_half(ctx: Context, key: str, value: Json) -> bool:
     if value is None:
         return key == "cycle_second_step_size"
     try:
@@ -440,11 +447,11 @@ def _is_valid_half(ctx: Context, key: str, value: Json) -> bool:
         return False
     if ctx.before("0.19.4"):  # no check yet, but OneCycle divides by the length of the cycle
         other = "cycle_second_step_size" if key == "cycle_first_step_size" else ""
-        return number != 0 or not other or bool(params(ctx, "scheduler").get(other))
+        return number != 0 or not other or bool(configured_params(ctx, "scheduler").get(other))
     return number > 0 or (number == 0 and key == "cycle_second_step_size")
 
 
-def _step_count_fix(key: str, value: Json) -> Fix | None:
+def _fix_step_count(key: str, value: Json) -> Fix | None:
     path = ("scheduler", "params", key)
     if isinstance(value, float) and value.is_integer() and value > 0 and key in _POSITIVE_INTEGERS:
         return Fix(f"replace with {quote_value(int(value))}", (SetValue(path, int(value)),), safe=True)
@@ -491,8 +498,8 @@ def cycled_momentum_over_betas(ctx: Context) -> Iterator[Finding]:
         "scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0.0001, "cycle_max_lr": 0.001,
         "cycle_momentum": false}}}
     """
-    arguments = params(ctx, "scheduler")
-    betas = params(ctx, "optimizer").get("betas")
+    arguments = configured_params(ctx, "scheduler")
+    betas = configured_params(ctx, "optimizer").get("betas")
     if not isinstance(betas, list) or not _is_one_cycle(ctx) or not arguments.get("cycle_momentum", True):
         return
     if not _has_betas(ctx):
@@ -510,7 +517,7 @@ def cycled_momentum_over_betas(ctx: Context) -> Iterator[Finding]:
 
 def _has_betas(ctx: Context) -> bool:
     """Whether the configured optimizer has `betas` among its defaults; Muon has none."""
-    chosen = optimizer(ctx)
+    chosen = built_optimizer(ctx)
     return chosen is not None and chosen.name != "Muon" and "betas" in chosen.accepts
 
 
@@ -543,11 +550,11 @@ def momentum_cycle_without_betas(ctx: Context) -> Iterator[Finding]:
     """
     if not _is_one_cycle(ctx):
         return
-    arguments = params(ctx, "scheduler")
+    arguments = configured_params(ctx, "scheduler")
     unused = [key for key in _MOMENTUM_KEYS if key in arguments]
     if not unused or not arguments.get("cycle_momentum", True):
         return
-    chosen = optimizer(ctx)
+    chosen = built_optimizer(ctx)
     if chosen is None or _has_betas(ctx):
         return
     names = join_alternatives((f"`{key}`" for key in unused), "and")
@@ -580,7 +587,7 @@ def decay_without_step_size(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0.0001,
         "cycle_max_lr": 0.001, "decay_lr_rate": 0.1, "decay_step_size": 1000}}}
     """
-    arguments = params(ctx, "scheduler")
+    arguments = configured_params(ctx, "scheduler")
     rates = [key for key in ("decay_lr_rate", "decay_mom_rate") if arguments.get(key)]
     if rates and _is_one_cycle(ctx) and arguments.get("decay_step_size", 0) == 0:
         names = join_alternatives((f"`{key}`" for key in rates), "and")

@@ -13,11 +13,11 @@ from dsconfig.model.key_table import find_type, keys_of_section_class, types_of_
 from dsconfig.model.torch_classes import OF_OBJECTS, SCHEDULERS
 from dsconfig.rules._built_class import (
     BuiltClass,
+    built_scheduler,
+    configured_params,
     known_type,
-    missing_type,
-    params,
+    report_missing_type,
     required_params,
-    scheduler,
     supported_types,
     written_type,
 )
@@ -25,10 +25,10 @@ from dsconfig.rules._effective_values import (
     describe_stage,
     related_dtype,
     related_stage_key,
+    stage_if_configured,
     training_dtype,
-    zero_stage,
 )
-from dsconfig.rules._fixes import removal_with_value, renamed
+from dsconfig.rules._fixes import remove_key_showing_value, rename_key
 
 # A section without `type` or `params`.
 
@@ -60,7 +60,7 @@ def scheduler_without_params(ctx: Context) -> Iterator[Finding]:
     value = ctx.data["scheduler"].get("params")
     if isinstance(value, dict):
         return
-    chosen = scheduler(ctx)
+    chosen = built_scheduler(ctx)
     needed = required_params(chosen) if chosen else []
     yield ctx.at(
         _PARAMS,
@@ -99,7 +99,7 @@ def scheduler_without_type(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 100}}}
     """
-    yield from missing_type(ctx, "scheduler", names=("name", "scheduler", "Type"), example="WarmupLR")
+    yield from report_missing_type(ctx, "scheduler", names=("name", "scheduler", "Type"), example="WarmupLR")
 
 
 # A `type` that is not the name of a scheduler.
@@ -147,8 +147,8 @@ def unknown_scheduler(ctx: Context) -> Iterator[Finding]:
     counterpart = _COMMON_NAMES.get(type_name.lower())
     yield ctx.at(
         _TYPE,
-        f"`scheduler.type` is {quote_value(type_name)}: {_reason(ctx, type_name)}",
-        help=_help(
+        f"`scheduler.type` is {quote_value(type_name)}: {_why_type_is_unknown(ctx, type_name)}",
+        help=_help_for_unknown_type(
             quote_value(suggestion) if suggestion else None,
             counterpart if counterpart in names else None,
             names,
@@ -163,7 +163,7 @@ def unknown_scheduler(ctx: Context) -> Iterator[Finding]:
     )
 
 
-def _reason(ctx: Context, type_name: str) -> str:
+def _why_type_is_unknown(ctx: Context, type_name: str) -> str:
     if type_name == "auto":
         return "it is not resolved, so the engine looks for a scheduler with this name"
     kind = find_type("Scheduler", type_name)
@@ -174,7 +174,7 @@ def _reason(ctx: Context, type_name: str) -> str:
     )
 
 
-def _help(suggestion: str | None, counterpart: str | None, names: Iterable[str]) -> str:
+def _help_for_unknown_type(suggestion: str | None, counterpart: str | None, names: Iterable[str]) -> str:
     types = [f"`{each}`" for each in names]
     likely = (
         f"use {suggestion}" if suggestion else f"consider {quote_value(counterpart)}" if counterpart else None
@@ -212,31 +212,33 @@ def unknown_scheduler_param(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {}}}
     """
-    arguments = params(ctx, "scheduler")
-    chosen = scheduler(ctx) if arguments else None
+    arguments = configured_params(ctx, "scheduler")
+    chosen = built_scheduler(ctx) if arguments else None
     if chosen is None or arguments.keys() <= chosen.accepts:
         return
     for key in arguments:
         if key not in chosen.accepts:
-            yield _unknown(ctx, chosen, key)
+            yield _report_unknown_param(ctx, chosen, key)
 
 
-def _unknown(ctx: Context, chosen: BuiltClass, key: str) -> Finding:
+def _report_unknown_param(ctx: Context, chosen: BuiltClass, key: str) -> Finding:
     from dsconfig.rules._did_you_mean import closest_word, is_same_spelling
 
     others = _types_accepting(ctx, key)
-    suggestion = None if others else closest_word(key, chosen.accepts - params(ctx, "scheduler").keys())
+    suggestion = (
+        None if others else closest_word(key, chosen.accepts - configured_params(ctx, "scheduler").keys())
+    )
     path = (*_PARAMS_PATH, key)
     accepted = join_alternatives((f"`{each}`" for each in sorted(chosen.accepts)), "and")
-    value = params(ctx, "scheduler")[key]
+    value = configured_params(ctx, "scheduler")[key]
     fix = (
-        renamed(ctx, path, suggestion, value, safe=is_same_spelling(key, suggestion))
+        rename_key(ctx, path, suggestion, value, safe=is_same_spelling(key, suggestion))
         if suggestion
-        else removal_with_value(path, value)
+        else remove_key_showing_value(path, value)
     )
     return ctx.at(
         path,
-        f"`{key}` is not an argument of {chosen.built}{_release_suffix(ctx, chosen, key)}",
+        f"`{key}` is not an argument of {chosen.built}{_describe_first_release(ctx, chosen, key)}",
         help=f"did you mean `{suggestion}`?"
         if suggestion
         else f"remove it, or set `scheduler.type` to {join_alternatives(others)}, which accepts it"
@@ -247,7 +249,7 @@ def _unknown(ctx: Context, chosen: BuiltClass, key: str) -> Finding:
     ).as_typo_of((*_PARAMS_PATH, suggestion or key))
 
 
-def _release_suffix(ctx: Context, chosen: BuiltClass, key: str) -> str:
+def _describe_first_release(ctx: Context, chosen: BuiltClass, key: str) -> str:
     info = keys_of_section_class(chosen.kind.params).get(key) if chosen.kind and chosen.kind.params else None
     return (
         f" before {release_name(info.spans[0][0])}"
@@ -258,7 +260,7 @@ def _release_suffix(ctx: Context, chosen: BuiltClass, key: str) -> str:
 
 def _types_accepting(ctx: Context, key: str) -> list[str]:
     """Types that accept this param, and all other params in the section."""
-    arguments = params(ctx, "scheduler").keys()
+    arguments = configured_params(ctx, "scheduler").keys()
     types = []
     for kind in types_of_section("Scheduler").values():
         infos = (
@@ -287,9 +289,11 @@ def missing_scheduler_param(ctx: Context) -> Iterator[Finding]:
     """
     if "scheduler" not in ctx.data or not isinstance(ctx.raw("scheduler.params"), dict):
         return
-    chosen = scheduler(ctx)
+    chosen = built_scheduler(ctx)
     missing = (
-        [key for key in required_params(chosen) if key not in params(ctx, "scheduler")] if chosen else []
+        [key for key in required_params(chosen) if key not in configured_params(ctx, "scheduler")]
+        if chosen
+        else []
     )
     if missing:
         missing = [key for key in missing if ctx.overwrite(f"scheduler.params.{key}") is None]
@@ -328,7 +332,7 @@ def scheduler_of_torch_around_wrapper(ctx: Context) -> Iterator[Finding]:
     type_name = written_type(ctx, "scheduler")
     if type_name not in SCHEDULERS or known_type(ctx, "Scheduler", type_name):
         return
-    reason, related = _reason_wrapped(ctx)
+    reason, related = _why_optimizer_is_wrapped(ctx)
     if reason:
         yield ctx.at(
             _TYPE,
@@ -341,9 +345,9 @@ def scheduler_of_torch_around_wrapper(ctx: Context) -> Iterator[Finding]:
         )
 
 
-def _reason_wrapped(ctx: Context) -> tuple[str | None, list[tuple[str, str]]]:
+def _why_optimizer_is_wrapped(ctx: Context) -> tuple[str | None, list[tuple[str, str]]]:
     """Why the engine wraps the optimizer, and the key that sets it; None if it does not wrap it."""
-    if zero_stage(ctx) > 0:
+    if stage_if_configured(ctx) > 0:
         return describe_stage(ctx).replace("the stage", "the ZeRO stage"), related_stage_key(ctx)
     dtype = training_dtype(ctx)
     return (None, []) if dtype == "fp32" else (f"the model trains in {dtype}", related_dtype(ctx))
@@ -365,7 +369,7 @@ def plateau_without_metric(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 100}}}
     """
-    if written_type(ctx, "scheduler") != "ReduceLROnPlateau" or _reason_wrapped(ctx)[0]:
+    if written_type(ctx, "scheduler") != "ReduceLROnPlateau" or _why_optimizer_is_wrapped(ctx)[0]:
         return
     crashes = ctx.before("0.10.1")
     yield ctx.at(

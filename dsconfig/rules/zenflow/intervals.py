@@ -8,8 +8,15 @@ from dsconfig.core.diagnostic import Fix, SetValue
 from dsconfig.core.wording import quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
-from dsconfig.rules._effective_values import OPTIMIZER, device, dtype_of, related_dtype, stage, training_dtype
-from dsconfig.rules._fixes import removal
+from dsconfig.rules._effective_values import (
+    OPTIMIZER,
+    effective_stage,
+    normalize_dtype,
+    offload_device,
+    related_dtype,
+    training_dtype,
+)
+from dsconfig.rules._fixes import remove_key
 from dsconfig.rules.zenflow.requirements import ZENFLOW, uses_zenflow
 
 # `update_interval`, which replaces gradient accumulation, and the dtype of gradients.
@@ -37,7 +44,7 @@ def zenflow_update_left_to_auto(ctx: Context) -> Iterator[Finding]:
         {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
         {"update_interval": 4}}}
     """
-    if uses_zenflow(ctx) and stage(ctx) > 0 and ctx.value(_UPDATE) == "auto":
+    if uses_zenflow(ctx) and effective_stage(ctx) > 0 and ctx.value(_UPDATE) == "auto":
         default = "" if ctx.has(_UPDATE) else " by default"
         yield ctx.at(
             _UPDATE if ctx.has(_UPDATE) else ZENFLOW,
@@ -74,7 +81,7 @@ def accumulation_set_by_zenflow(ctx: Context) -> Iterator[Finding]:
         {"update_interval": 2}}}
     """
     path = "gradient_accumulation_steps"
-    if not uses_zenflow(ctx) or not ctx.has(path) or stage(ctx) == 0:
+    if not uses_zenflow(ctx) or not ctx.has(path) or effective_stage(ctx) == 0:
         return
     steps, update = ctx.value(path), ctx.value(_UPDATE)
     if isinstance(steps, int) and isinstance(update, int) and steps != update:
@@ -123,9 +130,14 @@ def zenflow_beside_other_gradients(ctx: Context) -> Iterator[Finding]:
         "offload_optimizer": {"device": "cpu"}, "zenflow": {"update_interval": 4}}}
     """
     path = "data_types.grad_accum_dtype"
-    if not uses_zenflow(ctx) or not ctx.has(path) or stage(ctx) != 1 or device(ctx, OPTIMIZER) != "cpu":
+    if (
+        not uses_zenflow(ctx)
+        or not ctx.has(path)
+        or effective_stage(ctx) != 1
+        or offload_device(ctx, OPTIMIZER) != "cpu"
+    ):
         return
-    dtype = dtype_of(ctx.value(path))
+    dtype = normalize_dtype(ctx.value(path))
     if dtype in ("fp32", "bf16", "fp16") and dtype != training_dtype(ctx):
         yield ctx.at(
             path,
@@ -133,7 +145,7 @@ def zenflow_beside_other_gradients(ctx: Context) -> Iterator[Finding]:
             " ZenFlow finds no gradients at stage 1",
             help="remove it, or use stage 2",
             related=[*related_dtype(ctx), ("ZenFlow is enabled here", ZENFLOW)],
-            fix=removal(ctx.written_path(path)),
+            fix=remove_key(ctx.written_path(path)),
         )
 
 
@@ -289,12 +301,12 @@ def zenflow_key_without_effect(ctx: Context) -> Iterator[Finding]:
             else "`steps_per_epoch` is set, but the engine overwrites it with the length of its data loader",
             help="remove it",
             effect="ignored" if counts_steps else "altered",
-            fix=removal(ctx.written_path(steps)),
+            fix=remove_key(ctx.written_path(steps)),
         )
     if ctx.has(rounds) and isinstance(ctx.value(rounds), int) and ctx.value(rounds) < 0:
         yield ctx.at(
             rounds,
             f"`full_warm_up_rounds` is {ctx.value(rounds)}, which is treated as 0",
             help="set it to the number of initial rounds that apply every gradient at once, or remove it",
-            fix=removal(ctx.written_path(rounds)),
+            fix=remove_key(ctx.written_path(rounds)),
         )

@@ -8,8 +8,8 @@ from dsconfig.core.diagnostic import Fix, SetValue
 from dsconfig.core.wording import join_alternatives, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
-from dsconfig.rules._effective_values import OPTIMIZER, ZERO, device, related_stage, stage
-from dsconfig.rules._fixes import removal
+from dsconfig.rules._effective_values import OPTIMIZER, ZERO, effective_stage, offload_device, related_stage
+from dsconfig.rules._fixes import remove_key
 
 # Whether ZenFlow is enabled.
 
@@ -47,14 +47,14 @@ def zenflow_without_zero(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 0}}
     """
-    if uses_zenflow(ctx) and stage(ctx) == 0:
+    if uses_zenflow(ctx) and effective_stage(ctx) == 0:
         yield ctx.at(
             ZENFLOW,
             "`zenflow` is set, but ZeRO is off: the first step fails because there is no ZenFlow optimizer",
             help="use stage 1, 2 or 3 with `offload_optimizer`, or remove `zenflow`",
             part="key",
             related=related_stage(ctx),
-            fix=removal(ctx.written_path(ZENFLOW)),
+            fix=remove_key(ctx.written_path(ZENFLOW)),
         )
 
 
@@ -76,7 +76,7 @@ def zenflow_without_offload(ctx: Context) -> Iterator[Finding]:
         {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
         {"update_interval": 4}}}
     """
-    if uses_zenflow(ctx) and stage(ctx) in (1, 2) and device(ctx, OPTIMIZER) == "none":
+    if uses_zenflow(ctx) and effective_stage(ctx) in (1, 2) and offload_device(ctx, OPTIMIZER) == "none":
         yield ctx.at(
             ZENFLOW,
             "`zenflow` is set, but the optimizer is not offloaded, which ZenFlow requires at stages 1 and 2",
@@ -112,10 +112,10 @@ def zenflow_offload_without_overlap(ctx: Context) -> Iterator[Finding]:
         {"device": "cpu"}, "zenflow": {"offload": true, "update_interval": 4}}}
     """
     path, overlap = f"{ZENFLOW}.offload", f"{ZERO}.overlap_comm"
-    if not uses_zenflow(ctx) or not ctx.is_on(path) or stage(ctx) == 0:
+    if not uses_zenflow(ctx) or not ctx.is_on(path) or effective_stage(ctx) == 0:
         return
     overlaps = ctx.value(overlap)
-    if not (stage(ctx) == 3 if overlaps is None else overlaps):
+    if not (effective_stage(ctx) == 3 if overlaps is None else overlaps):
         absent = " by default" if overlaps is None else ""
         yield ctx.at(
             path,
@@ -152,13 +152,13 @@ def zenflow_without_reduce_scatter(ctx: Context) -> Iterator[Finding]:
         {"update_interval": 4}}}
     """
     path = f"{ZERO}.reduce_scatter"
-    if uses_zenflow(ctx) and stage(ctx) in (1, 2) and ctx.value(path) is False:
+    if uses_zenflow(ctx) and effective_stage(ctx) in (1, 2) and ctx.value(path) is False:
         yield ctx.at(
             path,
             "`reduce_scatter` is `false`, but ZenFlow requires it to reduce gradients at stages 1 and 2",
             help="remove it",
             related=[("ZenFlow is enabled here", ZENFLOW)],
-            fix=removal(ctx.written_path(path)),
+            fix=remove_key(ctx.written_path(path)),
         )
 
 
@@ -210,7 +210,11 @@ def zenflow_with_foreign_params(ctx: Context) -> Iterator[Finding]:
         "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"},
         "zenflow": {"update_interval": 4}}}
     """
-    if not uses_zenflow(ctx) or stage(ctx) not in (1, 2) or device(ctx, OPTIMIZER) == "none":
+    if (
+        not uses_zenflow(ctx)
+        or effective_stage(ctx) not in (1, 2)
+        or offload_device(ctx, OPTIMIZER) == "none"
+    ):
         return
     accepted = join_alternatives((f"`{key}`" for key in _ADAMW_ARGUMENTS[:_LISTED]), "and")
     params = ctx.raw("optimizer.params")
@@ -223,7 +227,7 @@ def zenflow_with_foreign_params(ctx: Context) -> Iterator[Finding]:
                 help="remove it",
                 part="key",
                 related=[("ZenFlow is enabled here", ZENFLOW)],
-                fix=removal(path),
+                fix=remove_key(path),
             )
 
 
@@ -252,7 +256,7 @@ def zenflow_without_adam(ctx: Context) -> Iterator[Finding]:
         {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
         {"update_interval": 4}}}
     """
-    if not uses_zenflow(ctx) or stage(ctx) == 0:
+    if not uses_zenflow(ctx) or effective_stage(ctx) == 0:
         return
     kind = ctx.value("optimizer.type")
     if isinstance(kind, str) and kind.lower() not in ("adam", "adamw"):
@@ -284,7 +288,11 @@ def zenflow_without_params(ctx: Context) -> Iterator[Finding]:
         "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"},
         "zenflow": {"update_interval": 4}}}
     """
-    if not uses_zenflow(ctx) or stage(ctx) not in (1, 2) or device(ctx, OPTIMIZER) == "none":
+    if (
+        not uses_zenflow(ctx)
+        or effective_stage(ctx) not in (1, 2)
+        or offload_device(ctx, OPTIMIZER) == "none"
+    ):
         return
     if ctx.raw("optimizer.params") in (MISSING, None):
         has_optimizer = isinstance(ctx.raw("optimizer"), dict)
@@ -329,7 +337,7 @@ def zenflow_scrambles_weights(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "AdamW", "params":
         {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
     """
-    if uses_zenflow(ctx) and stage(ctx) in (1, 2):
+    if uses_zenflow(ctx) and effective_stage(ctx) in (1, 2):
         yield ctx.at(
             ZENFLOW,
             "`zenflow` at stages 1 and 2 stores matrices transposed, but DeepSpeed reads them as if they were"

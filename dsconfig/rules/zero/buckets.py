@@ -12,15 +12,15 @@ from dsconfig.rules._effective_values import (
     OPTIMIZER,
     PARAM,
     ZERO,
-    bf16_optimizer,
     describe_stage,
-    device,
-    device_path,
+    effective_stage,
+    offload_device,
+    offload_device_path,
     related_stage,
-    stage,
+    uses_bf16_optimizer,
     zero_section,
 )
-from dsconfig.rules._fixes import removal
+from dsconfig.rules._fixes import remove_key
 from dsconfig.rules.optimizer.muon import requires_reduce_scatter_off
 
 # Buckets and limits that crash, or that waste memory or time.
@@ -48,9 +48,9 @@ def odd_allgather_bucket(ctx: Context) -> Iterator[Finding]:
     if not ctx.has(path):
         return
     size = ctx.value(path)
-    if not isinstance(size, int | float) or size % 2 == 0 or stage(ctx) not in (1, 2):
+    if not isinstance(size, int | float) or size % 2 == 0 or effective_stage(ctx) not in (1, 2):
         return
-    if not bf16_optimizer(ctx):
+    if not uses_bf16_optimizer(ctx):
         even = int(size) + 1
         yield ctx.at(
             path,
@@ -89,7 +89,7 @@ def overlapping_buckets_of_gigabytes(ctx: Context) -> Iterator[Finding]:
     size = ctx.value(path)
     if not isinstance(size, int | float) or not _LARGE <= size < _MAX_NUMEL or not ctx.is_on(_OVERLAP):
         return
-    if stage(ctx) in (1, 2) and ctx.is_on(f"{ZERO}.contiguous_gradients"):
+    if effective_stage(ctx) in (1, 2) and ctx.is_on(f"{ZERO}.contiguous_gradients"):
         yield ctx.at(
             path,
             f"`reduce_bucket_size` is {size:,.0f}, and `overlap_comm` allocates two buckets: 2 × {size:,.0f}"
@@ -134,7 +134,7 @@ def sizes_of_nearly_zero(ctx: Context) -> Iterator[Finding]:
             small.setdefault(_NEAR_ZERO[name][2], []).append(f"{ZERO}.{name}")
     for cost, paths in small.items():
         name = paths[0].rpartition(".")[2]
-        if stage(ctx) in _NEAR_ZERO[name][1] and not bf16_optimizer(ctx):
+        if effective_stage(ctx) in _NEAR_ZERO[name][1] and not uses_bf16_optimizer(ctx):
             values = [f"`{ctx.written_path(path)[-1]}` is {quote_value(ctx.value(path))}" for path in paths]
             yield ctx.at(
                 paths[0],
@@ -169,14 +169,14 @@ def allgather_bucket_of_zero(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
     """
     path = f"{ZERO}.allgather_bucket_size"
-    if ctx.has(path) and ctx.value(path) == 0 and stage(ctx) in (1, 2):
+    if ctx.has(path) and ctx.value(path) == 0 and effective_stage(ctx) in (1, 2):
         if ctx.since("0.10.0") and (ctx.world_size is None or ctx.world_size < 2):
             return
         yield ctx.at(
             path,
             "`allgather_bucket_size` is 0, but DeepSpeed divides by it in the first step",
             help=f"remove it: the default is {ctx.default(path)}",
-            fix=removal(ctx.written_path(path)),
+            fix=remove_key(ctx.written_path(path)),
         )
 
 
@@ -209,7 +209,7 @@ def overlap_left_to_the_stage(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "overlap_comm": true}}
     """
     if ctx.raw(_OVERLAP) is None:
-        effective = stage(ctx) == 3
+        effective = effective_stage(ctx) == 3
         yield ctx.at(
             _OVERLAP,
             f"`overlap_comm` is `null`, which is treated as {quote_value(effective)}: true at stage 3, false"
@@ -248,14 +248,14 @@ def unmanaged_accumulation_with_overlap(ctx: Context) -> Iterator[Finding]:
     path = f"{ZERO}.overlap_comm"
     if not ctx.has("managed_gradient_accumulation") or ctx.is_on("managed_gradient_accumulation"):
         return
-    if ctx.has(path) and ctx.is_on(path) and stage(ctx) < 2:
+    if ctx.has(path) and ctx.is_on(path) and effective_stage(ctx) < 2:
         yield ctx.at(
             path,
             "`managed_gradient_accumulation` is `false`, which supports `overlap_comm` only at stage 2 and"
             f" above, but {describe_stage(ctx)}",
             help="remove `overlap_comm`, or use stage 2",
             related=[("the script manages accumulation because of this", "managed_gradient_accumulation")],
-            fix=removal(ctx.written_path(path)),
+            fix=remove_key(ctx.written_path(path)),
         )
 
 
@@ -286,7 +286,7 @@ def unmanaged_accumulation_with_deepcompile(ctx: Context) -> Iterator[Finding]:
             "`managed_gradient_accumulation` is `false`, which `compile.deepcompile` does not support",
             help="remove it, or set `compile.deepcompile` to `false`",
             related=[("DeepCompile is enabled here", "compile.deepcompile")],
-            fix=removal((path,)),
+            fix=remove_key((path,)),
         )
 
 
@@ -311,7 +311,9 @@ def unmanaged_accumulation_with_partner(ctx: Context) -> Iterator[Finding]:
     if not ctx.has(path) or ctx.is_on(path):
         return
     conflicts = (
-        [] if ctx.since("0.19.5") else [each for each in (OPTIMIZER, PARAM) if device(ctx, each) != "none"]
+        []
+        if ctx.since("0.19.5")
+        else [each for each in (OPTIMIZER, PARAM) if offload_device(ctx, each) != "none"]
     )
     if isinstance(ctx.data.get("amp"), dict) and ctx.is_on("amp.enabled"):
         conflicts.append("amp.enabled")
@@ -322,7 +324,7 @@ def unmanaged_accumulation_with_partner(ctx: Context) -> Iterator[Finding]:
             f"`{path}` is `false`, which does not work with `{name}` in DeepSpeed {ctx.release_name}",
             help="remove it" if name == "amp" else "remove it, or upgrade DeepSpeed to 0.19.5 or later",
             related=[("the conflicting setting is here", key)],
-            fix=removal((path,)),
+            fix=remove_key((path,)),
         )
 
 
@@ -357,7 +359,12 @@ def all_reduce_at_stage_2(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
     """
     path = f"{ZERO}.reduce_scatter"
-    if ctx.has(path) and not ctx.is_on(path) and stage(ctx) == 2 and not requires_reduce_scatter_off(ctx):
+    if (
+        ctx.has(path)
+        and not ctx.is_on(path)
+        and effective_stage(ctx) == 2
+        and not requires_reduce_scatter_off(ctx)
+    ):
         dependents = [key for key, default in _SCALING if ctx.value(key) != default]
         yield ctx.at(
             path,
@@ -365,7 +372,7 @@ def all_reduce_at_stage_2(ctx: Context) -> Iterator[Finding]:
             " the traffic",
             help="remove it" + "".join(f", and remove `{key}`, which requires it" for key in dependents),
             related=related_stage(ctx),
-            fix=None if dependents else removal(ctx.written_path(path)),
+            fix=None if dependents else remove_key(ctx.written_path(path)),
         )
 
 
@@ -390,14 +397,14 @@ def contiguous_gradients_off_beside_offload(ctx: Context) -> Iterator[Finding]:
     path = f"{ZERO}.contiguous_gradients"
     if not ctx.has(path) or ctx.is_on(path):
         return
-    if stage(ctx) in (1, 2) and (target := device(ctx, OPTIMIZER)) != "none":
+    if effective_stage(ctx) in (1, 2) and (target := offload_device(ctx, OPTIMIZER)) != "none":
         yield ctx.at(
             path,
             "`contiguous_gradients` is `false` but is treated as `true`: the optimizer is offloaded to"
             f" {target}",
             help="remove it",
-            related=[("the optimizer is offloaded here", device_path(ctx, OPTIMIZER))],
-            fix=removal(ctx.written_path(path)),
+            related=[("the optimizer is offloaded here", offload_device_path(ctx, OPTIMIZER))],
+            fix=remove_key(ctx.written_path(path)),
         )
 
 
@@ -427,13 +434,18 @@ def unused_parameters_unchecked(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
     """
     path = f"{ZERO}.ignore_unused_parameters"
-    if ctx.has(path) and not ctx.is_on(path) and stage(ctx) in (1, 2) and device(ctx, OPTIMIZER) == "none":
+    if (
+        ctx.has(path)
+        and not ctx.is_on(path)
+        and effective_stage(ctx) in (1, 2)
+        and offload_device(ctx, OPTIMIZER) == "none"
+    ):
         yield ctx.at(
             path,
             "`ignore_unused_parameters` is `false`, but DeepSpeed looks for unused parameters only if the"
             " optimizer is offloaded",
             help="remove it",
-            fix=removal(ctx.written_path(path)),
+            fix=remove_key(ctx.written_path(path)),
         )
 
 
@@ -463,13 +475,18 @@ def round_robin_without_offload(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
     """
     path = f"{ZERO}.round_robin_gradients"
-    if ctx.has(path) and ctx.is_on(path) and stage(ctx) in (1, 2) and device(ctx, OPTIMIZER) == "none":
+    if (
+        ctx.has(path)
+        and ctx.is_on(path)
+        and effective_stage(ctx) in (1, 2)
+        and offload_device(ctx, OPTIMIZER) == "none"
+    ):
         yield ctx.at(
             path,
             "`round_robin_gradients` speeds up copying gradients to host memory, but the optimizer is not"
             " offloaded",
             help="remove it, unless a checkpoint was saved with it",
-            fix=removal(ctx.written_path(path)),
+            fix=remove_key(ctx.written_path(path)),
         )
 
 
@@ -505,12 +522,12 @@ def gradient_norm_skipped_at_wrong_stage(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 2, "compute_grad_norm": false}}
     """
     path = "zero_optimization.compute_grad_norm"
-    if ctx.has(path) and not ctx.is_on(path) and stage(ctx) not in (1, 2):
+    if ctx.has(path) and not ctx.is_on(path) and effective_stage(ctx) not in (1, 2):
         yield ctx.at(
             path,
             f"`compute_grad_norm` may be `false` only at ZeRO stage 1 or 2, but {describe_stage(ctx)}",
             help="remove the key, or use stage 1 or 2",
-            fix=removal(ctx.written_path(path)),
+            fix=remove_key(ctx.written_path(path)),
         )
 
 
@@ -536,25 +553,25 @@ def gradient_norm_skipped_though_needed(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
     """
     path = f"{ZERO}.compute_grad_norm"
-    if not ctx.has(path) or ctx.is_on(path) or stage(ctx) not in (1, 2):
+    if not ctx.has(path) or ctx.is_on(path) or effective_stage(ctx) not in (1, 2):
         return
-    for reason, place in _norm_users(ctx):
+    for reason, place in _keys_that_use_the_norm(ctx):
         yield ctx.at(
             path,
             f"`compute_grad_norm` is `false`, but {reason}",
             help="remove it" + (', or add `"gradient_clipping": 0`' if "clipping" in place else ""),
             related=[("the norm is needed because of this", place)] if ctx.has(place) else [],
-            fix=removal(ctx.written_path(path)),
+            fix=remove_key(ctx.written_path(path)),
         )
         return
 
 
-def _norm_users(ctx: Context) -> Iterator[tuple[str, str]]:
-    if device(ctx, OPTIMIZER) != "none":
-        yield "optimizer offloading needs the gradient norm", device_path(ctx, OPTIMIZER)
+def _keys_that_use_the_norm(ctx: Context) -> Iterator[tuple[str, str]]:
+    if offload_device(ctx, OPTIMIZER) != "none":
+        yield "optimizer offloading needs the gradient norm", offload_device_path(ctx, OPTIMIZER)
     if ctx.value(f"{ZERO}.zenflow") is not None:
         yield "ZenFlow needs the gradient norm", f"{ZERO}.zenflow"
-    if bf16_optimizer(ctx):
+    if uses_bf16_optimizer(ctx):
         yield (
             "stage 1 with bf16 and fp32 gradient accumulation needs the gradient norm",
             "data_types.grad_accum_dtype",

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dsconfig.core.diagnostic import Fix, Operation, RemoveKey, SetValue
 from dsconfig.core.json_types import JsonObject
 from dsconfig.core.wording import describe_type, quote_value
-from dsconfig.evaluation.coercion import RejectedValue, read
+from dsconfig.evaluation.coercion import RejectedValue, coerce
 from dsconfig.evaluation.rule import KeyIsWritten, KeyMustBeAbsent, SchemaCondition, rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
-from dsconfig.rules._effective_values import ZERO, stage
-from dsconfig.rules._fixes import removal
+from dsconfig.rules._effective_values import ZERO, effective_stage
+from dsconfig.rules._fixes import remove_key
 
 # `zero_optimization` as a boolean, its form in the first release.
 
@@ -71,7 +71,7 @@ def allgather_size_refused(ctx: Context) -> Iterator[Finding]:
     section, bucket = ctx.section("zero_optimization"), ctx.key("zero_optimization.allgather_bucket_size")
     if ctx.raw("zero_optimization") is not True or size is MISSING or section is None or bucket is None:
         return
-    if size != "auto" and isinstance(read(bucket.type, size, section.dialect), RejectedValue):
+    if size != "auto" and isinstance(coerce(bucket.type, size, section.dialect), RejectedValue):
         yield ctx.at(
             "allgather_size",
             f"`allgather_size` is {quote_value(size)}, but must be {describe_type(bucket.type)}: DeepSpeed reads it as"
@@ -117,7 +117,7 @@ def broadcast_of_partitions(ctx: Context) -> Iterator[Finding]:
             f"`allgather_partitions` is {quote_value(ctx.raw(path))}, but DeepSpeed ignores it since 0.5.9: it"
             " always all-gathers updated parameters",
             help="remove it",
-            fix=removal(ctx.written_path(path), safe=True),
+            fix=remove_key(ctx.written_path(path), safe=True),
         )
 
 
@@ -129,7 +129,7 @@ _RENAMED_KEYS = (
 """Deprecated keys whose value DeepSpeed copies to the new key, which must then be absent."""
 
 
-def _conflict(old: str, new: str) -> str:
+def _describe_conflict(old: str, new: str) -> str:
     return f"`{old}` is the old name of `{new}`, and DeepSpeed rejects a config with both"
 
 
@@ -142,7 +142,7 @@ def _conflict(old: str, new: str) -> str:
         SchemaCondition(
             "ZeroOptimization",
             (KeyIsWritten(old), KeyIsWritten(new)),
-            KeyMustBeAbsent(old, _conflict(old, new)),
+            KeyMustBeAbsent(old, _describe_conflict(old, new)),
         )
         for old, new in _RENAMED_KEYS
     ),
@@ -163,19 +163,19 @@ def old_and_new_key_together(ctx: Context) -> Iterator[Finding]:
     """
     for old, new in _RENAMED_KEYS:
         old_path, new_path = f"zero_optimization.{old}", f"zero_optimization.{new}"
-        if _is_set(ctx, old_path) and _is_set(ctx, new_path):
+        if _is_key_set(ctx, old_path) and _is_key_set(ctx, new_path):
             new_name = str(ctx.written_path(new_path)[-1])
             yield ctx.at(
                 old_path,
-                _conflict(old, new_name),
+                _describe_conflict(old, new_name),
                 help=f"keep only `{new_name}`",
                 part="key",
                 related=[(f"`{new_name}` is set here", new_path)],
-                fix=removal(ctx.written_path(old_path)),
+                fix=remove_key(ctx.written_path(old_path)),
             )
 
 
-def _is_set(ctx: Context, path: str) -> bool:
+def _is_key_set(ctx: Context, path: str) -> bool:
     """Whether a section that drops unresolved "auto" values has the key."""
     value = ctx.raw(path)
     return value is not MISSING and (value != "auto" or ctx.value(path) == "auto")
@@ -201,13 +201,13 @@ def first_form_of_stage_1(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 1}}
     """
     path = f"{ZERO}.legacy_stage1"
-    if ctx.has(path) and ctx.is_on(path) and stage(ctx) > 0:
+    if ctx.has(path) and ctx.is_on(path) and effective_stage(ctx) > 0:
         yield ctx.at(
             path,
             "`legacy_stage1` selects the first implementation of stage 1, which DeepSpeed removed in 0.5.9:"
             " engine initialization fails",
             help="remove it; checkpoints of that implementation need DeepSpeed 0.5.8 or earlier",
-            fix=removal(ctx.written_path(path)),
+            fix=remove_key(ctx.written_path(path)),
         )
 
 
@@ -228,11 +228,11 @@ def stage_1_without_reduce_scatter(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "fp16": {"enabled": true}, "zero_optimization": {"stage": 1}}
     """
     path = f"{ZERO}.reduce_scatter"
-    if ctx.has(path) and not ctx.is_on(path) and stage(ctx) == 1:
+    if ctx.has(path) and not ctx.is_on(path) and effective_stage(ctx) == 1:
         yield ctx.at(
             path,
             f"`reduce_scatter` is {quote_value(ctx.value(path))}, but stage 1 of DeepSpeed {ctx.release_name}"
             " requires it",
             help="remove it, or upgrade DeepSpeed to 0.3.16 or later",
-            fix=removal(ctx.written_path(path)),
+            fix=remove_key(ctx.written_path(path)),
         )

@@ -11,26 +11,26 @@ from dsconfig.launch import repository
 from dsconfig.rules._effective_values import (
     STAGE,
     ZERO,
-    bf16_optimizer,
-    dtype_of,
+    effective_stage,
     has_autocast,
+    normalize_dtype,
     reduction_dtype,
     related_stage,
-    stage,
     training_dtype,
+    uses_bf16_optimizer,
 )
-from dsconfig.rules._json_numbers import rounded, rounded_up
+from dsconfig.rules._json_numbers import round_down, round_up
 from dsconfig.rules._model_facts import (
     BLOCKS,
     FUSED,
     NamedParameter,
     has_model,
-    largest,
     largest_linear,
-    model,
+    largest_parameter,
     parameter_count,
     sparse_block_of,
     string_list,
+    trained_model,
     transformers_version,
 )
 
@@ -64,7 +64,7 @@ def bucket_larger_than_model(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 2, "reduce_bucket_size": 50000000},
         "$dsconfig": {"model": "gpt2"}}
     """
-    if not has_model(ctx) or not ctx.has(ZERO) or stage(ctx) not in (1, 2, 3):
+    if not has_model(ctx) or not ctx.has(ZERO) or effective_stage(ctx) not in (1, 2, 3):
         return
     size = ctx.value(_REDUCE)
     if (
@@ -73,17 +73,17 @@ def bucket_larger_than_model(ctx: Context) -> Iterator[Finding]:
         or not ctx.is_on(f"{ZERO}.contiguous_gradients")
     ):
         return
-    if bf16_optimizer(ctx) or size <= (numel := parameter_count(ctx)):
+    if uses_bf16_optimizer(ctx) or size <= (numel := parameter_count(ctx)):
         return
     itemsize = 4 if training_dtype(ctx) == "fp32" else 2
     unused = itemsize * (size - numel) / 1e9
-    duration = "for the whole run" if stage(ctx) == 3 else "in each backward pass"
+    duration = "for the whole run" if effective_stage(ctx) == 3 else "in each backward pass"
     yield ctx.at(
         _REDUCE,
         f"`reduce_bucket_size` is {size:,.0f}{'' if ctx.has(_REDUCE) else ' by default'}, but"
-        f" {model(ctx).shown} has {numel:,} parameters: {unused:,.2f} GB of the bucket are allocated"
+        f" {trained_model(ctx).shown} has {numel:,} parameters: {unused:,.2f} GB of the bucket are allocated"
         f" {duration} and never used",
-        help=f"set `{_REDUCE}` to {rounded(numel)}",
+        help=f"set `{_REDUCE}` to {round_down(numel)}",
         related=related_stage(ctx),
     )
 
@@ -113,17 +113,17 @@ def live_parameters_without_effect(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "stage3_max_live_parameters": 10000000,
         "stage3_max_reuse_distance": 10000000}, "$dsconfig": {"model": "gpt2"}}
     """
-    if not has_model(ctx) or not ctx.has(_LIVE) or stage(ctx) != 3 or ctx.world_size == 1:
+    if not has_model(ctx) or not ctx.has(_LIVE) or effective_stage(ctx) != 3 or ctx.world_size == 1:
         return
     live, reuse = ctx.value(_LIVE), ctx.value(_REUSE)
     if not isinstance(live, int | float) or not isinstance(reuse, int | float):
         return
     if reuse < 2 * (numel := parameter_count(ctx)):
         return
-    suggested = rounded(numel // 10)
+    suggested = round_down(numel // 10)
     yield ctx.at(
         _LIVE,
-        f"`stage3_max_live_parameters` is {live:,.0f}, but all {numel:,} parameters of {model(ctx).shown} are"
+        f"`stage3_max_live_parameters` is {live:,.0f}, but all {numel:,} parameters of {trained_model(ctx).shown} are"
         f" gathered on each GPU anyway, because `stage3_max_reuse_distance` is {reuse:,.0f}",
         help=f"set `{_REUSE}` and `{_LIVE}` to {suggested}",
         related=[("the distance is set here", _REUSE)] if ctx.has(_REUSE) else [],
@@ -157,7 +157,12 @@ def bucket_too_small_for_another_format(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "torch_autocast": {"enabled": true, "dtype": "bfloat16"}, "zero_optimization":
         {"stage": 2, "reduce_bucket_size": 600000000}, "$dsconfig": {"model": "llama-3-8b"}}
     """
-    if not has_model(ctx) or ctx.facts.adapters or stage(ctx) not in (1, 2) or bf16_optimizer(ctx):
+    if (
+        not has_model(ctx)
+        or ctx.facts.adapters
+        or effective_stage(ctx) not in (1, 2)
+        or uses_bf16_optimizer(ctx)
+    ):
         return
     size = ctx.value(_REDUCE)
     if not isinstance(size, int | float):
@@ -176,10 +181,10 @@ def bucket_too_small_for_another_format(ctx: Context) -> Iterator[Finding]:
 def _autocast_problem(ctx: Context, size: float) -> tuple[str, str] | None:
     """The reason and the help if linear layers are sent in their autocast dtype."""
     path = "torch_autocast.dtype"
-    dtype = dtype_of(ctx.value(path)) if ctx.has(path) else "fp16"
+    dtype = normalize_dtype(ctx.value(path)) if ctx.has(path) else "fp16"
     if dtype not in ("fp16", "bf16") or ctx.has("torch_autocast.lower_precision_safe_modules"):
         return None
-    return _too_large(ctx, largest_linear(ctx), size, dtype)
+    return _describe_oversized_weight(ctx, largest_linear(ctx), size, dtype)
 
 
 def _communication_problem(ctx: Context, size: float) -> tuple[str, str] | None:
@@ -188,28 +193,28 @@ def _communication_problem(ctx: Context, size: float) -> tuple[str, str] | None:
     if key is None or dtype == training_dtype(ctx):
         return None
     if ctx.since("0.18.1"):
-        return _too_large(ctx, largest(ctx), size, dtype)
+        return _describe_oversized_weight(ctx, largest_parameter(ctx), size, dtype)
     if (numel := parameter_count(ctx)) <= size:
         return None
     reason = (
-        f"the {numel:,} gradients of {model(ctx).shown} fill it more than once: they are sent as {dtype}, and"
+        f"the {numel:,} gradients of {trained_model(ctx).shown} fill it more than once: they are sent as {dtype}, and"
         " up to 0.18.0 DeepSpeed looks up a full bucket by another dtype"
     )
     return reason, f'set `{key}` to "{training_dtype(ctx)}", or upgrade DeepSpeed to 0.18.2 or later'
 
 
-def _too_large(
+def _describe_oversized_weight(
     ctx: Context, weight: NamedParameter | None, size: float, dtype: str
 ) -> tuple[str, str] | None:
     if weight is None or weight.numel <= size or not ctx.is_on(f"{ZERO}.contiguous_gradients"):
         return None
     reason = (
-        f"`{weight.name}` in {model(ctx).shown} has {weight.numel:,} elements: its gradient is sent as"
+        f"`{weight.name}` in {trained_model(ctx).shown} has {weight.numel:,} elements: its gradient is sent as"
         f" {dtype}, and up to 0.18.1 a gradient that is sent in another dtype has to fit"
     )
     return (
         reason,
-        f"set `{_REDUCE}` to {rounded_up(weight.numel)}, or upgrade DeepSpeed to 0.18.2 or later",
+        f"set `{_REDUCE}` to {round_up(weight.numel)}, or upgrade DeepSpeed to 0.18.2 or later",
     )
 
 
@@ -246,11 +251,15 @@ def experts_without_leaf(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": "auto", "zero_optimization": {"stage": 3,
         "stage3_gather_16bit_weights_on_model_save": true}, "$dsconfig": {"model": "mixtral-8x7b"}}
     """
-    if not has_model(ctx) or not ctx.has(ZERO) or stage(ctx) != 3 or ctx.world_size == 1:
+    if not has_model(ctx) or not ctx.has(ZERO) or effective_stage(ctx) != 3 or ctx.world_size == 1:
         return
-    known_model = model(ctx)
+    known_model = trained_model(ctx)
     block = sparse_block_of(known_model)
-    if block is None or _may_be_leaf(ctx, block) or ctx.facts.program in repository.LEAF_MODULE_PROGRAMS:
+    if (
+        block is None
+        or _may_be_leaf_module(ctx, block)
+        or ctx.facts.program in repository.LEAF_MODULE_PROGRAMS
+    ):
         return
     version = transformers_version(ctx)
     if (version is not None and version >= FUSED) or repository.repository_sets_leaf_modules(
@@ -276,7 +285,7 @@ def experts_without_leaf(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(STAGE, message, help=advice, effect=effect)
 
 
-def _may_be_leaf(ctx: Context, block: str) -> bool:
+def _may_be_leaf_module(ctx: Context, block: str) -> bool:
     """Whether the config makes the block a leaf module, or may do so by a name or an unknown class."""
     if ctx.before("0.18.0"):
         return False
@@ -304,11 +313,11 @@ def leaf_module_not_in_model(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3}, "$dsconfig": {"model": "llama-3-8b"}}
     """
-    if not has_model(ctx) or not ctx.has(_CLASSES) or stage(ctx) != 3:
+    if not has_model(ctx) or not ctx.has(_CLASSES) or effective_stage(ctx) != 3:
         return
     if string_list(ctx, f"{_LEAF}.names") or string_list(ctx, f"{_LEAF}.name_suffixes"):
         raise SkipRule
-    known_model, classes = model(ctx), string_list(ctx, _CLASSES)
+    known_model, classes = trained_model(ctx), string_list(ctx, _CLASSES)
     if not classes or classes == ctx.default(_CLASSES) or sparse_block_of(known_model) is not None:
         return
     model_types = {block: model_type for model_type, block in BLOCKS.items()}

@@ -24,14 +24,14 @@ from dsconfig.rules._effective_values import (
     STAGE,
     ZERO,
     describe_stage,
-    device,
+    effective_stage,
+    offload_device,
     related_stage,
-    stage,
     stage_path,
     zero_section,
 )
-from dsconfig.rules._fixes import differs_from_default, removal, renamed, without_effect
-from dsconfig.rules._json_numbers import rounded
+from dsconfig.rules._fixes import differs_from_default, remove_key, rename_key, report_keys_without_effect
+from dsconfig.rules._json_numbers import round_down
 
 # The stage itself: absent, without fp16, or too low to load a checkpoint.
 
@@ -112,14 +112,16 @@ def pipelined_checkpoint_loading_below_stage_3(ctx: Context) -> Iterator[Finding
         {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
     """
     path = f"{ZERO}.pipeline_loading_checkpoint"
-    if ctx.has(path) and ctx.is_on(path) and stage(ctx) < 3:
-        consequence = ", and `load_checkpoint` fails with an AssertionError" if stage(ctx) > 0 else ""
+    if ctx.has(path) and ctx.is_on(path) and effective_stage(ctx) < 3:
+        consequence = (
+            ", and `load_checkpoint` fails with an AssertionError" if effective_stage(ctx) > 0 else ""
+        )
         yield ctx.at(
             path,
             f"`pipeline_loading_checkpoint` works only at stage 3, but {describe_stage(ctx)}{consequence}",
             help="remove it, or use stage 3",
             related=related_stage(ctx),
-            fix=removal(ctx.written_path(path)),
+            fix=remove_key(ctx.written_path(path)),
         )
 
 
@@ -138,7 +140,7 @@ def zero_without_fp16(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 1}, "fp16": {"enabled": true}}
     """
-    level = stage(ctx)
+    level = effective_stage(ctx)
     if level > 0 and not ctx.is_on("fp16.enabled") and (ctx.before("0.3.16") or level < 2):
         yield ctx.at(
             stage_path(ctx),
@@ -178,7 +180,7 @@ def key_of_another_stage(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 2, "allgather_bucket_size": 200000000}}
     """
-    values, level = zero_section(ctx), stage(ctx)
+    values, level = zero_section(ctx), effective_stage(ctx)
     unread = [
         f"{ZERO}.{name}"
         for name in values
@@ -189,22 +191,24 @@ def key_of_another_stage(ctx: Context) -> Iterator[Finding]:
         them = "them" if len(unread) > 1 else "it"
         readers = [set(ZERO_STAGES[path.rpartition(".")[2]]) for path in unread]
         stages_reading, shared = set().union(*readers), sorted({1, 2, 3}.intersection(*readers))
-        stages = _stages(sorted(stages_reading))
+        stages = _format_stages(sorted(stages_reading))
         off = f"{describe_stage(ctx)}, and nothing reads {them}"
-        yield without_effect(
+        yield report_keys_without_effect(
             ctx,
             unread,
-            f"{describe_stage(ctx)}, and only {stages} {_verb(stages_reading)} {them}" if level else off,
-            help=(f"use {_stages(shared, 'or')}, or " if shared else "") + f"remove {them}",
+            f"{describe_stage(ctx)}, and only {stages} {_require_or_requires(stages_reading)} {them}"
+            if level
+            else off,
+            help=(f"use {_format_stages(shared, 'or')}, or " if shared else "") + f"remove {them}",
             related=related_stage(ctx),
         )
 
 
-def _verb(stages: set[int]) -> str:
+def _require_or_requires(stages: set[int]) -> str:
     return "read" if len(stages) > 1 else "reads"
 
 
-def _stages(numbers: list[int], conjunction: str = "and") -> str:
+def _format_stages(numbers: list[int], conjunction: str = "and") -> str:
     plural = "s" if len(numbers) > 1 and conjunction == "and" else ""
     *first, last = map(str, numbers)
     return f"stage{plural} {', '.join(first)}{f' {conjunction} ' if first else ''}{last}"
@@ -250,14 +254,14 @@ def prefetch_beside_sequential_gather(ctx: Context) -> Iterator[Finding]:
     path, sequential = f"{ZERO}.stage3_prefetch_bucket_size", f"{ZERO}.stage3_allgather_sequential"
     if not (ctx.has(path) and ctx.has(sequential)):
         return
-    if ctx.is_on(sequential) and ctx.value(path) != 1 and stage(ctx) == 3:
+    if ctx.is_on(sequential) and ctx.value(path) != 1 and effective_stage(ctx) == 3:
         yield ctx.at(
             path,
             f"`{ctx.written_path(path)[-1]}` is {quote_value(ctx.value(path))}, but DeepSpeed uses 1 because"
             f" `{ctx.written_path(sequential)[-1]}` is `true`",
             help="remove it, or set `stage3_allgather_sequential` to `false`",
             related=[("sequential gathering is set here", sequential)],
-            fix=removal(ctx.written_path(path)),
+            fix=remove_key(ctx.written_path(path)),
         )
 
 
@@ -298,7 +302,7 @@ def auto_without_stage3_prefix(ctx: Context) -> Iterator[Finding]:
             " raises that "
             f"`{ZERO}.{short_name}` is not found in kwargs",
             help=f"rename it to `{name}`",
-            fix=renamed(ctx, ctx.written_path(path), name, "auto", title=f"rename to `{name}`"),
+            fix=rename_key(ctx, ctx.written_path(path), name, "auto", title=f"rename to `{name}`"),
         )
 
 
@@ -335,7 +339,7 @@ def model_saved_without_weights(ctx: Context) -> Iterator[Finding]:
     old = f"{ZERO}.stage3_gather_fp16_weights_on_model_save"
     if ctx.consumer not in HUGGING_FACE or not zero_section(ctx):
         return
-    if not ctx.is_on(path) and not ctx.is_on(old) and stage(ctx) == 3:
+    if not ctx.is_on(path) and not ctx.is_on(old) and effective_stage(ctx) == 3:
         value = f"is {quote_value(ctx.value(path))}" if ctx.has(path) else "is absent, so it is `false`"
         consequence = (
             "the Trainer saves a ZeRO checkpoint, but no model weights"
@@ -360,7 +364,7 @@ _MIN_LIMIT = 1_000_000
 """Lower limits are another kind of mistake."""
 
 
-def _number(ctx: Context, path: str) -> float | None:
+def _numeric_value(ctx: Context, path: str) -> float | None:
     value = ctx.value(path)
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
@@ -387,10 +391,10 @@ def live_parameters_kept_by_reuse(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "stage3_max_live_parameters": 100000000,
         "stage3_max_reuse_distance": 100000000}}
     """
-    live, reuse = _number(ctx, _LIVE), _number(ctx, _REUSE)
-    if not ctx.has(_LIVE) or live is None or reuse is None or stage(ctx) != 3:
+    live, reuse = _numeric_value(ctx, _LIVE), _numeric_value(ctx, _REUSE)
+    if not ctx.has(_LIVE) or live is None or reuse is None or effective_stage(ctx) != 3:
         return
-    if _MIN_LIMIT <= live < min(_LARGE, reuse) and not _gathered_whole(ctx, reuse):
+    if _MIN_LIMIT <= live < min(_LARGE, reuse) and not _is_gathered_whole(ctx, reuse):
         yield ctx.at(
             _LIVE,
             f"`stage3_max_live_parameters` is {live:,.0f}, but parameters that are used again within"
@@ -400,7 +404,7 @@ def live_parameters_kept_by_reuse(ctx: Context) -> Iterator[Finding]:
         )
 
 
-def _gathered_whole(ctx: Context, reuse: float) -> bool:
+def _is_gathered_whole(ctx: Context, reuse: float) -> bool:
     """Whether a known model is so small that DSC406 reports it instead."""
     if ctx.facts.model is None or ctx.world_size == 1:
         return False
@@ -429,8 +433,8 @@ def bucket_kept_by_stage_3(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "reduce_bucket_size": 200000000}}
     """
-    size = _number(ctx, _REDUCE)
-    if not ctx.has(_REDUCE) or size is None or not _LARGE <= size < _MAX_NUMEL or stage(ctx) != 3:
+    size = _numeric_value(ctx, _REDUCE)
+    if not ctx.has(_REDUCE) or size is None or not _LARGE <= size < _MAX_NUMEL or effective_stage(ctx) != 3:
         return
     if ctx.is_on(f"{ZERO}.contiguous_gradients"):
         yield ctx.at(
@@ -468,12 +472,12 @@ def ratio_of_one_sub_group(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "sub_group_size": 50000000,
         "offload_optimizer": {"device": "cpu", "ratio": 0.5}}}
     """
-    ratio, size = _number(ctx, _RATIO), _number(ctx, _SUB_GROUP)
+    ratio, size = _numeric_value(ctx, _RATIO), _numeric_value(ctx, _SUB_GROUP)
     if not ctx.has(_RATIO) or ratio is None or size is None or not 0 < ratio < 1:
         return
     shard = _shard_numel(ctx)
-    if (size >= (shard or _LARGE)) and stage(ctx) == 3 and device(ctx, OPTIMIZER) == "cpu":
-        suggested = 50_000_000 if shard is None else rounded(max(1, shard // 10))
+    if (size >= (shard or _LARGE)) and effective_stage(ctx) == 3 and offload_device(ctx, OPTIMIZER) == "cpu":
+        suggested = 50_000_000 if shard is None else round_down(max(1, shard // 10))
         consequence = (
             f"everything is offloaded unless a rank holds more than {size:,.0f} parameters"
             if shard is None
@@ -493,11 +497,11 @@ def _shard_numel(ctx: Context) -> int | None:
     """Number of parameters that a rank holds, each partitioned separately; None if unknown."""
     if ctx.facts.model is None or ctx.world_size is None:
         return None
-    from dsconfig.rules._model_facts import parameter_count_if_known, weights
+    from dsconfig.rules._model_facts import model_parameters, parameter_count_if_known
 
     if parameter_count_if_known(ctx) is None:
         return None
-    return sum(-(-weight.numel // ctx.world_size) for weight in weights(ctx))
+    return sum(-(-weight.numel // ctx.world_size) for weight in model_parameters(ctx))
 
 
 @rule(
@@ -524,9 +528,9 @@ def weights_in_fp32_twice(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "bf16": {"enabled": true}, "zero_optimization": {"stage": 2}}
     """
     path = "torch_autocast.enabled"
-    shares_weights = stage(ctx) == 3 and ctx.since("0.18.2") and ctx.before("0.18.3")
-    shares_weights = shares_weights and device(ctx, OPTIMIZER) not in ("cpu", "nvme")
-    if ctx.has(path) and ctx.is_on(path) and stage(ctx) in (1, 2, 3) and not shares_weights:
+    shares_weights = effective_stage(ctx) == 3 and ctx.since("0.18.2") and ctx.before("0.18.3")
+    shares_weights = shares_weights and offload_device(ctx, OPTIMIZER) not in ("cpu", "nvme")
+    if ctx.has(path) and ctx.is_on(path) and effective_stage(ctx) in (1, 2, 3) and not shares_weights:
         yield ctx.at(
             path,
             "torch autocast keeps the weights in fp32, and ZeRO clones its partition of them as master"

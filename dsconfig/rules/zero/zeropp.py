@@ -10,16 +10,16 @@ from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._batch_triplet import divisors
 from dsconfig.rules._effective_values import (
     ZERO,
+    effective_stage,
     reduction_dtype,
     related_dtype,
     related_stage,
-    stage,
-    tensor_parallel,
+    tensor_parallel_ranks,
     training_dtype,
 )
-from dsconfig.rules._fixes import removal
-from dsconfig.rules._json_numbers import division
-from dsconfig.rules._model_facts import has_model, model, weights
+from dsconfig.rules._fixes import remove_key
+from dsconfig.rules._json_numbers import format_division
+from dsconfig.rules._model_facts import has_model, model_parameters, trained_model
 
 # ZeRO++: secondary partitions and quantized gradients.
 
@@ -54,7 +54,7 @@ def secondary_partition_not_a_divisor(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             HPZ,
             f"`zero_hpz_partition_size` is {size}, which does not divide the {ranks} ranks: "
-            f"{division(ranks, size)}",
+            f"{format_division(ranks, size)}",
             help=f"use {listed}, or another number of ranks",
         )
 
@@ -89,7 +89,7 @@ def secondary_partition_beyond_ranks(ctx: Context) -> Iterator[Finding]:
             HPZ,
             "`zero_hpz_partition_size` is 0 and is treated as 1: there is no secondary partition",
             help="set it to the number of GPUs per node, or remove the key",
-            fix=removal(ctx.written_path(HPZ), safe=True),
+            fix=remove_key(ctx.written_path(HPZ), safe=True),
         )
     elif ctx.world_size is not None and size > max(ctx.world_size, 1):
         yield ctx.at(
@@ -128,16 +128,18 @@ def parameter_shorter_than_secondary_parts(ctx: Context) -> Iterator[Finding]:
     ranks, group = partitioning_ranks(ctx), secondary_partition_size(ctx)
     if ranks is None or not 1 < group <= ranks or ranks % group:
         return
-    from dsconfig.memory import behind
+    from dsconfig.memory import find_shard_past_parameter_end
 
-    parameter = behind(((weight.name, weight.numel) for weight in weights(ctx)), ranks, group)
+    parameter = find_shard_past_parameter_end(
+        ((weight.name, weight.numel) for weight in model_parameters(ctx)), ranks, group
+    )
     if parameter is not None:
         yield ctx.at(
             HPZ,
-            f"`{parameter.name}` in {model(ctx).shown} has {parameter.numel:,} elements, but the part of"
+            f"`{parameter.name}` in {trained_model(ctx).shown} has {parameter.numel:,} elements, but the part of"
             f" the last of {group} ranks would start at {parameter.start:,}, so DeepSpeed raises",
             help="remove it, change the number of GPUs, or upgrade DeepSpeed to 0.19.5 or later",
-            fix=removal(ctx.written_path(HPZ)),
+            fix=remove_key(ctx.written_path(HPZ)),
         )
 
 
@@ -169,14 +171,14 @@ def quantized_gradients_without_reduce_scatter(ctx: Context) -> Iterator[Finding
     path, scatter = f"{ZERO}.zero_quantized_gradients", f"{ZERO}.reduce_scatter"
     if not (ctx.has(path) and ctx.has(scatter)):
         return
-    if ctx.is_on(path) and not ctx.is_on(scatter) and stage(ctx) == 3:
+    if ctx.is_on(path) and not ctx.is_on(scatter) and effective_stage(ctx) == 3:
         yield ctx.at(
             scatter,
             "`reduce_scatter` is `false`, but `zero_quantized_gradients` replaces the reduce-scatter and"
             " requires it",
             help="remove it, or set `zero_quantized_gradients` to `false`",
             related=[("quantized gradients are enabled here", path)],
-            fix=removal(ctx.written_path(scatter)),
+            fix=remove_key(ctx.written_path(scatter)),
         )
 
 
@@ -188,14 +190,14 @@ HPZ = f"{ZERO}.zero_hpz_partition_size"
 def secondary_partition_size(ctx: Context) -> int:
     """The configured size of a secondary partition at stage 3, else 1, which is off."""
     size = ctx.value(HPZ) if ctx.has(HPZ) else 1
-    return size if isinstance(size, int) and stage(ctx) == 3 else 1
+    return size if isinstance(size, int) and effective_stage(ctx) == 3 else 1
 
 
 def partitioning_ranks(ctx: Context) -> int | None:
     """The number of ranks that partition the parameters at stage 3, if the model and the ranks are known."""
-    if not has_model(ctx) or stage(ctx) != 3:
+    if not has_model(ctx) or effective_stage(ctx) != 3:
         return None
-    has_other_parallelism = tensor_parallel(ctx) > 1 or ctx.is_on("expert_parallel.enabled")
+    has_other_parallelism = tensor_parallel_ranks(ctx) > 1 or ctx.is_on("expert_parallel.enabled")
     return None if has_other_parallelism else ctx.world_size
 
 
@@ -233,19 +235,19 @@ def shard_not_quantizable(ctx: Context) -> Iterator[Finding]:
     ranks = partitioning_ranks(ctx)
     if ranks is None or ranks == 1 or not ctx.is_on(_WEIGHTS):
         return
-    from dsconfig.memory import QUANTIZER_ALIGNMENT, uneven
+    from dsconfig.memory import QUANTIZER_ALIGNMENT, find_uneven_shard
 
     group = min(secondary_partition_size(ctx), ranks)
-    sizes = ((weight.name, weight.numel) for weight in weights(ctx))
-    part = uneven(sizes, ranks, group if group > 1 else ranks)
+    sizes = ((weight.name, weight.numel) for weight in model_parameters(ctx))
+    part = find_uneven_shard(sizes, ranks, group if group > 1 else ranks)
     if part is not None:
         yield ctx.at(
             _WEIGHTS,
             f"one of {ranks:,} ranks has {part.numel:,} elements of `{part.module}` in"
-            f" {model(ctx).shown}, but quantization needs a multiple of {QUANTIZER_ALIGNMENT}",
+            f" {trained_model(ctx).shown}, but quantization needs a multiple of {QUANTIZER_ALIGNMENT}",
             help="remove it, or change the number of GPUs",
             related=related_stage(ctx),
-            fix=removal(ctx.written_path(_WEIGHTS)),
+            fix=remove_key(ctx.written_path(_WEIGHTS)),
         )
 
 
@@ -272,7 +274,12 @@ def weights_quantized_as_fp16(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "fp16": {"enabled": true}, "zero_optimization": {"stage": 3,
         "zero_quantized_weights": true}}
     """
-    if not ctx.is_on(_WEIGHTS) or stage(ctx) != 3 or ctx.world_size == 1 or training_dtype(ctx) == "fp16":
+    if (
+        not ctx.is_on(_WEIGHTS)
+        or effective_stage(ctx) != 3
+        or ctx.world_size == 1
+        or training_dtype(ctx) == "fp16"
+    ):
         return
     yield ctx.at(
         _WEIGHTS,
@@ -280,7 +287,7 @@ def weights_quantized_as_fp16(ctx: Context) -> Iterator[Finding]:
         " trained with wrong weights",
         help="remove it, or upgrade DeepSpeed to 0.19.6 or later",
         related=related_dtype(ctx),
-        fix=removal(ctx.written_path(_WEIGHTS)),
+        fix=remove_key(ctx.written_path(_WEIGHTS)),
     )
 
 
@@ -312,7 +319,7 @@ def gradients_quantized_as_fp16(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 16, "fp16": {"enabled": true}, "zero_optimization": {"stage": 3,
         "zero_quantized_gradients": true}}
     """
-    if not ctx.is_on(_GRADIENTS) or stage(ctx) != 3 or _in_one_node(ctx, _GPUS_PER_NODE):
+    if not ctx.is_on(_GRADIENTS) or effective_stage(ctx) != 3 or _is_on_one_node(ctx, _GPUS_PER_NODE):
         return
     dtype, key = reduction_dtype(ctx)
     if dtype == "fp16":
@@ -323,7 +330,7 @@ def gradients_quantized_as_fp16(ctx: Context) -> Iterator[Finding]:
         " model is trained with wrong gradients",
         help="set `communication_data_type` to `fp16`, or remove `zero_quantized_gradients`",
         related=[("the communication dtype is set here", key)] if key else related_dtype(ctx),
-        fix=removal(ctx.written_path(_GRADIENTS)),
+        fix=remove_key(ctx.written_path(_GRADIENTS)),
     )
 
 
@@ -356,24 +363,26 @@ def quantization_groups_not_divisible(ctx: Context) -> Iterator[Finding]:
         ranks is None
         or not ctx.is_on(_GRADIENTS)
         or ctx.facts.adapters
-        or _in_one_node(ctx, _MAX_GPUS_PER_NODE)
+        or _is_on_one_node(ctx, _MAX_GPUS_PER_NODE)
     ):
         return
-    from dsconfig.memory import divided
+    from dsconfig.memory import find_indivisible_groups
 
-    gradient = divided(((weight.name, weight.shape) for weight in weights(ctx)), ranks)
+    gradient = find_indivisible_groups(
+        ((weight.name, weight.shape) for weight in model_parameters(ctx)), ranks
+    )
     if gradient is not None:
         yield ctx.at(
             _GRADIENTS,
-            f"the gradient of `{gradient.name}` in {model(ctx).shown} is quantized in {gradient.groups:,}"
+            f"the gradient of `{gradient.name}` in {trained_model(ctx).shown} is quantized in {gradient.groups:,}"
             f" groups, which {ranks:,} ranks cannot share evenly",
             help="remove it, or change the number of GPUs",
             related=related_stage(ctx),
-            fix=removal(ctx.written_path(_GRADIENTS)),
+            fix=remove_key(ctx.written_path(_GRADIENTS)),
         )
 
 
-def _in_one_node(ctx: Context, default: int) -> bool:
+def _is_on_one_node(ctx: Context, default: int) -> bool:
     """Whether all ranks are on one node, which has `default` GPUs unless the job sets another number."""
     return ctx.world_size is not None and ctx.world_size <= (ctx.facts.gpus_per_node or default)
 
@@ -407,12 +416,12 @@ def mics_shard_size_not_a_divisor(ctx: Context) -> Iterator[Finding]:
         "mics_shard_size": 4}}
     """
     ranks = ctx.world_size
-    if ranks is None or not ctx.has(_SHARD) or stage(ctx) != 3:
+    if ranks is None or not ctx.has(_SHARD) or effective_stage(ctx) != 3:
         return
     size = ctx.value(_SHARD)
     if isinstance(size, int) and size > 0 and ranks % size:
         yield ctx.at(
             _SHARD,
-            f"`mics_shard_size` is {size}, which does not divide the {ranks} ranks: {division(ranks, size)}",
+            f"`mics_shard_size` is {size}, which does not divide the {ranks} ranks: {format_division(ranks, size)}",
             help=f"use a divisor of {ranks}: {', '.join(str(number) for number in divisors(ranks)[:8])}",
         )

@@ -229,9 +229,9 @@ def _judge_again(trial: Trial, out: str, answer: Config, limits: list[str], run:
 
 
 def _verdict(run: Run, argv: list[str], limits: list[str]) -> str:
-    from dsconfig.resolve.memory_output import _size
+    from dsconfig.resolve.memory_output import _format_bytes
 
-    return _size(int(limits[1].removesuffix("B")))
+    return _format_bytes(int(limits[1].removesuffix("B")))
 
 
 def _judge_check(trial: Trial, out: str, answer: Config, run: Run) -> None:

@@ -10,7 +10,7 @@ from dsconfig.core.diagnostic import Diagnostic
 from dsconfig.core.json_types import KeyPath
 from dsconfig.evaluation.rule_context import Context
 from dsconfig.model.key_table import keys_of_section_class, types_of_section
-from dsconfig.rules._suggest_section import is_read, paths_of
+from dsconfig.rules._suggest_section import is_read_at, paths_of
 from tests.parity.generators.keyspace import Spec
 
 
@@ -85,7 +85,7 @@ def _near(scene: Scene, path: KeyPath, parts: KeyPath) -> Iterator[KeyPath]:
 
 def _read(scene: Scene, path: KeyPath) -> bool:
     """Whether the release reads the key, or has no say in it."""
-    return is_read(scene.context, path)
+    return is_read_at(scene.context, path)
 
 
 def _open(scene: Scene, path: KeyPath) -> bool:

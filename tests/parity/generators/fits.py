@@ -11,7 +11,7 @@ from dsconfig.core.gpu_memory import GpuMemory
 from dsconfig.document import Document, read_dict
 from dsconfig.memory.verdict import NotModelledError
 from dsconfig.resolve.config_changes import ConfigChange
-from dsconfig.resolve.fit_search import FitSearch, FittingChanges, search_of
+from dsconfig.resolve.fit_search import FitSearch, FittingChanges, start_search
 from dsconfig.resolve.memory import MemoryOptions
 from dsconfig.resolve.memory_limits import RequestedLimits
 from tests.parity.generators.memory import model
@@ -105,7 +105,7 @@ def _posed(source: random.Random, trial: Dict, release: str) -> Problem | None:
 
     None where no rung has a bound below that: slack is most of what such a model holds.
     """
-    search, first, changes = search_of(*asked(trial, release), of_tensors(0))
+    search, first, changes = start_search(*asked(trial, release), of_tensors(0))
     if not FEWEST <= first.parameters <= MOST:
         return None
     low, rungs, chosen = first.rank.highest_peak, list[tuple[int, int]](), list[ConfigChange]()
@@ -129,7 +129,7 @@ def _posed(source: random.Random, trial: Dict, release: str) -> Problem | None:
 
 def changed(trial: Dict, changes: Sequence[ConfigChange], release: str, name: str) -> Dict:
     """The trial after some changes, on the rank that then holds most."""
-    search, first, _ = search_of(*asked(trial, release), of_tensors(0))
+    search, first, _ = start_search(*asked(trial, release), of_tensors(0))
     found = search.estimate(changes, first.world_size)
     made: Dict = json.loads(json.dumps(trial))
     made |= {"id": name, "rank": found.number if found else 0}

@@ -9,15 +9,15 @@ from dsconfig.memory.config_values import ConfigValues
 from dsconfig.memory.engines.base import SAVE, Engine
 from dsconfig.memory.engines.engine_setup import OptimizerCost
 from dsconfig.memory.engines.param_groups import GRAM
-from dsconfig.memory.estimates import PHASES, bound, simulate
+from dsconfig.memory.estimates import PHASES, simulate, upper_bound_of_peak
 from dsconfig.memory.memory_ledger import MemoryLedger
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
 from dsconfig.memory.models.from_hf_config import architecture_of
-from dsconfig.memory.models.record_model import record
+from dsconfig.memory.models.record_model import record_forward_pass
 from dsconfig.memory.optimizer_memory import ADAM, FOREACH, FUSED, SINGLE, zenflow_section
 from dsconfig.memory.setup_from_config import SECTIONS, setup_of
 from dsconfig.memory.training_job import TrainingJob
-from dsconfig.resolve.effective_values import effective
+from dsconfig.resolve.effective_values import effective_values_of
 
 NAMES = {
     "all_gather": "all_gather",
@@ -96,7 +96,9 @@ def adapter(lora: dict[str, Any] | None, full: bool) -> LoraAdapter | None:
 def simulated(trial: dict[str, Any], release: str) -> tuple[MemoryLedger, Engine]:
     """The engine of this trial on paper, after a step."""
     sequence = {"sequence_parallel_size": trial["sequence_parallel"]} if "sequence_parallel" in trial else {}
-    shown = effective(trial["config"] | sequence, trial["world_size"], release, "deepspeed", keys=SECTIONS)
+    shown = effective_values_of(
+        trial["config"] | sequence, trial["world_size"], release, "deepspeed", keys=SECTIONS
+    )
     counts = {found.key: found.value for found in shown.values if found.origin != "ignored"}
     values = ConfigValues(counts, zenflow_section(trial["config"]))
     model = trial["model"]
@@ -126,7 +128,7 @@ def simulated(trial: dict[str, Any], release: str) -> tuple[MemoryLedger, Engine
         on_cpu=True,
         image_tokens=model.get("image_tokens"),
     )
-    return simulate(setup, record(shape(model), work), work)
+    return simulate(setup, record_forward_pass(shape(model), work), work)
 
 
 def predict(trial: dict[str, Any], release: str) -> Prediction:
@@ -135,7 +137,7 @@ def predict(trial: dict[str, Any], release: str) -> Prediction:
     phases = [*PHASES, *([SAVE] if SAVE in ledger.combined.peaks else [])]
     peak = {phase: ledger.combined.peaks[phase].bytes for phase in phases}
     device = {phase: ledger.rank.peaks[phase].bytes for phase in phases}
-    bounds = {phase: bound(count, phase, engine) for phase, count in peak.items()}
+    bounds = {phase: upper_bound_of_peak(count, phase, engine) for phase, count in peak.items()}
     calls: dict[tuple[str, str, int], tuple[int, int]] = {}
     for (phase, name, width, _), (count, elements) in engine.calls.items():
         if trial["world_size"] > 1 and elements > SCALARS * count:
