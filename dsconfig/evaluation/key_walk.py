@@ -111,7 +111,7 @@ class KeyWalk:
             self.unused.append(entry)
         elif info.deprecated <= self.release:
             self.deprecated.append(entry)
-        if self.is_partial and _contains_unknown_value(value):
+        if self.is_partial and (_contains_unknown_value(value) or _is_unknown_map(key.type, value)):
             return UNREADABLE
         if value == "auto" and isinstance(value, str):
             if self.consumer in info.fills and ".".join(map(str, canonical)) not in self.unfilled:
@@ -185,6 +185,15 @@ class KeyWalk:
 def _contains_unknown_value(value: Json) -> bool:
     """Whether a value, or an entry of a list, is only known at run time; a section is looked into key by key."""
     return value is UNKNOWN or (isinstance(value, list) and any(map(_contains_unknown_value, value)))
+
+
+def _is_unknown_map(spec: Spec, value: Json) -> bool:
+    """Whether an entry of an object with names of the user's own, such as `arg_mappings`, is only known at run time."""
+    return (
+        isinstance(value, dict)
+        and child_section(spec) is None
+        and any(map(_contains_unknown_value, value.values()))
+    )
 
 
 _ABSENT = object()

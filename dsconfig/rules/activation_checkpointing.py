@@ -79,8 +79,12 @@ def checkpointing_never_configured(ctx: Context) -> Iterator[Finding]:
     if not isinstance(section, dict) or not ctx.facts.program_files:
         return
     options = [name for name in _OPTIONS if section.get(name)]
-    is_reader_known = ctx.consumer in ("deepspeed", "transformers", "accelerate")
-    if options and is_reader_known and not repository.configures_activation_checkpointing(ctx.document.name):
+    # With the libraries of Hugging Face, DSC990 says that nothing reads the section.
+    if (
+        options
+        and ctx.consumer == "deepspeed"
+        and not repository.configures_activation_checkpointing(ctx.document.name)
+    ):
         yield ctx.at(
             _SECTION,
             f"`{options[0]}` is set, but only `deepspeed.checkpointing` reads it, which no program of the repository"

@@ -134,7 +134,9 @@ def test_a_rule_finds_in_a_literal_what_it_finds_in_the_dict(here: Path, code: s
         path.write_text(f"x = 0\nDeepSpeedConfig(\n{pprint.pformat(config, sort_dicts=False)}\n)\n")
         expected = dsconfig.check(config, **options)
         found = dsconfig.check(str(path), **options)
-        assert sorted((d.code, d.path, d.message) for d in found) == sorted(
+        # DSC927 is about the program around the literal, which a dict does not have.
+        compared = [d for d in found if d.code != "DSC927"]
+        assert sorted((d.code, d.path, d.message) for d in compared) == sorted(
             (d.code, d.path, d.message) for d in expected
         )
         assert all(d.location for d in found)

@@ -25,7 +25,9 @@ def test_each_config_of_a_source_has_diagnostics(editor: Editor) -> None:
     diagnostics = editor.open("train.py", PROGRAM, "python")
     assert messages(diagnostics) == ["`overlap_com`", "`enabledd`"]
     assert [each["range"]["start"]["line"] for each in diagnostics] == [4, 7]
-    assert messages(editor.write("train.py", PROGRAM + "second.update(x)\n")) == ["`overlap_com`"]
+    start = "deepspeed.initialize(config=second)\n"
+    changed = PROGRAM.replace(start, f"second.update(x)\n{start}")
+    assert messages(editor.write("train.py", changed)) == ["`overlap_com`"]
     assert editor.write("train.py", "x = {'a': 1}\n") == []
     editor.close("train.py")
 

@@ -19,7 +19,7 @@ from dsconfig.rules._consumer import (
     consumer_label,
     is_overwritten_by_accelerate,
 )
-from dsconfig.rules._effective_values import effective_stage, stage_path
+from dsconfig.rules._effective_values import effective_stage, related_stage, stage_path
 from dsconfig.rules._fixes import remove_key
 from dsconfig.rules._suggest_section import format_key
 
@@ -483,11 +483,13 @@ def accumulation_under_no_sync(ctx: Context) -> Iterator[Finding]:
     )
     count = "several" if steps == "auto" else format_number(steps)
     yield ctx.at(
-        stage_path(ctx),
+        # Accelerate's own "auto" of a launch file says nothing about accumulation: without the key there, its
+        # finding is dropped.
+        STEPS if ctx.has(STEPS) else stage_path(ctx),
         f"with {count} accumulation steps {caller} enters `no_sync`{condition}, and DeepSpeed"
         f" {ctx.release_name} rejects that at stage {format_number(effective_stage(ctx))}",
         help=f"{upgrade}use Accelerate 1.9 or newer, or use stage 1, or use DeepSpeed before 0.16.0",
-        related=[("the accumulation steps are set here", STEPS)] if ctx.has(STEPS) else [],
+        related=related_stage(ctx) if ctx.has(STEPS) else [],
     )
 
 
