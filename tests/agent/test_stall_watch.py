@@ -24,10 +24,10 @@ from tests.agent.fakes import job_of
 WORKER = """
 import sys, time
 sys.path.insert(0, sys.argv[1])
-from elastic.worker.progress import Progress
+from elastic.worker.progress import ProgressFile
 def hangs():
     time.sleep(60)
-Progress(sys.argv[2]).step()
+ProgressFile(sys.argv[2]).step()
 hangs()
 """
 Watch = Callable[..., StallWatch]
