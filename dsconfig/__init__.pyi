@@ -24,7 +24,7 @@ from dsconfig.core.releases import (
     RELEASES as RELEASES,
     UnknownReleaseError as UnknownReleaseError,
 )
-from dsconfig.fix.fix import FixResult as FixResult, fix as fix
+from dsconfig.fix.apply_fixes import FixResult as FixResult, fix as fix
 from dsconfig.fix.migrate import Migration as Migration
 from dsconfig.memory.estimates import Estimate as Estimate
 from dsconfig.memory.verdict import NotModelledError as NotModelledError

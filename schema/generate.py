@@ -23,9 +23,9 @@ def generate() -> dict[str, str]:
     files[f"{MODEL}/__init__.py"] = key_table.render(config)
     _execute("dsconfig.model._generated", files[f"{MODEL}/__init__.py"], ROOT / MODEL)
     files[f"{RULES}/__init__.py"] = _rule_index()
-    from schema import key_descriptions
+    from schema import descriptions_module
 
-    files[f"{MODEL}/descriptions.py"] = key_descriptions.render(config)
+    files[f"{MODEL}/descriptions.py"] = descriptions_module.render(config)
     _execute("dsconfig.model._generated.descriptions", files[f"{MODEL}/descriptions.py"])
     files[f"{MODEL}/classes.py"] = class_modules.render(config)
     _execute("dsconfig.model._generated.classes", files[f"{MODEL}/classes.py"])

@@ -80,7 +80,7 @@ def choose_samples(schema: JsonObject, release: str) -> dict[bool, dict[str, Jso
 
 def write_schemas(checkout: Path) -> Iterator[str]:
     """Write the schemas and their test files, and yield the names of the schemas."""
-    releases = schema_files.releases_by_file()
+    releases = schema_files.newest_release_by_schema_file()
     for name in (*releases, "accelerate.json"):
         text = (schema_files.schema_folder() / name).read_text("utf-8")
         write_json(checkout / "src" / "schemas" / "json" / name, json.loads(text))

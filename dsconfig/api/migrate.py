@@ -13,7 +13,7 @@ from dsconfig.check.build_job import (
 )
 from dsconfig.core.releases import ReleaseTarget, resolve_target
 from dsconfig.document import Document
-from dsconfig.fix.fix import as_json_document
+from dsconfig.fix.apply_fixes import as_json_document
 from dsconfig.fix.migrate import Migration, map_migration_to_launch_file
 from dsconfig.fix.migrate import migrate as migrate_document
 from dsconfig.job.job import Job, JobFact, job_from_consumer, merge_jobs

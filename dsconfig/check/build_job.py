@@ -41,7 +41,7 @@ from dsconfig.job.job_facts import (
 )
 from dsconfig.job.job_facts import NO_FACTS as NOTHING_KNOWN
 from dsconfig.job.job_facts import facts_of_dsconfig_block as known_of_block
-from dsconfig.launch import config_references, detect_config
+from dsconfig.launch import classify_config_file, config_references
 from dsconfig.launch.find_jobs import add_consumer_version, add_launch_arguments, add_trainer_fact
 from dsconfig.launch.located_config import LocatedConfig, locate_config
 
@@ -373,7 +373,7 @@ def releases_of_dsconfig_block(document: Document) -> ReleaseTarget | None:
 
 def why_not_config(document: Document) -> str | None:
     """Return why a document is not a DeepSpeed config, as a clause; None for a config, even a broken one."""
-    why = detect_config.why_not_config(document)
+    why = classify_config_file.why_not_config(document)
     return None if why is None else f"not a DeepSpeed config: {why}"
 
 

@@ -35,7 +35,7 @@ from dsconfig.evaluation.rule_context import Context, EvaluatedDocument
 from dsconfig.job.consumers.consumer_versions import unknown_version_note
 from dsconfig.job.detect_consumer import ConfigOverwrite, ConsumerEvidence
 from dsconfig.job.job import Job
-from dsconfig.launch import detect_config
+from dsconfig.launch import classify_config_file
 from dsconfig.launch.config_overwrites import config_overwrites_by_programs, overwrite_of_key
 from dsconfig.launch.launch_file_formats import detect_launch_format, is_shell_script_name
 from dsconfig.launch.locate_jobs import locate_again, locate_jobs
@@ -164,7 +164,7 @@ def _build_report(
     """
     target, size = job.releases, job.ranks
     span = ReleaseInterval(NUMBERS[target.releases[0]], NUMBERS[target.releases[-1]])
-    kind = detect_config.document_kind(document)
+    kind = classify_config_file.document_kind(document)
     overwrite: Callable[[str, Json], ConfigOverwrite | None] | None = None
     if not document.is_in_program and config_overwrites_by_programs(document.name):
         overwrite = partial(overwrite_of_key, document.name)

@@ -207,8 +207,8 @@ def is_config_file(path: str) -> bool:
 
 def is_config_text(path: str, data: bytes, *, yaml: bool) -> bool:
     """Whether this text, at `path`, is a DeepSpeed config or a launch file that refers to one."""
-    from dsconfig.launch import detect_config
-    from dsconfig.launch.detect_config import describe_other_file, describe_other_object
+    from dsconfig.launch import classify_config_file
+    from dsconfig.launch.classify_config_file import describe_other_file, describe_other_object
 
     if re.search(_AUTOTUNER_FOLDERS, path.replace(os.sep, "/")):
         return False  # generated in bulk, and not edited by users
@@ -217,14 +217,14 @@ def is_config_text(path: str, data: bytes, *, yaml: bool) -> bool:
     data = _convert_to_utf8(data)
     if yaml and resembles_accelerate_file(data):
         return True
-    if detect_config.may_contain_config(data) or detect_config.mentions_deepspeed(data):
+    if classify_config_file.may_contain_config(data) or classify_config_file.mentions_deepspeed(data):
         document = _read_document(path, data, yaml=yaml)
         root = _root_object(document)
         is_other = describe_other_file(document) or describe_other_object(root)
         if not is_other and (
-            detect_config.contains_config(root)
-            or detect_config.is_broken_config(document)
-            or (yaml and detect_config.has_config_below_a_key(document))
+            classify_config_file.contains_config(root)
+            or classify_config_file.is_broken_config(document)
+            or (yaml and classify_config_file.has_config_below_a_key(document))
         ):
             keep_document(document, data)
             return True
@@ -233,12 +233,12 @@ def is_config_text(path: str, data: bytes, *, yaml: bool) -> bool:
     if not named:
         return False
     root = _root_object(_read_document(path, data, yaml=False))
-    return not (detect_config.has_mostly_unknown_keys(root) or describe_other_object(root))
+    return not (classify_config_file.has_mostly_unknown_keys(root) or describe_other_object(root))
 
 
 def has_config_name(document: Document | None) -> bool:
     """Whether an unparsable text has the name of a config, and so counts as a broken config."""
-    from dsconfig.launch.detect_config import is_unparsable
+    from dsconfig.launch.classify_config_file import is_unparsable
 
     return document is not None and is_config_name(document.name) and is_unparsable(document)
 
@@ -285,7 +285,7 @@ def resembles_accelerate_file(data: bytes) -> bool:
 
 def linked_configs_by_path(names: Iterable[str]) -> dict[str, list[str]]:
     """Return the real path of each config that a launch file among `names` refers to, with those launch files."""
-    from dsconfig.launch import detect_config
+    from dsconfig.launch import classify_config_file
 
     launches_by_config: dict[str, list[str]] = {}
     for name in names:
@@ -293,7 +293,7 @@ def linked_configs_by_path(names: Iterable[str]) -> dict[str, list[str]]:
         is_launch = is_shell_script_name(name) and (
             may_start_deepspeed_job(data) or calls_launch_script(data, name)
         )
-        if not (is_launch if is_shell_script_name(name) else detect_config.mentions_deepspeed(data)):
+        if not (is_launch if is_shell_script_name(name) else classify_config_file.mentions_deepspeed(data)):
             continue
         from dsconfig.document import read_bytes
         from dsconfig.launch.find_jobs import jobs_of_launch_file

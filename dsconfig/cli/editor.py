@@ -76,7 +76,7 @@ def _config_patterns(args: argparse.Namespace) -> SchemaFilePatterns:
 
 def _is_config_text(data: Json) -> bool:
     """Whether the content of a file is a config, and not a launch file that names or contains one."""
-    from dsconfig.launch.detect_config import has_config_keys
+    from dsconfig.launch.classify_config_file import has_config_keys
     from dsconfig.launch.launch_file_formats import detect_launch_format
 
     return isinstance(data, dict) and has_config_keys(data.keys()) and detect_launch_format(data) is None

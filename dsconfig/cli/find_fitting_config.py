@@ -13,7 +13,7 @@ from dsconfig.document import read_text
 from dsconfig.document.config_file_names import is_yaml_name
 from dsconfig.document.pretty_print import format_config_for_file
 from dsconfig.job.consumers import HUGGING_FACE
-from dsconfig.memory.models.record_model import weights_of
+from dsconfig.memory.models.record_pass_by_family import weights_of
 from dsconfig.memory.verdict import EXCEEDS, FITS, UNKNOWN, NotModelledError
 from dsconfig.resolve.errors import ResolveError
 from dsconfig.resolve.fit_search import known_defects

@@ -1,6 +1,6 @@
 """File names that can hold a config: one list for directories, hooks, editors and the schema catalog.
 
-Content decides wherever it can be read (`dsconfig.launch.detect_config`). The name decides alone in two
+Content decides wherever it can be read (`dsconfig.launch.classify_config_file`). The name decides alone in two
 cases:
 an editor assigns a schema by file name patterns before it reads the file, and a file with such a name is
 worth a

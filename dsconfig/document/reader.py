@@ -105,9 +105,9 @@ def read_json(text: str, name: str, *, translate: bool = True) -> Document:
 
 
 def _locate(text: str, value: JsonObject) -> LocatedTree:
-    from dsconfig.document.plain_json_tree import plain_json_tree
+    from dsconfig.document.locate_plain_json import locate_plain_json
 
-    return plain_json_tree(text, value)
+    return locate_plain_json(text, value)
 
 
 def _failed_document(text: str, name: str, format: Format, kind: str, detail: str = "") -> Document:

@@ -14,7 +14,7 @@ from dsconfig.core.releases import NUMBERS
 from dsconfig.document import Document
 from dsconfig.document.apply_operations import apply_operations, reparse_document
 from dsconfig.document.text_edit import EditError
-from dsconfig.fix.fix import fix_document
+from dsconfig.fix.apply_fixes import fix_document
 from dsconfig.fix.migration_decisions import MigrationDecisions, line_of_key
 from dsconfig.fix.migration_plan import (
     KEY,

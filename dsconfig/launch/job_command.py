@@ -357,7 +357,7 @@ class ScriptWithVariables(NamedTuple):
     variables: tuple[tuple[str, str], ...]
 
 
-def script_with_variables(shell: ShellInterpreter) -> ScriptWithVariables:
+def hashable_script_state(shell: ShellInterpreter) -> ScriptWithVariables:
     """Return the text, path and variables of a shell, as a hashable value."""
     return ScriptWithVariables(shell.text, shell.path, tuple(shell.environment.items()))
 

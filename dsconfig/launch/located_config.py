@@ -20,8 +20,8 @@ from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.job.consumers.accelerate_launch_file import LINK, deepspeed_block, is_launch_file
 from dsconfig.job.consumers.consumer_versions import split_consumer_spec
 from dsconfig.job.detect_consumer import ConsumerEvidence, consumer_suggested_by_content
+from dsconfig.launch.classify_config_file import why_not_checked
 from dsconfig.launch.config_references import launch_files_naming_config
-from dsconfig.launch.detect_config import why_not_checked
 from dsconfig.launch.find_jobs import add_consumer_version, job_of_launch_file, jobs_of_launch_file
 from dsconfig.launch.framework_presets import PRESET
 from dsconfig.launch.launch_file_formats import is_shell_script_name

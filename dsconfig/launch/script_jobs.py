@@ -32,7 +32,7 @@ from dsconfig.launch.job_command import (
     LaunchCommand,
     ScriptWithVariables,
     find_launch_commands,
-    script_with_variables,
+    hashable_script_state,
 )
 from dsconfig.launch.launch_file_formats import SCRIPT, LaunchFileFormat, detect_launch_format, world_size_of
 from dsconfig.launch.launched_job import LaunchedJob, decode_config_argument
@@ -112,7 +112,7 @@ def jobs_of_commands(
             continue
         full_command, is_known = _merge_argument_file(command, launch)
         job = _job_of_command(launch_format, launch, full_command, script.shell, read_once)
-        job = job and _add_program_defaults(job, full_command, script_with_variables(script.shell))
+        job = job and _add_program_defaults(job, full_command, hashable_script_state(script.shell))
         if job is not None and not is_known:
             job = job._replace(training_arguments=None)
         if job is not None:
@@ -292,7 +292,7 @@ def _job_of_command(
     if job.training_arguments is not None and command.varying_flags:
         job = job._replace(
             training_arguments=job.training_arguments._replace(
-                at=ArgumentsForRanks(script_with_variables(shell), command, job_format)
+                at=ArgumentsForRanks(hashable_script_state(shell), command, job_format)
             )
         )
     if not command.path:

@@ -98,7 +98,7 @@ def fix_all_edits(snapshot: DocumentSnapshot) -> list[TextEdit]:
     """Return the edits of all safe fixes, applied until none is left."""
     if not any(diagnostic.fix and diagnostic.fix.safe for diagnostic in snapshot.report):
         return []
-    from dsconfig.fix.fix import fix_document
+    from dsconfig.fix.apply_fixes import fix_document
 
     document = snapshot.text.document
     result = fix_document(document, partial(recheck_text, snapshot.report))

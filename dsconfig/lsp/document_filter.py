@@ -12,8 +12,12 @@ from dsconfig.check.discover import is_config_text
 from dsconfig.document.config_file_names import SUFFIXES
 from dsconfig.job.consumers.accelerate_launch_file import ROOT_KEYS, is_launch_file
 from dsconfig.job.job_facts import DSCONFIG_KEY
+from dsconfig.launch.classify_config_file import (
+    has_mostly_unknown_keys,
+    mentions_config_key,
+    without_comment_keys,
+)
 from dsconfig.launch.config_references import launch_files_naming_config
-from dsconfig.launch.detect_config import has_mostly_unknown_keys, mentions_config_key, without_comment_keys
 from dsconfig.launch.launch_file_formats import is_shell_script_name
 from dsconfig.model.key_table import ROOT, child_section, keys_of_section_class
 
@@ -66,7 +70,7 @@ def _names_our_schema(data: bytes) -> bool:
 
 
 # New documents are recognized by their name and first keys, so that a user gets help from the first key on.
-# Files in a directory need more evidence (`dsconfig.launch.detect_config`).
+# Files in a directory need more evidence (`dsconfig.launch.classify_config_file`).
 
 CONFIG = r"deepspeed|(?<![a-z])(ds\d*|zero[-_.]?\d?|z\d|stage[-_.]?\d)(?![a-z])"
 """Pattern in the names of configs: `zero3.json`, `ds_z3_offload.yaml`, `stage2.hjson`."""

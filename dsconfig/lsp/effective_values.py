@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from dsconfig.lsp.workspace import DocumentSnapshot
-    from dsconfig.resolve.replaced_values import EffectiveValue
+    from dsconfig.resolve.values_replaced_by_deepspeed import EffectiveValue
 
 
 def effective_values(snapshot: DocumentSnapshot, *, every: bool = False) -> Shown | None:

@@ -131,7 +131,7 @@ def _run_show(snapshot: DocumentSnapshot, arguments: list[Json]) -> CommandResul
 
 def _run_fix(snapshot: DocumentSnapshot, arguments: list[Json]) -> CommandResult:
     from dsconfig.check.check import recheck_text
-    from dsconfig.fix.fix import fix_document
+    from dsconfig.fix.apply_fixes import fix_document
 
     document: Document = snapshot.text.document
     result = fix_document(

@@ -13,7 +13,7 @@ from dsconfig.lsp.effective_values import effective_values_by_key
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject
     from dsconfig.lsp.workspace import DocumentSnapshot, Workspace
-    from dsconfig.resolve.replaced_values import EffectiveValue
+    from dsconfig.resolve.values_replaced_by_deepspeed import EffectiveValue
 
 _CHANGED = ("filled", "derived", "dropped", "converted")
 

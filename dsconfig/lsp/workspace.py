@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.document import Document
     from dsconfig.lsp.protocol import Encoding
-    from dsconfig.resolve.replaced_values import EffectiveValue
+    from dsconfig.resolve.values_replaced_by_deepspeed import EffectiveValue
 
 
 # Open documents.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dsconfig.memory.models.architecture import MicroBatch as MicroBatch
     from dsconfig.memory.models.from_hf_config import architecture_of as architecture_of
     from dsconfig.memory.models.model_zoo import preset_of as preset_of
-    from dsconfig.memory.models.record_model import weights_of as weights_of
+    from dsconfig.memory.models.record_pass_by_family import weights_of as weights_of
     from dsconfig.memory.release_quirks import release_borders as release_borders
     from dsconfig.memory.training_job import TrainingJob as TrainingJob
     from dsconfig.memory.verdict import HOST_BUILD as HOST_BUILD
@@ -37,7 +37,7 @@ EXPORTS = {
     "MicroBatch": "models.architecture",
     "architecture_of": "models.from_hf_config",
     "preset_of": "models.model_zoo",
-    "weights_of": "models.record_model",
+    "weights_of": "models.record_pass_by_family",
     "QUANTIZER_ALIGNMENT": "zeropp_shapes",
     "find_shard_past_parameter_end": "zeropp_shapes",
     "find_indivisible_groups": "zeropp_shapes",

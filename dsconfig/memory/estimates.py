@@ -21,7 +21,7 @@ from dsconfig.memory.memory_ledger import (
     add_slack,
 )
 from dsconfig.memory.models.generic_transformer import APPROXIMATION
-from dsconfig.memory.models.record_model import record_forward_pass
+from dsconfig.memory.models.record_pass_by_family import record_forward_pass
 from dsconfig.memory.setup_from_config import micro_batch_of, setup_of
 from dsconfig.memory.trainer_memory import (
     FROZEN,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.memory.config_values import ZERO, ConfigValues
 from dsconfig.memory.engines.engine_setup import EngineSetup, NvmeSwapBuffers, OptimizerCost, Stage3Settings
-from dsconfig.memory.models.decoder_variants import DECODER_VARIANTS
+from dsconfig.memory.models.decoder_model_types import DECODER_VARIANTS
 from dsconfig.memory.optimizer_memory import (
     DEFAULT_CLIENT,
     DEFAULT_CPU_CLIENT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
-from dsconfig.memory.models.record_model import weights_of
+from dsconfig.memory.models.record_pass_by_family import weights_of
 
 if TYPE_CHECKING:
     from dsconfig.memory.engines.engine_setup import EngineSetup

@@ -35,9 +35,9 @@ from dsconfig.resolve.batch import input_batch_formula
 from dsconfig.resolve.errors import ResolveError
 from dsconfig.resolve.input_config import InputConfig, launch_world_size, model_config_of, read_input_config
 from dsconfig.resolve.raw_config import fill_raw_config, read_raw_config, release_context
-from dsconfig.resolve.replaced_values import EffectiveValue, ValueOrigins
 from dsconfig.resolve.resolve import derive_run
 from dsconfig.resolve.resolved_run import LaunchWorldSize, ParallelDegrees, resolution_target
+from dsconfig.resolve.values_replaced_by_deepspeed import EffectiveValue, ValueOrigins
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, Spec

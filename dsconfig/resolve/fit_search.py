@@ -22,7 +22,7 @@ from dsconfig.job.consumers.consumer_versions import split_consumer_spec
 from dsconfig.launch.config_source import read_config_source
 from dsconfig.launch.located_config import locate_config
 from dsconfig.memory.estimates import Estimate
-from dsconfig.memory.models.record_model import record_forward_pass
+from dsconfig.memory.models.record_pass_by_family import record_forward_pass
 from dsconfig.memory.verdict import EXCEEDS, FITS, NotModelledError
 from dsconfig.resolve.config_changes import (
     AppliedChange,

@@ -60,7 +60,7 @@ def find_largest_fit(
     """Find the largest value with which a rank fits, by the verdict of `dsconfig memory`; for a model, its layers."""
     assert limits.gpu is not None
     options = options._replace(gpu_limit=limits.gpu.usable_bytes(limits.margin))
-    request = _request_without_searched_value(document, options, kind)
+    request = _request_allowing_missing_value(document, options, kind)
     if kind == "sequence" and request.arch.image_size:
         raise NotModelledError("image models have no sequence length")
     # Must be divisible by the sequence-parallel ranks.
@@ -94,7 +94,7 @@ def find_largest_fit(
     )
 
 
-def _request_without_searched_value(document: Document, options: MemoryOptions, kind: str) -> EstimateRequest:
+def _request_allowing_missing_value(document: Document, options: MemoryOptions, kind: str) -> EstimateRequest:
     """The request; what is searched for need not be given."""
     try:
         request = estimate_request(document, options)

@@ -27,7 +27,7 @@ from dsconfig.memory.engines.engine_setup import EngineSetup
 from dsconfig.memory.estimates import NO_LIMIT, MemoryLimit, estimate
 from dsconfig.memory.estimates import Estimate as Estimate  # noqa: PLC0414  # callers get it here
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
-from dsconfig.memory.models.record_model import weights_of
+from dsconfig.memory.models.record_pass_by_family import weights_of
 from dsconfig.memory.optimizer_memory import zenflow_section as zenflow
 from dsconfig.memory.setup_from_config import OFFLOADED, SECTIONS, default_client, micro_batch_of, setup_of
 from dsconfig.memory.trainer_memory import TRAINERS

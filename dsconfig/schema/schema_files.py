@@ -41,7 +41,7 @@ def schema_folder() -> Path:
 def schema_file_of_target(target: ReleaseTarget) -> Path | None:
     """Return the schema file for the newest release of a target; None without one."""
     release = target.releases[-1]
-    for name, kept in releases_by_file().items():
+    for name, kept in newest_release_by_schema_file().items():
         if kept == release or (
             _minor_series(kept) == _minor_series(LATEST)
             and _schema_equality_key(kept) == _schema_equality_key(release)
@@ -59,14 +59,17 @@ def schema_texts_by_file() -> dict[str, Callable[[], str]]:
         "dsconfig.json": settings_schema,
     }
     return {
-        **{name: partial(_schema_text, name, release) for name, release in releases_by_file().items()},
+        **{
+            name: partial(_schema_text, name, release)
+            for name, release in newest_release_by_schema_file().items()
+        },
         **{name: partial(_schema_file_text, name, make) for name, make in wrapped.items()},
         _CATALOG: _schemastore_catalog,
     }
 
 
 @cache
-def releases_by_file() -> dict[str, str]:
+def newest_release_by_schema_file() -> dict[str, str]:
     """Return the schema files with their releases: `deepspeed.json` for the newest, then the others, oldest first."""
     by_name = {"deepspeed.json": LATEST}
     for series in dict.fromkeys(map(_minor_series, RELEASES)):
@@ -111,7 +114,7 @@ def _schemastore_catalog() -> str:
     """Return the entries for SchemaStore's catalog, in its format."""
     versions = {
         name.removeprefix("deepspeed-").removesuffix(".json"): f"{BASE}{name}"
-        for name in releases_by_file()
+        for name in newest_release_by_schema_file()
         if name != "deepspeed.json"
     }
     entries = [

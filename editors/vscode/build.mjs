@@ -16,7 +16,7 @@ import json
 from dsconfig import __version__
 from dsconfig.core.diagnostic import SITE
 from dsconfig.document.config_file_names import CONFIGS
-from dsconfig.launch.detect_config import TYPICAL, UNMISTAKABLE
+from dsconfig.launch.classify_config_file import TYPICAL, UNMISTAKABLE
 from dsconfig.lsp.document_filter import CONFIG, LAUNCH
 from dsconfig.core.releases import RELEASES
 from dsconfig.memory.models.model_zoo import NAMES

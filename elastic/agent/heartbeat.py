@@ -17,7 +17,7 @@ from __future__ import annotations
 import threading
 from functools import partial
 
-from elastic.agent import state_transitions
+from elastic.agent import job_state_transitions
 from elastic.agent.errors import AgentError, HostError, StoreLostError
 from elastic.agent.failure_detector import Evidence, FailureDetector, HeartbeatSilence, members_watched_by
 from elastic.agent.job_state import JobState
@@ -146,7 +146,7 @@ class Heartbeat:
         if state.member(self._node) is None or self._node in state.expelled or decision.over:
             lease.revoke()
         elif self._node in state.suspects:
-            self.state = self._store.update(partial(state_transitions.clear_suspicion, node=self._node))
+            self.state = self._store.update(partial(job_state_transitions.clear_suspicion, node=self._node))
         else:
             self.lapsed = self.lapsed or not lease.valid
             lease.renew(self._sent_at + self._settings.lease_duration)
@@ -162,10 +162,10 @@ class Heartbeat:
         for evidence in all_evidence:
             since = self._marked.get(evidence)
             if since is None:
-                self._store.update(partial(state_transitions.mark_member, evidence=evidence))
+                self._store.update(partial(job_state_transitions.mark_member, evidence=evidence))
                 self._store.alarm(evidence.node)
             elif lease_clock() - since >= self._grace_period(evidence):
-                self._store.update(partial(state_transitions.remove_marked_member, evidence=evidence))
+                self._store.update(partial(job_state_transitions.remove_marked_member, evidence=evidence))
             marked[evidence] = lease_clock() if since is None else since
         self._marked = marked
 

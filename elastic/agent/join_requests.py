@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 
-from elastic.agent import state_transitions
+from elastic.agent import job_state_transitions
 from elastic.agent.errors import RefusedError
 from elastic.agent.job_state import Cause, JobOutcome, JobState
 from elastic.json_types import Json
@@ -28,7 +28,7 @@ def agree_on_contract(state: JobState, node: str, contract: Mapping[str, Json]) 
     if text is None or state.outcome:
         return state
     if state.round == 0:
-        return state_transitions.close_job(state, node, JobOutcome("refused", text))
+        return job_state_transitions.close_job(state, node, JobOutcome("refused", text))
     raise RefusedError(text)
 
 
@@ -89,7 +89,7 @@ class ArrivalRequest:
                 except RefusedError:
                     return state  # reported on its own node
         return (
-            state_transitions.arrive_at_round(state, self.node, self.host, self.port, self.cause)
+            job_state_transitions.arrive_at_round(state, self.node, self.host, self.port, self.cause)
             if is_current
             else state
         )
@@ -105,7 +105,7 @@ class RankConfirmation:
 
     def grant(self, state: JobState) -> JobState:
         """State with the rank confirmed, if that group still waits for it."""
-        return state_transitions.confirm_rank(state, self.node) if state.round == self.round else state
+        return job_state_transitions.confirm_rank(state, self.node) if state.round == self.round else state
 
 
 Request = ArrivalRequest | RankConfirmation

@@ -7,7 +7,7 @@ import socket
 import time
 from functools import partial
 
-from elastic.agent import state_transitions
+from elastic.agent import job_state_transitions
 from elastic.agent.drain import DrainRequest
 from elastic.agent.errors import LATE, Drained, JobSucceeded, RefusedError, TooFewNodesError, raise_if_failed
 from elastic.agent.heartbeat import Heartbeat
@@ -89,7 +89,7 @@ class RoundJoiner:
             if current is None or current.revision < state.revision:
                 continue
             if (
-                state_transitions.is_round_over(current, state.round)
+                job_state_transitions.is_round_over(current, state.round)
                 or current.member(self._node.name) is None
             ):
                 return False
@@ -168,14 +168,20 @@ class GroupFormation:
             self._store.update(partial(self._propose, arrived=arrived))
         except RefusedError as error:
             outcome = JobOutcome("refused", str(error))
-            self._store.update(partial(state_transitions.close_job, node=self._node.name, outcome=outcome))
+            self._store.update(
+                partial(job_state_transitions.close_job, node=self._node.name, outcome=outcome)
+            )
 
     def _propose(self, state: JobState, arrived: list[str]) -> JobState:
         members = [member.node for member in state.members]
         if state.phase != "forming" or members != arrived or state.outcome:
             return state
         size = self._job.size(len(arrived))
-        return state if size is None else state_transitions.propose_group(state, size, self._job.max_restarts)
+        return (
+            state
+            if size is None
+            else job_state_transitions.propose_group(state, size, self._job.max_restarts)
+        )
 
     def _may_await_more_nodes(self, state: JobState, arrived: int) -> bool:
         """Whether more nodes may join: none above the maximum, and none after the loss of a running group."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from elastic.agent import state_transitions
+from elastic.agent import job_state_transitions
 from elastic.agent.bounded_store_calls import Store
 from elastic.agent.drain import DrainRequest
 from elastic.agent.errors import AgentError
@@ -118,10 +118,14 @@ class Node:
         round_, name = self.monitor.round, self.local.name
         if round_ is None:
             return
-        state = self.store.update(partial(state_transitions.finish_workers, node=name, round_=round_))
-        while not (state.outcome or state_transitions.is_round_over(state, round_) or self.drain.requested):
-            if state_transitions.all_workers_finished(state, round_):
-                state = self.store.update(partial(state_transitions.succeed_job, node=name, round_=round_))
+        state = self.store.update(partial(job_state_transitions.finish_workers, node=name, round_=round_))
+        while not (
+            state.outcome or job_state_transitions.is_round_over(state, round_) or self.drain.requested
+        ):
+            if job_state_transitions.all_workers_finished(state, round_):
+                state = self.store.update(
+                    partial(job_state_transitions.succeed_job, node=name, round_=round_)
+                )
             else:
                 time.sleep(self.local.settings.poll_interval / 2)
                 self.heartbeat.raise_if_lost()
@@ -131,7 +135,7 @@ class Node:
         """Fail the job, if this node trains in the current round."""
         if (round_ := self.monitor.round) is not None:
             self.store.update(
-                partial(state_transitions.fail_job, node=self.local.name, round_=round_, text=text)
+                partial(job_state_transitions.fail_job, node=self.local.name, round_=round_, text=text)
             )
 
     def leave(self, text: str = "left", *, wait_for_others: float = 0.0) -> None:
@@ -153,7 +157,7 @@ class Node:
 
     def _remove_from_job(self, text: str, wait_for_others: float) -> None:
         self.store.update(
-            partial(state_transitions.remove_node, node=self.local.name, cause="change", text=text)
+            partial(job_state_transitions.remove_node, node=self.local.name, cause="change", text=text)
         )
         deadline = time.monotonic() + wait_for_others
         while self.store.read().members and time.monotonic() < deadline:

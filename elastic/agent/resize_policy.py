@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from elastic.agent import state_transitions
+from elastic.agent import job_state_transitions
 from elastic.agent.errors import RefusedError
 from elastic.agent.job_settings import Job
 from elastic.agent.job_state import JobState
@@ -62,7 +62,7 @@ class ResizePolicy:
         round_ = self._round
         if round_ == 0 or state.round < round_ or state.outcome:
             self.decision = ResizeDecision(round_)
-        elif state_transitions.is_round_over(state, round_) or state.member(self._node) is None:
+        elif job_state_transitions.is_round_over(state, round_) or state.member(self._node) is None:
             self.decision = ResizeDecision(round_, over=True)
         else:
             self.decision = self._decide_while_round_runs(state)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from elastic.agent import state_transitions
+from elastic.agent import job_state_transitions
 from elastic.agent.drain import DrainRequest
 from elastic.agent.errors import Drained, raise_if_failed
 from elastic.agent.event_log import EventLog
@@ -89,4 +89,4 @@ class RoundMonitor:
         if not self._leave_requested:
             self._leave_requested = True
             self._log.write("asked-to-leave")
-            self._store.update(partial(state_transitions.ask_to_leave, node=self._node.name))
+            self._store.update(partial(job_state_transitions.ask_to_leave, node=self._node.name))

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from elastic.agent import state_transitions
+from elastic.agent import job_state_transitions
 from elastic.agent.event_log import EventLog
 from elastic.agent.heartbeat import Heartbeat
 from elastic.agent.job_settings import LocalNode
@@ -107,7 +107,7 @@ class WorkerRequests:
             before = self._store.read().commits
             state = self._store.update(
                 partial(
-                    state_transitions.commit_checkpoint,
+                    job_state_transitions.commit_checkpoint,
                     node=self._node.name,
                     round_=round_,
                     checkpoint=checkpoint,
@@ -120,7 +120,7 @@ class WorkerRequests:
     def _give_up(self, round_: int, text: str) -> Message:
         with self._lock:
             state = self._store.update(
-                partial(state_transitions.fail_job, node=self._node.name, round_=round_, text=text)
+                partial(job_state_transitions.fail_job, node=self._node.name, round_=round_, text=text)
             )
         return {"failed": state.outcome is not None}
 
@@ -134,17 +134,17 @@ class WorkerRequests:
             finished = self._finished.setdefault(round_, set())
             finished.add(local_rank)
             if len(finished) == self._node.job.processes:
-                self._store.update(partial(state_transitions.finish_workers, node=name, round_=round_))
+                self._store.update(partial(job_state_transitions.finish_workers, node=name, round_=round_))
         while self._heartbeat.lost is None:
             state = self._heartbeat.state
-            if state is not None and state_transitions.all_workers_finished(state, round_):
+            if state is not None and job_state_transitions.all_workers_finished(state, round_):
                 with self._lock:
                     state = self._store.update(
-                        partial(state_transitions.succeed_job, node=name, round_=round_)
+                        partial(job_state_transitions.succeed_job, node=name, round_=round_)
                     )
             if state is not None and state.outcome is not None:
                 return {"finished": True}
-            if state is not None and state_transitions.is_round_over(state, round_):
+            if state is not None and job_state_transitions.is_round_over(state, round_):
                 return {"finished": False}
             time.sleep(_POLL)
         return {"finished": False}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from dsconfig.cli.markdown_to_terminal import dedent_docstring
-from dsconfig.fix.fix import FixResult, fix
+from dsconfig.fix.apply_fixes import FixResult, fix
 from dsconfig.render.unified_diff import unified_diff_lines
 from dsconfig.rules import RULES, Rule
 from dsconfig.rules._former_names import former_names

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from dsconfig.core.diagnostic import SITE
-from dsconfig.schema.schema_files import BASE, releases_by_file, settings_schema
+from dsconfig.schema.schema_files import BASE, newest_release_by_schema_file, settings_schema
 from pages import markdown
 
 FOLDER = Path(__file__).resolve().parents[2] / "schema"
@@ -25,7 +25,7 @@ def pages() -> dict[str, str]:
 
 def _index(files: Mapping[str, str]) -> str:
     description = "JSON Schemas for editors: the DeepSpeed config by release, and Accelerate's config file."
-    release_by_name = releases_by_file()
+    release_by_name = newest_release_by_schema_file()
     newest_first = [*reversed(release_by_name), *(name for name in files if name not in release_by_name)]
     rows = [
         (

@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 import elastic
-from elastic.agent import state_transitions
+from elastic.agent import job_state_transitions
 from elastic.agent.job_settings import Job
 from elastic.agent.job_state import JobState
 from tests.agent.cluster import POWERS
@@ -49,13 +49,13 @@ def job_of(policy: Any = "standby", nodes: tuple[int, int] = (1, 4), processes: 
 def with_members(*names: str) -> JobState:
     state = JobState(1)
     for name in names:
-        state = state_transitions.arrive_at_round(state, name, "host", 1)
+        state = job_state_transitions.arrive_at_round(state, name, "host", 1)
     return state
 
 
 def running(*names: str, size: int | None = None) -> JobState:
-    state = state_transitions.propose_group(with_members(*names), size or len(names), 3)
+    state = job_state_transitions.propose_group(with_members(*names), size or len(names), 3)
     for name in state.group:
-        state = state_transitions.confirm_rank(state, name)
+        state = job_state_transitions.confirm_rank(state, name)
     assert state.phase == "running"
     return state

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from elastic.agent import state_transitions
+from elastic.agent import job_state_transitions
 from elastic.agent.failure_detector import HeartbeatSilence
 from elastic.agent.heartbeat import Heartbeat
 from elastic.agent.rendezvous_settings import RendezvousSettings
@@ -31,7 +31,7 @@ def test_an_alarm_is_heard_in_a_large_job_without_any_hint(
     ours, theirs = (StateStore(store, "job", name) for name in ("a", "b"))
     theirs.create()
     for node in ("a", "b"):
-        theirs.update(partial(state_transitions.arrive_at_round, node=node, host="h", port=1))
+        theirs.update(partial(job_state_transitions.arrive_at_round, node=node, host="h", port=1))
     theirs.send_heartbeat(1)
     heartbeat = Heartbeat(ours, "a", SETTINGS, ResizePolicy(job_of(), "a", SETTINGS))
     lease = Lease(str(tmp_path / "lease"), create=True)
@@ -40,7 +40,7 @@ def test_an_alarm_is_heard_in_a_large_job_without_any_hint(
     heartbeat._tick()
     assert lease.remaining() == SETTINGS.lease_duration
     monkeypatch.setattr(StateStore, "hint", lambda *_: None)
-    theirs.update(partial(state_transitions.mark_member, evidence=HeartbeatSilence("a", 0, 1)))
+    theirs.update(partial(job_state_transitions.mark_member, evidence=HeartbeatSilence("a", 0, 1)))
     if alarmed:
         theirs.alarm("a")
     clock += 1

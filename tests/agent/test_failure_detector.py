@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from elastic.agent import state_transitions
+from elastic.agent import job_state_transitions
 from elastic.agent.failure_detector import (
     WATCHED,
     FailureDetector,
@@ -44,7 +44,7 @@ def test_own_freeze_says_nothing_of_others() -> None:
 def test_the_late_are_those_for_whom_a_round_waits() -> None:
     now = 0.0
     detector = FailureDetector(longest_step=0.5, clock=lambda: now)
-    state = state_transitions.arrive_at_round(running("a", "b"), "a", "host", 5)
+    state = job_state_transitions.arrive_at_round(running("a", "b"), "a", "host", 5)
     for _ in range(5):
         detector.observe(state, members_watched_by(state, "a"), {"b": 7})
         now += 0.25
@@ -56,36 +56,36 @@ def test_the_late_are_those_for_whom_a_round_waits() -> None:
 def test_old_evidence_neither_marks_nor_removes() -> None:
     """Two observers that were frozen between looking and writing, and a node that has shown itself since."""
     old, fresh = HeartbeatSilence("b", 1, 4, 0), HeartbeatSilence("b", 1, 4, 1)
-    state = state_transitions.mark_member(running("a", "b"), old)
+    state = job_state_transitions.mark_member(running("a", "b"), old)
     assert state.suspects == ("b",)
-    state = state_transitions.clear_suspicion(state, "b")
-    assert state_transitions.clear_suspicion(state, "b") is state, "not marked"
-    assert state_transitions.mark_member(state, old) is state
-    again = state_transitions.mark_member(state, fresh)
+    state = job_state_transitions.clear_suspicion(state, "b")
+    assert job_state_transitions.clear_suspicion(state, "b") is state, "not marked"
+    assert job_state_transitions.mark_member(state, old) is state
+    again = job_state_transitions.mark_member(state, fresh)
     assert again.suspects == ("b",)
-    assert state_transitions.remove_marked_member(again, old) is again
-    gone = state_transitions.remove_marked_member(again, fresh)
+    assert job_state_transitions.remove_marked_member(again, old) is again
+    gone = job_state_transitions.remove_marked_member(again, fresh)
     assert gone.member("b") is None
-    assert state_transitions.remove_marked_member(state, fresh) is state, "not marked"
-    back = state_transitions.arrive_at_round(gone, "b", "host", 1)
-    assert state_transitions.mark_member(back, fresh) is back, "of its former membership"
+    assert job_state_transitions.remove_marked_member(state, fresh) is state, "not marked"
+    back = job_state_transitions.arrive_at_round(gone, "b", "host", 1)
+    assert job_state_transitions.mark_member(back, fresh) is back, "of its former membership"
 
 
 def test_who_comes_late_but_comes_stays() -> None:
-    state = state_transitions.arrive_at_round(running("a", "b"), "a", "host", 2)
+    state = job_state_transitions.arrive_at_round(running("a", "b"), "a", "host", 2)
     delay = FormationDelay("b", "forming", 1)
-    late = state_transitions.mark_member(state, delay)
-    assert state_transitions.remove_marked_member(late, delay).member("b") is None
-    came = state_transitions.arrive_at_round(late, "b", "host", 2)
+    late = job_state_transitions.mark_member(state, delay)
+    assert job_state_transitions.remove_marked_member(late, delay).member("b") is None
+    came = job_state_transitions.arrive_at_round(late, "b", "host", 2)
     assert came.expelled == ()
-    assert state_transitions.mark_member(came, delay) is came
-    assert state_transitions.remove_marked_member(came, delay) is came
-    proposed = state_transitions.mark_member(
-        state_transitions.propose_group(came, 2, 3), FormationDelay("b", "proposed", 2)
+    assert job_state_transitions.mark_member(came, delay) is came
+    assert job_state_transitions.remove_marked_member(came, delay) is came
+    proposed = job_state_transitions.mark_member(
+        job_state_transitions.propose_group(came, 2, 3), FormationDelay("b", "proposed", 2)
     )
     assert proposed.expelled == ("b",)
-    assert state_transitions.remove_marked_member(proposed, delay) is proposed, "of another round"
-    assert state_transitions.confirm_rank(proposed, "b").expelled == ()
+    assert job_state_transitions.remove_marked_member(proposed, delay) is proposed, "of another round"
+    assert job_state_transitions.confirm_rank(proposed, "b").expelled == ()
 
 
 def test_an_ended_lease_can_be_asked_and_is_not_renewed(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any, NoReturn, cast
 
 import pytest
 
-from elastic.agent import state_transitions
+from elastic.agent import job_state_transitions
 from elastic.agent.event_log import EventLog
 from elastic.agent.heartbeat import Heartbeat
 from elastic.agent.job_settings import LocalNode
@@ -146,11 +146,11 @@ class Host:
 
 
 def _without_n0(state: JobState) -> JobState:
-    state = state_transitions.arrive_at_round(
-        state_transitions.remove_node(state, "n0", "lost", "lost"), "n1", "host", 1
+    state = job_state_transitions.arrive_at_round(
+        job_state_transitions.remove_node(state, "n0", "lost", "lost"), "n1", "host", 1
     )
-    state = state_transitions.propose_group(state, 1, 3)
-    return state_transitions.confirm_rank(state, "n1")
+    state = job_state_transitions.propose_group(state, 1, 3)
+    return job_state_transitions.confirm_rank(state, "n1")
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from elastic.agent import state_transitions
+from elastic.agent import job_state_transitions
 from elastic.agent.job_state import JobState
 from elastic.agent.join_requests import (
     ArrivalRequest,
@@ -47,14 +47,14 @@ def test_granted_late_or_twice() -> None:
     state = joins.grant(JobState(1))
     assert [member.node for member in state.members] == ["a"]
     assert joins.grant(state) is state
-    gone = state_transitions.remove_node(state, "a", "lost", "lost")
+    gone = job_state_transitions.remove_node(state, "a", "lost", "lost")
     assert joins.grant(gone) is gone, "it had been granted before"
     assert arrival(replace(gone, revision=1), "a").grant(gone).members
     comes = arrival(with_members("a", "b"), "a")
     trains = running("a", "b")
     assert comes.grant(trains) is trains, "the round that it wanted"
     acknowledges = RankConfirmation("a", 0, 1)
-    proposed = state_transitions.propose_group(with_members("a", "b"), 2, 3)
+    proposed = job_state_transitions.propose_group(with_members("a", "b"), 2, 3)
     assert acknowledges.grant(proposed).acknowledged == ("a",)
     assert acknowledges.grant(trains) is trains
     assert RankConfirmation("a", 0, 2).grant(proposed) is proposed

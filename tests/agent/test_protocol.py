@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from elastic.agent import state_transitions
+from elastic.agent import job_state_transitions
 from elastic.agent.drain import DrainRequest
 from elastic.agent.errors import Drained, StoreLostError
 from elastic.agent.event_log import EventLog
@@ -76,7 +76,7 @@ class LoneHeartbeat:
 
     def _join(self, state: JobState) -> JobState:
         """At once in a group of all members that runs: how groups form is not what is tested here."""
-        state = state_transitions.arrive_at_round(state, self.name, "host", 1)
+        state = job_state_transitions.arrive_at_round(state, self.name, "host", 1)
         group = tuple(member.node for member in state.members)
         return replace(state, phase="running", group=group, round=state.round + 1)
 
@@ -216,7 +216,7 @@ class Story:
         if event == "fail":
             host.fails = True
         elif event == "commit" and host.training:
-            self.data["dsconfig/job/state"] = state_transitions.commit_checkpoint(
+            self.data["dsconfig/job/state"] = job_state_transitions.commit_checkpoint(
                 replace(self.state, revision=self.state.revision + 1), host.local.name, host.training, "c"
             ).encode()
         elif event == "kill" and len(live) > 1:

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from elastic.agent import state_transitions
+from elastic.agent import job_state_transitions
 from elastic.agent.errors import StoreLostError, TrainingFailedError, raise_if_failed
 from elastic.agent.job_state import JobEvent, JobOutcome, JobState, decode_state
 from elastic.agent.state_store import StateStore
@@ -23,8 +23,8 @@ def test_a_lost_compare_and_set_is_tried_again() -> None:
 
     def late(state: JobState) -> JobState:
         if state.next_join_order == 0:
-            two.update(partial(state_transitions.arrive_at_round, node="two", host="h", port=2))
-        return state_transitions.arrive_at_round(state, "one", "h", 1)
+            two.update(partial(job_state_transitions.arrive_at_round, node="two", host="h", port=2))
+        return job_state_transitions.arrive_at_round(state, "one", "h", 1)
 
     assert [member.node for member in one.update(late).members] == ["two", "one"]
     assert one.read().revision == 2
@@ -42,7 +42,7 @@ def test_a_lost_store_is_one_line() -> None:
 def test_status_is_readable() -> None:
     from dsconfig.cli.elastic.status import state_as_text
 
-    state = state_transitions.commit_checkpoint(running("a", "b", "c", size=2), "a", 1, "step-5")
+    state = job_state_transitions.commit_checkpoint(running("a", "b", "c", size=2), "a", 1, "step-5")
     output = "\n".join(state_as_text(replace(state, contract=job_of().contract())))
     for part in (
         "round        1",

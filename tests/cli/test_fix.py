@@ -250,7 +250,7 @@ def test_a_terminal_gets_no_control_characters_of_a_file(here: Path) -> None:
 
 def test_a_run_that_was_cut_short_says_so(here: Path, run: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / "ds.json").write_text('{"train_batch_size": "8", "zero_optimization": {"stage": 2, "stag": 2,}}')
-    monkeypatch.setattr(import_module("dsconfig.fix.fix"), "MAX_PASSES", 1)
+    monkeypatch.setattr(import_module("dsconfig.fix.apply_fixes"), "MAX_PASSES", 1)
     assert run("fix", "ds.json", "--unsafe-fixes").out.endswith("run again to fix more.\n")
     monkeypatch.undo()
     assert "run again" not in run("fix", "ds.json", "--unsafe-fixes").out

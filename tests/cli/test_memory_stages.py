@@ -11,7 +11,7 @@ import pytest
 from dsconfig.memory.models.architecture import MicroBatch
 from dsconfig.memory.models.fallback_architecture import architecture_of_count, parameter_only_architecture
 from dsconfig.memory.models.model_zoo import CONFIGS, preset
-from dsconfig.memory.models.record_model import record_forward_pass
+from dsconfig.memory.models.record_pass_by_family import record_forward_pass
 from tests.cli.conftest import Runs
 from tests.cli.estimates import config_of, estimate
 

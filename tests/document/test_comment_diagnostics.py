@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dsconfig
-from dsconfig.fix.fix import fix
+from dsconfig.fix.apply_fixes import fix
 
 LINES = [f'  "key_{number}": {number}, // {number}' for number in range(278)]
 TEXT = "{\n" + "\n".join(LINES) + '\n  "train_batch_size": 8, "zero_optimization": {"stage": 0}\n}\n'

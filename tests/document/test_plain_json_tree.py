@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import random
 
+from dsconfig.document.locate_plain_json import locate_plain_json
+
 from dsconfig.document import kept_document, read_bytes
 from dsconfig.document.document import parse_plain_json
 from dsconfig.document.hjson import parse_hjson
-from dsconfig.document.plain_json_tree import plain_json_tree
 from dsconfig.document.reader import keep_document
 
 SCALARS = (None, True, False, 0, -1, 1.5, 1e30, -0.0, 5e-324, 12345678901234567890, "", "[{,:}]", '\\"')
@@ -33,12 +34,12 @@ def test_both_trees_are_equal() -> None:
     for _ in range(2000):
         config = {draw_word(draw): draw_value(draw) for _ in range(3)}
         text = json.dumps(config, indent=draw.choice((None, 1, "\t")), ensure_ascii=False)
-        assert repr(plain_json_tree(text, parse_plain_json(text))) == repr(parse_hjson(text)), text
+        assert repr(locate_plain_json(text, parse_plain_json(text))) == repr(parse_hjson(text)), text
 
 
 def test_numbers_in_every_notation() -> None:
     text = '{"a": 5e8, "b": 1E-6, "c": 2.0, "d": -0, "e": [1e3, {"f": 1.0e+2}]}'
-    assert repr(plain_json_tree(text, parse_plain_json(text))) == repr(parse_hjson(text))
+    assert repr(locate_plain_json(text, parse_plain_json(text))) == repr(parse_hjson(text))
 
 
 def test_a_kept_document_is_returned_for_the_same_bytes_alone() -> None:

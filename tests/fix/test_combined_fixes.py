@@ -8,7 +8,7 @@ import dsconfig
 from dsconfig.check.report import Report
 from dsconfig.core.diagnostic import RemoveKey, RenameKey, SetValue
 from dsconfig.document import Document, read_text
-from dsconfig.fix.fix import fix_document
+from dsconfig.fix.apply_fixes import fix_document
 from tests.fix.test_fixer import finding, report_of
 
 

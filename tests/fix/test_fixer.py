@@ -24,7 +24,7 @@ from dsconfig.core.diagnostic import (
 )
 from dsconfig.core.releases import resolve_target
 from dsconfig.document import Document, read_text
-from dsconfig.fix.fix import MAX_PASSES, fix_document
+from dsconfig.fix.apply_fixes import MAX_PASSES, fix_document
 from dsconfig.rules import RULES, Rule
 from tests.examples import Example, examples
 

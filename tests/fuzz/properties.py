@@ -24,7 +24,7 @@ from dsconfig.core.releases import resolve_target as releases_of
 from dsconfig.document import Document, Format, read_text
 from dsconfig.document.apply_operations import apply_operations_to_value, are_equal_for_parsers, edits_for_fix
 from dsconfig.document.text_edit import apply_edits
-from dsconfig.fix.fix import FixedText, fix_document
+from dsconfig.fix.apply_fixes import FixedText, fix_document
 from dsconfig.fix.verify_fixes import do_operations_harm, verify_fixes_of_reports
 from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.resolve.effective_values import effective_values_of

@@ -11,7 +11,7 @@ import pytest
 
 import dsconfig
 from dsconfig.memory.models.architecture import MicroBatch
-from dsconfig.memory.models.record_model import record_forward_pass
+from dsconfig.memory.models.record_pass_by_family import record_forward_pass
 from dsconfig.resolve.model_source import load_model
 from tests.memory.model_configs import APPROXIMATE, CONFIGS
 

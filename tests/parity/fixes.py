@@ -20,7 +20,7 @@ from dsconfig.check.report import Report
 from dsconfig.core.diagnostic import Diagnostic
 from dsconfig.core.releases import resolve_target
 from dsconfig.document import Document, read_text
-from dsconfig.fix.fix import FixedText, fix_document
+from dsconfig.fix.apply_fixes import FixedText, fix_document
 from tests.parity import environment
 from tests.parity.generators import writing
 from tests.parity.generators.cases import generate

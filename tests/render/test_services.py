@@ -16,7 +16,7 @@ from dsconfig.check.report import Report
 from dsconfig.core.diagnostic import Diagnostic, Effect
 from dsconfig.core.releases import resolve_target
 from dsconfig.document import read_text
-from dsconfig.fix.fix import fix_document
+from dsconfig.fix.apply_fixes import fix_document
 from dsconfig.render import renderer
 from dsconfig.render.terminal_style import TerminalStyle
 

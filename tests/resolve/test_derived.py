@@ -9,7 +9,7 @@ import pytest
 from dsconfig.core.releases import NUMBERS, RELEASES
 from dsconfig.model.key_table import find_key
 from dsconfig.resolve.effective_values import effective_values_of
-from dsconfig.resolve.replaced_values import DERIVATIONS, EffectiveValue
+from dsconfig.resolve.values_replaced_by_deepspeed import DERIVATIONS, EffectiveValue
 
 ZERO = "zero_optimization"
 

@@ -10,7 +10,7 @@ import pytest
 
 from dsconfig import ResolveError
 from dsconfig.resolve.effective_values import Shown, effective_values_of
-from dsconfig.resolve.replaced_values import EffectiveValue
+from dsconfig.resolve.values_replaced_by_deepspeed import EffectiveValue
 
 TEXT = """{
   "train_batch_size": 64,

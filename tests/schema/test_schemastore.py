@@ -15,7 +15,7 @@ from schema import schemastore
 @pytest.mark.parametrize("name", ["deepspeed.json", "deepspeed-0.9.json", "deepspeed-0.19.6.json"])
 def test_a_schema_takes_and_refuses_its_test_files(name: str) -> None:
     schema = json.loads((schema_files.schema_folder() / name).read_text("utf-8"))
-    found = schemastore.choose_samples(schema, schema_files.releases_by_file()[name])
+    found = schemastore.choose_samples(schema, schema_files.newest_release_by_schema_file()[name])
     assert all(len(found[takes]) >= 8 for takes in (True, False))
     judge = jsonschema.Draft7Validator(schema)
     assert all(judge.is_valid(config) is takes for takes in found for config in found[takes].values())

@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _drain_nodes(args: argparse.Namespace) -> None:
-    from elastic.agent import state_transitions
+    from elastic.agent import job_state_transitions
 
     job = open_state_store(args, "drain")
     present = [member.node for member in job.read().members]
@@ -36,5 +36,5 @@ def _drain_nodes(args: argparse.Namespace) -> None:
             f"not a member of the job: {', '.join(unknown)}; expected one of {', '.join(present) or '-'}"
         )
     for node in args.nodes or present:
-        job.update(partial(state_transitions.ask_to_leave, node=node))
+        job.update(partial(job_state_transitions.ask_to_leave, node=node))
         print(escape_unprintable(f"dsconfig: {node} was asked to leave"))

@@ -7,7 +7,7 @@ accepts values that pydantic 2 rejects, and the reverse. Other sections are read
 
 from __future__ import annotations
 
-from dsconfig.evaluation.coercion.coercion_result import (
+from dsconfig.evaluation.coercion.coercion_common import (
     CoercedValue,
     RejectedValue,
     Verdict,
@@ -30,7 +30,7 @@ def coerce(spec: Spec, value: Json, dialect: str) -> Verdict:
     elif dialect == "pydantic1":
         from dsconfig.evaluation.coercion.pydantic1 import coerce as convert
     else:
-        from dsconfig.evaluation.coercion.coercion_result import read_unchecked as convert
+        from dsconfig.evaluation.coercion.coercion_common import read_unchecked as convert
     return convert(spec, value)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsconfig.evaluation.coercion.coercion_result import (
+from dsconfig.evaluation.coercion.coercion_common import (
     CoercedValue,
     Read,
     RejectedValue,

@@ -6,7 +6,7 @@ import math
 import re
 from functools import lru_cache
 
-from dsconfig.evaluation.coercion.coercion_result import (
+from dsconfig.evaluation.coercion.coercion_common import (
     CoercedValue,
     Read,
     RejectedValue,

@@ -168,7 +168,7 @@ class DataFlow:
             case ast.BinOp():
                 self._follow_joined_value(ref, parent)
             case ast.Dict():
-                self._follow_dict_entry(ref, parent)
+                self._follow_into_enclosing_dict(ref, parent)
             case _ if not isinstance(parent, _PLAIN_PARENTS):
                 self._follow_element(ref, parent)
 
@@ -289,7 +289,7 @@ class DataFlow:
         elif ref.inside:  # lists that are joined
             self._add_reference(whole._replace(inside=(ANY, *ref.inside[1:])))
 
-    def _follow_dict_entry(self, ref: ValueReference, parent: ast.Dict) -> None:
+    def _follow_into_enclosing_dict(self, ref: ValueReference, parent: ast.Dict) -> None:
         whole = ref._replace(node=parent)
         if ref.node not in parent.values:  # a key
             return

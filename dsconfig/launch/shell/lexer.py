@@ -340,11 +340,11 @@ class ShellLexer:
 
     def _expand_part(self, part: str, variables: Variables) -> list[str]:
         """Value of a variable or substitution; unchanged if unknown."""
-        values = self._look_up_variable(part, variables)
+        values = self._expand_dollar_expression(part, variables)
         self._charge_characters(_total_length(values))
         return values
 
-    def _look_up_variable(self, part: str, variables: Variables) -> list[str]:
+    def _expand_dollar_expression(self, part: str, variables: Variables) -> list[str]:
         if part[0] == "`" or part.startswith(("$(", "$[")):
             return [self._expand_substitution(part, variables)]
         if part.startswith("${"):

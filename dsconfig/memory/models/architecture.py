@@ -13,7 +13,7 @@ from dsconfig.memory.autograd_graph import (
 )
 
 if TYPE_CHECKING:
-    from dsconfig.memory.models.decoder_variants import DecoderVariant
+    from dsconfig.memory.models.decoder_model_types import DecoderVariant
 
 # Sizes of a model, and of a micro batch.
 
@@ -174,7 +174,7 @@ class Architecture(NamedTuple):
     @property
     def variant(self) -> DecoderVariant:
         """Differences from Llama, for decoders."""
-        from dsconfig.memory.models.decoder_variants import DECODER_VARIANTS, LLAMA
+        from dsconfig.memory.models.decoder_model_types import DECODER_VARIANTS, LLAMA
 
         return DECODER_VARIANTS.get(self.name, LLAMA)
 

@@ -1,4 +1,4 @@
-"""Llama and similar decoders, by the features of `decoder_variants`."""
+"""Llama and similar decoders, by the features in `decoder_model_types`."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from dsconfig.memory.models.architecture import Architecture
 from dsconfig.memory.models.config_json import InvalidModelError, count, format_value, rate, rotary_dim
-from dsconfig.memory.models.decoder_config import decoder
-from dsconfig.memory.models.decoder_variants import DECODER_VARIANTS
+from dsconfig.memory.models.decoder_from_config_json import decoder
+from dsconfig.memory.models.decoder_model_types import DECODER_VARIANTS
 from dsconfig.memory.models.tower_config import COMPOSITES, text_config, text_kind, towers_of
 from dsconfig.memory.verdict import NotModelledError
 

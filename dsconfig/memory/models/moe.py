@@ -15,12 +15,12 @@ from dsconfig.memory.layers import (
     multiply_elementwise,
     saved_inputs,
 )
-from dsconfig.memory.models.decoder_variants import MoEVariant
+from dsconfig.memory.models.decoder_model_types import MoEVariant
 
 if TYPE_CHECKING:
     from dsconfig.memory.autograd_graph import ActivationTensor, ForwardTape, Module
     from dsconfig.memory.models.architecture import Architecture, MicroBatch
-    from dsconfig.memory.models.decoder_variants import DecoderVariant
+    from dsconfig.memory.models.decoder_model_types import DecoderVariant
 
 
 class GatedMLP:

@@ -482,14 +482,15 @@ def accumulation_under_no_sync(ctx: Context) -> Iterator[Finding]:
         else f" with Accelerate {ctx.version}"
     )
     count = "several" if steps == "auto" else format_number(steps)
+    # Arguments may fill the steps of the Trainer. Accelerate's own "auto" for a launch file says nothing about
+    # accumulation: a finding about a key that is not in the file is dropped.
+    is_about_steps = ctx.consumer == "accelerate" and ctx.has(STEPS)
     yield ctx.at(
-        # Accelerate's own "auto" of a launch file says nothing about accumulation: without the key there, its
-        # finding is dropped.
-        STEPS if ctx.has(STEPS) else stage_path(ctx),
+        STEPS if is_about_steps else stage_path(ctx),
         f"with {count} accumulation steps {caller} enters `no_sync`{condition}, and DeepSpeed"
         f" {ctx.release_name} rejects that at stage {format_number(effective_stage(ctx))}",
         help=f"{upgrade}use Accelerate 1.9 or newer, or use stage 1, or use DeepSpeed before 0.16.0",
-        related=related_stage(ctx) if ctx.has(STEPS) else [],
+        related=related_stage(ctx) if is_about_steps else [("the accumulation steps are set here", STEPS)],
     )
 
 

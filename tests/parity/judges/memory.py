@@ -13,7 +13,7 @@ from dsconfig.memory.estimates import PHASES, simulate, upper_bound_of_peak
 from dsconfig.memory.memory_ledger import MemoryLedger
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
 from dsconfig.memory.models.from_hf_config import architecture_of
-from dsconfig.memory.models.record_model import record_forward_pass
+from dsconfig.memory.models.record_pass_by_family import record_forward_pass
 from dsconfig.memory.optimizer_memory import ADAM, FOREACH, FUSED, SINGLE, zenflow_section
 from dsconfig.memory.setup_from_config import SECTIONS, setup_of
 from dsconfig.memory.training_job import TrainingJob

@@ -14,7 +14,7 @@ from dsconfig.memory.models.config_json import (
     rate,
     rotary_dim,
 )
-from dsconfig.memory.models.decoder_variants import DECODER_VARIANTS, BiasKey, DecoderVariant, MoEVariant
+from dsconfig.memory.models.decoder_model_types import DECODER_VARIANTS, BiasKey, DecoderVariant, MoEVariant
 from dsconfig.memory.verdict import NotModelledError
 
 if TYPE_CHECKING:

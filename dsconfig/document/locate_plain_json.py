@@ -26,7 +26,7 @@ _KINDS: Final[dict[type, NodeKind]] = {
 }
 
 
-def plain_json_tree(text: str, value: Json) -> LocatedTree:
+def locate_plain_json(text: str, value: Json) -> LocatedTree:
     """Locate each key and value of a text.
 
     The parser of Hjson builds the same tree in three times the time.

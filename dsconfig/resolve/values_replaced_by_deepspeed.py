@@ -240,10 +240,10 @@ _LEAVES = "runtime/zero/leaf_module_config.py:DeepSpeedZeroLeafModuleConfig"
 
 def _wrap_in_list(value: Json) -> Json:
     entries = [value] if isinstance(value, str) else value
-    return list(dict.fromkeys(entries)) if _convert_items_to_text(entries) else value
+    return list(dict.fromkeys(entries)) if _is_list_of_strings(entries) else value
 
 
-def _convert_items_to_text(entries: Json) -> bool:
+def _is_list_of_strings(entries: Json) -> bool:
     return isinstance(entries, list) and all(isinstance(entry, str) for entry in entries)
 
 
