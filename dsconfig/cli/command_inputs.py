@@ -254,7 +254,10 @@ def _read_settings_file(path: str) -> SettingsFile:
 
 def require_config(document: Document) -> None:
     """End the run for a file that is not a DeepSpeed config."""
-    if why := why_not_config(document):
+    from dsconfig.launch.classify_config_file import describe_hostfile
+
+    # A hostfile is checked by itself, but no other command can do anything with it.
+    if why := why_not_config(document) or describe_hostfile(document):
         fail_with_usage_error(f"{document.name}: {why}")
 
 

@@ -525,7 +525,7 @@ def read_arguments_with_program_defaults(
 def _arguments_of_nearby_programs(launch: str, _: int) -> ArgumentsInCode | None:
     """Return the training arguments of the programs that may read the launch file; None if there are none."""
     texts = list(_nearby_scripts_and_programs(launch))
-    base = re.escape(os.path.basename(launch).encode())
+    base = re.escape(os.fsencode(os.path.basename(launch)))
     # Bounded repeats, so that a text full of names takes no more than linear time.
     command = re.compile(rb"(?<![\w./-])([\w./-]{1,300}\.py)\b(?:[^\n;&|]|\\\n){0,1000}?[\s/=\"']%b\b" % base)
     named_programs = {

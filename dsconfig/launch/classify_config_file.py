@@ -67,6 +67,11 @@ def _is_hostfile(document: Document) -> bool:
     return is_hostfile(document.name, document.text)
 
 
+def describe_hostfile(document: Document) -> str | None:
+    """Return what a hostfile is, and which file to name instead; None for any other document."""
+    return f"not a DeepSpeed config: {_HOSTFILE}" if _is_hostfile(document) else None
+
+
 def may_contain_config(data: bytes) -> bool:
     """Whether a text contains enough keys of a config. Checked before parsing, which is far slower."""
     if any(word in data for word in _UNMISTAKABLE_BYTES):
@@ -292,6 +297,7 @@ def _all_root_keys() -> frozenset[str]:
 
 _DICT = "pass the file that it loads, or the one that contains the config dict"
 _CONFIG = "pass the JSON file that DeepSpeed reads"
+_HOSTFILE = f"a hostfile of the `deepspeed` launcher: {_CONFIG}, and the number of GPUs as --world-size"
 _LAUNCH = "pass the config that its command names, or save the command as a `.sh` file"
 _PYTHON = f"a Python file: {_DICT}"
 _WITHOUT_DICT = f"a Python file without a config dict: {_DICT}"
@@ -354,7 +360,7 @@ def _describe_other_text(document: Document) -> str | None:
     lines = [line.strip() for line in text.splitlines()]
     hosts = [line for line in lines if line and not line.startswith("#")]
     if hosts and all(re.fullmatch(_HOST, each) for each in hosts):
-        return f"a hostfile of the `deepspeed` launcher: {_CONFIG}, and the number of GPUs as --world-size"
+        return _HOSTFILE
     if document.name.startswith("<") or document.name.lower().endswith(SUFFIXES) or "\0" in text:
         return None
     if re.search(_ASSIGNMENT, text):

@@ -129,10 +129,10 @@ def _may_read_config(program: str, path: str, files: tuple[tuple[str, bytes], ..
 
 def _mentions_file_name(data: bytes, path: str) -> bool:
     base = os.path.basename(path)
-    stem = base.removesuffix(".py").encode()
+    stem = os.fsencode(base.removesuffix(".py"))
     if base.endswith(".py") and re.search(rb"-m\s+(?:[\w.]+\.)?%b(?![\w.])" % re.escape(stem), data):
         return True
-    if base.encode() not in data:
+    if os.fsencode(base) not in data:
         return False
     text = data.decode("latin-1")
     for match in re.finditer(rf"(?<![\w-]){re.escape(base)}(?![\w.-])", text):

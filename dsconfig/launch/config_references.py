@@ -250,7 +250,7 @@ def references_exceed_budget(name: str) -> bool:
 def scripts_calling_accelerate_launch(launch: str) -> tuple[str, ...]:
     """Paths of the scripts that may pass an Accelerate launch file to `accelerate launch`."""
     path, top, deep = _repository_of_config(launch)
-    base = os.path.basename(path).encode()
+    base = os.fsencode(os.path.basename(path))
     return tuple(
         script
         for script, data in deepspeed_texts(top, path, deep=deep)
@@ -356,7 +356,7 @@ def _find_path_references(
 def _search_texts_for_paths(
     files: tuple[tuple[str, bytes], ...], base: str, top: str
 ) -> Iterator[_PathReference]:
-    budget, name = ReadingBudget(FOLDER_STEPS), base.encode()
+    budget, name = ReadingBudget(FOLDER_STEPS), os.fsencode(base)
     for script, data in files:
         if name not in data:
             continue

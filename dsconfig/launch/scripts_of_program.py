@@ -59,7 +59,7 @@ def find_program_launches(program: str) -> tuple[ProgramLaunch, ...]:
 
 @lru_cache(maxsize=32)
 def _cached_program_launches(path: str, _: tuple[int, ...]) -> tuple[ProgramLaunch, ...]:
-    stem = os.path.basename(path).removesuffix(".py").encode()
+    stem = os.fsencode(os.path.basename(path).removesuffix(".py"))
     return tuple(
         launch
         for script, data in files_of_repository(path, (*SCRIPTS, NOTEBOOK))

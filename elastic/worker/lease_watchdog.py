@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 
 _BOOTTIME = 7
-"""`CLOCK_BOOTTIME` in linux/time.h, the clock of `elastic.worker.lease.now`."""
+"""`CLOCK_BOOTTIME` in linux/time.h, the clock of `elastic.worker.lease.lease_clock`."""
 _ABSOLUTE = 1
 """`TIMER_ABSTIME` in linux/time.h."""
 _EVENT_WORDS = 16

@@ -23,7 +23,7 @@ class ReportedStep(NamedTuple):
     """Content of the file."""
 
     at: float
-    """Start of the last step, as `elastic.worker.lease.now`."""
+    """Start of the last step, as `elastic.worker.lease.lease_clock`."""
     number: int
     process: int
 

@@ -14,11 +14,13 @@ LIBRARIES = {
     "accelerate": "Accelerate",
     "trl": "TRL",
     "llamafactory": "LLaMA-Factory",
+    "axolotl": "Axolotl",
     "lightning": "Lightning",
     "torch": "PyTorch, CUDA and NCCL",
     "pydantic": "pydantic",
     "python": "Python",
-    "shell": "Shell and launchers",
+    "launch": "Launchers",
+    "shell": "Shell",
 }
 """Headings by library, in the order of the index."""
 

@@ -39,7 +39,7 @@ OURS = (
     "state_store",
     "node",
     "joiner",
-    "transitions",
+    "job_state_transitions",
 )
 ENCODE = JobState.encode
 LIMIT = 600.0
@@ -219,14 +219,14 @@ def simulated(nodes: int) -> Iterator[Simulation]:
 
         for module in ("worker.lease", *(f"agent.{name}" for name in OURS)):
             for name, value in (
-                ("now", simulation.world.now),
+                ("lease_clock", simulation.world.now),
                 ("time", simulation.world),
                 ("random", simulation.world.random),
             ):
                 if hasattr(__import__(f"elastic.{module}", fromlist=["_"]), name):
                     put(f"elastic.{module}.{name}", value)
         put("elastic.agent.job_state.JobState.encode", encode)
-        put("elastic.agent.state_store.decode", lambda raw: simulation.states[raw.decode()])
+        put("elastic.agent.state_store.decode_state", lambda raw: simulation.states[raw.decode()])
         put("elastic.agent.state_store.BoundedCaller", DirectCaller)
         put("elastic.agent.node.ResizePolicy", partial(ResizePolicy, clock=simulation.world.now))
         put("elastic.agent.node.WorkerServer", _Silent)

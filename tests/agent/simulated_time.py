@@ -111,7 +111,7 @@ class World:
 
         for name in modules:
             module = importlib.import_module(f"elastic.{name}")
-            for attribute, value in (("now", self.now), ("time", self), ("random", self.random)):
+            for attribute, value in (("lease_clock", self.now), ("time", self), ("random", self.random)):
                 if hasattr(module, attribute):
                     monkeypatch.setattr(module, attribute, value)
 

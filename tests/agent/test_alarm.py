@@ -25,7 +25,7 @@ def test_an_alarm_is_heard_in_a_large_job_without_any_hint(
 ) -> None:
     clock = 100.0
     for module in ("agent.heartbeat", "worker.lease"):
-        monkeypatch.setattr(f"elastic.{module}.now", lambda: clock)
+        monkeypatch.setattr(f"elastic.{module}.lease_clock", lambda: clock)
     monkeypatch.setattr("elastic.agent.heartbeat.CROWD", 0.01)
     store = DictStore()
     ours, theirs = (StateStore(store, "job", name) for name in ("a", "b"))

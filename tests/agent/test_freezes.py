@@ -163,9 +163,9 @@ def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             folder = tmp_path / str(number)
             folder.mkdir()
             host = Host(folder, kernel, seconds, order)
-            monkeypatch.setattr("elastic.worker.lease.now", host.now)
-            monkeypatch.setattr("elastic.agent.heartbeat.now", lambda host=host: host.clock)
-            monkeypatch.setattr("elastic.worker.session.die", host.die)
+            monkeypatch.setattr("elastic.worker.lease.lease_clock", host.now)
+            monkeypatch.setattr("elastic.agent.heartbeat.lease_clock", lambda host=host: host.clock)
+            monkeypatch.setattr("elastic.worker.session.end_process_at_once", host.die)
             monkeypatch.setattr("elastic.worker.session.time", host)
             session = host.begin()
             host.frozen_at = moment

@@ -235,7 +235,7 @@ def test_all_train_or_stand_by_in_the_end(seed: int, tmp_path: Path, monkeypatch
         "node",
         "joiner",
         "worker_server",
-        "state_transitions",
+        "job_state_transitions",
         "failure_detector",
     ]
     story.world.patch(monkeypatch, ["worker.lease", *(f"agent.{name}" for name in names)])

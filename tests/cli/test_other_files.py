@@ -46,7 +46,9 @@ VERBS = ("check", "fix --unsafe-fixes", "resolve --world-size 8", "show", "compa
 def test_it_is_named_for_what_it_is_and_left_as_it_is(here: Path, run: Runs, name: str) -> None:
     text, what = FILES[name]
     (here / name).write_text(text)
-    for verb in (*VERBS, "migrate --from 0.14.5 --to 0.19.8 --write", "check --fix"):
+    verbs = (*VERBS, "migrate --from 0.14.5 --to 0.19.8 --write", "check --fix")
+    # `check` and `fix` read a hostfile as the launcher does.
+    for verb in (each for each in verbs if name != "hostfile" or not each.startswith(("check", "fix"))):
         code, out, err = run(*verb.split(), name)
         assert (code, out) == (2, ""), verb
         assert err.startswith(f"dsconfig: error: {name}: not a DeepSpeed config: {what}"), verb
@@ -54,7 +56,7 @@ def test_it_is_named_for_what_it_is_and_left_as_it_is(here: Path, run: Runs, nam
     assert (here / name).read_text() == text
     assert {each.name for each in here.iterdir()} == {name, ".git"}
     assert not dsconfig.fix(name, unsafe=True).applied
-    assert dsconfig.check(name).why_not_config
+    assert dsconfig.check(name).why_not_config or name == "hostfile"
 
 
 @pytest.mark.parametrize("name", FILES)

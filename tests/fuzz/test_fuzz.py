@@ -149,7 +149,7 @@ def _main(argv: tuple[str, ...], stdin: bytes) -> tuple[object, ...]:
     ("verb", "broken"),
     [
         (choices.check, "dsconfig.cli.check_files check"),
-        (choices.fix, "dsconfig.cli.fix_files fix_document"),
+        (choices.fix, "dsconfig.cli.fix_files fix_jobs"),
         (choices.resolve, "dsconfig.resolve.resolve resolve_job"),
     ],
 )

@@ -75,6 +75,10 @@ REPEATED = 6
 """So many lines of code in a row stand in one place only."""
 ANY = 40
 """Lines that say `Any`. A config's own data is `Json`, which is not counted."""
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 
 def test_the_walk_sees_imports() -> None:
@@ -212,3 +216,17 @@ def test_no_merge_is_left_half_done() -> None:
     marks = ["git", "grep", "-nE", r"^(<{7}|>{7}) "]
     found = subprocess.run(marks, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (found.returncode, found.stdout) == (1, ""), found.stderr
+
+
+def test_entry_points_name_functions_that_are_there() -> None:
+    """A renamed function would be missed only when pip's metadata is new."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    entries = [*project["scripts"].values()]
+    for group in project["entry-points"].values():
+        entries += group.values()
+    for entry in entries:
+        module, _, function = entry.partition(":")
+        path = ROOT / module.replace(".", "/")
+        source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        tree = ast.parse(source.read_text("utf-8"))
+        assert function in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, entry

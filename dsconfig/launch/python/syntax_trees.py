@@ -295,7 +295,7 @@ def _cached_import_statements(
     if stem == "__init__":
         stem = os.path.basename(os.path.dirname(path))
     # Most files mention the name of no other module in an import, so they need not be parsed.
-    mention = re.compile(rb"(?m)^[ \t]*(?:from|import)[ \t][^\n]*\b%b\b" % re.escape(stem.encode()))
+    mention = re.compile(rb"(?m)^[ \t]*(?:from|import)[ \t][^\n]*\b%b\b" % re.escape(os.fsencode(stem)))
     importers: list[tuple[ParsedModule, ast.Import | ast.ImportFrom]] = []
     for other, data in python_files_of_repository(path):
         if other == path or not mention.search(data) or (module := parse_module(other, data)) is None:
