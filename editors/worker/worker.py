@@ -50,7 +50,7 @@ def take(message: str) -> None:
 
 def pending() -> str | None:
     """Next message of the server, once nothing else is to be done; None if there is none."""
-    message = next(_service.pending(), None)
+    message = next(_service.pending_messages(), None)
     return None if message is None else json.dumps(message)
 
 
@@ -60,17 +60,17 @@ def warm() -> None:
     item = document | {"languageId": "deepspeed-json", "version": 1, "text": _TYPICAL}
     position = {"line": 1, "character": 3}
     range_ = {"start": {"line": 0, "character": 0}, "end": {"line": 9, "character": 0}}
-    service.request("initialize", {"capabilities": {"textDocument": {"diagnostic": {}}}})
+    service.handle_request("initialize", {"capabilities": {"textDocument": {"diagnostic": {}}}})
     service.handle_notification("textDocument/didOpen", {"textDocument": item})
-    service.request("textDocument/diagnostic", {"textDocument": document})
+    service.handle_request("textDocument/diagnostic", {"textDocument": document})
     context = {"diagnostics": [], "only": ["quickfix"]}
-    service.request(
+    service.handle_request(
         "textDocument/codeAction", {"textDocument": document, "range": range_, "context": context}
     )
     for feature in ("hover", "completion"):
-        service.request(f"textDocument/{feature}", {"textDocument": document, "position": position})
-    list(service.pending())
-    service.request("shutdown", None)
+        service.handle_request(f"textDocument/{feature}", {"textDocument": document, "position": position})
+    list(service.pending_messages())
+    service.handle_request("shutdown", None)
     for command in (
         ["show"],
         ["resolve", "--world-size", "8"],
