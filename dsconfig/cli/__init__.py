@@ -122,8 +122,10 @@ def _report_run_error(error: Exception) -> int:
 
 def _shadowing_problems() -> list[str]:
     """Why a module or name of ours is missing, if other software hides our packages."""
-    from dsconfig.cli.shadowed_packages import shadowing_problems
-
+    try:
+        from dsconfig.cli.shadowed_packages import shadowing_problems
+    except ImportError:  # in a browser
+        return []
     return list(shadowing_problems())
 
 

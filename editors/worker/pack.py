@@ -31,7 +31,10 @@ CODECS += tuple(f"utf_{bits}{end}" for bits in (16, 32) for end in ("", "_le", "
 EXCLUDED = ("_pyrepl", "asyncio.proactor_events", "asyncio.windows_events", "bdb", "cmd", "code", "ctypes")
 EXCLUDED += ("doctest", "dsconfig.lsp.stdio_server", "pdb", "unittest", "yaml.cyaml")
 EXCLUDED += ("dsconfig.lsp.lsp_command", "dsconfig.model.to_json_value", "dsconfig.schema.config_schema")
-"""Modules that are never used here: other platforms, debuggers, tests, stdio, or with compiled extensions."""
+EXCLUDED += ("dsconfig.cli.shadowed_packages",)
+"""Modules that are never used here: other platforms, debuggers, tests, stdio, installed distributions, or with
+compiled extensions.
+"""
 WITH_DOCSTRINGS = ("_pyodide/", "pyodide/", "dsconfig/rules/")
 """Paths whose docstrings are kept: rule pages, and Pyodide's own startup, which parses its docstrings."""
 WITHOUT_ANNOTATIONS = ("dsconfig/", "elastic/")
