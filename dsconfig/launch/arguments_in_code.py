@@ -19,13 +19,13 @@ from dsconfig.job.consumers.consumer import BY_NAME, PLUGIN_DEFAULTS, SCHEDULE_A
 from dsconfig.job.detect_consumer import LaunchArguments
 from dsconfig.launch.launch_file_formats import LaunchFileFormat
 from dsconfig.launch.python.constant_expressions import ConstantEvaluator
+from dsconfig.launch.python.name_bindings import last_dotted_name
 from dsconfig.launch.python.syntax_trees import (
     ParsedModule,
     ProgramRepository,
     called_function_name,
     calls_in_modules,
     keyword_argument,
-    last_dotted_name,
     literal_value,
     program_modules,
 )

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
 from dsconfig.core.json_types import Json, NamedTuple
-from dsconfig.launch.python.syntax_trees import ParsedModule, called_function_name, last_dotted_name
+from dsconfig.launch.python.name_bindings import last_dotted_name
+from dsconfig.launch.python.syntax_trees import ParsedModule, called_function_name
 
 # Only the program file itself is examined, not the modules that it imports: those also serve evaluation and export.
 # A call counts only if the source proves that it runs in a DeepSpeed job: not in a function that nothing calls, and

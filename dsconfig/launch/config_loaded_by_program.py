@@ -11,12 +11,12 @@ from typing import TypeAlias
 
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.job.detect_consumer import PossibleConsumers
+from dsconfig.launch.python.name_bindings import last_dotted_name
 from dsconfig.launch.python.syntax_trees import (
     ParsedModule,
     called_function_name,
     calls_in_modules,
     keyword_argument,
-    last_dotted_name,
     program_modules,
 )
 from dsconfig.launch.repository import resolve_written_path, time_cache_key

@@ -15,10 +15,10 @@ from dsconfig.launch.calls_of_program import (
     line_number_of,
 )
 from dsconfig.launch.generation_calls import GenerationCalls
+from dsconfig.launch.python.name_bindings import last_dotted_name
 from dsconfig.launch.python.syntax_trees import (
     called_function_name,
     keyword_argument,
-    last_dotted_name,
     literal_value,
     program_modules,
 )

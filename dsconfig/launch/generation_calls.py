@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 
 from dsconfig.launch.calls_of_program import ConfigSensitiveCall, ProgramCalls, line_number_of
+from dsconfig.launch.python.name_bindings import last_dotted_name
 from dsconfig.launch.python.syntax_trees import (
     called_function_name,
     keyword_argument,
-    last_dotted_name,
     literal_value,
 )
 

@@ -259,8 +259,8 @@ def returned_expressions(function: Function) -> Iterator[ast.expr]:
             stack.extend(ast.iter_child_nodes(node))
 
 
-def last_dotted_name(node: ast.expr) -> str:
-    """Return the last name of `a.b.c`; empty for any other expression."""
+def last_dotted_name(node: ast.AST | None) -> str:
+    """Return the last name of `a.b.c`; empty for any other node."""
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from dsconfig.core.file_access import is_file, may_read_file, read_contents, repository_root
 from dsconfig.core.json_types import Json, NamedTuple
-from dsconfig.launch.python.name_bindings import ModuleNames, NameBinding
+from dsconfig.launch.python.name_bindings import ModuleNames, NameBinding, last_dotted_name
 from dsconfig.launch.repository import python_files_of_repository, repository_cache_key, time_cache_key
 
 _MAX_FILE, _MAX_PROGRAM = 256 * 1024, 512 * 1024
@@ -136,13 +136,6 @@ def _files_of_module_name(name: str, folder: str, *, above: bool = True) -> Iter
 def called_function_name(call: ast.Call) -> str:
     """Last name of the called function: `initialize` of `deepspeed.initialize(...)`."""
     return last_dotted_name(call.func)
-
-
-def last_dotted_name(node: ast.AST | None) -> str:
-    """Last name of `a.b.c`; empty for any other node."""
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def keyword_argument(call: ast.Call, *names: str) -> ast.expr | None:
