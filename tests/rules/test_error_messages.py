@@ -24,6 +24,7 @@ PASTED = [
 `thread_errors.txt` has 60 messages of GitHub threads, of which 27 were found first on their first run, 3 were taken
 for another message, and 30 were not known; and then 16 others, of which 9 were found and 7 not known.
 """
+GUIDES = Path(__file__).parents[2] / "site" / "docs" / "guides"
 ALL = {entry.id: entry for entry in known_error_messages()}
 
 
@@ -46,6 +47,7 @@ def test_an_entry_is_complete(entry: ErrorMessage) -> None:
     assert entry.remedies
     assert all(each[-1] in ".:)`" for each in entry.remedies)
     assert set(entry.rules) <= RULES.keys()
+    assert not entry.guide or (GUIDES / f"{entry.guide}.md").is_file()
     assert re.fullmatch(r"[a-z0-9-]+", entry.id)
     assert "  " not in entry.text
 
