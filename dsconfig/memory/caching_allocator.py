@@ -19,11 +19,8 @@ LARGE_SEGMENT, MIN_LARGE, ROUND_LARGE = 20 * MIB, 10 * MIB, 2 * MIB
 """Larger blocks come from segments of `kLargeBuffer`, from `kMinLargeAlloc` on of their own size (`kRoundLarge`)."""
 
 
-class AllocationEvent(NamedTuple):
-    """An allocation (or with a negative size a release) of a term."""
-
-    name: str
-    bytes: int
+AllocationEvent = tuple[str, int]
+"""A term, and the bytes that it allocates (or, if negative, releases)."""
 
 
 STREAMS = {
@@ -42,10 +39,12 @@ Stage 3 gathers on `__allgather_stream` (zero/partitioned_param_coordinator.py),
 class SegmentBlock:
     """A part of a segment."""
 
-    __slots__ = ("is_free", "next", "pool", "previous", "size")
+    __slots__ = ("is_free", "next", "number", "pool", "previous", "size")
 
     def __init__(self, pool: BlockPool, size: int) -> None:
         self.pool, self.size, self.is_free = pool, size, False
+        self.number = 0
+        """Rank among all releases, if it is free."""
         self.previous: SegmentBlock | None = None
         self.next: SegmentBlock | None = None
 
@@ -53,32 +52,33 @@ class SegmentBlock:
 class BlockPool:
     """The free blocks of one stream and size class, sorted by size, then in order of their release."""
 
-    __slots__ = ("free", "is_small", "keys", "serial")
+    __slots__ = ("blocks", "is_small", "tail")
 
     def __init__(self, is_small: bool) -> None:
         self.is_small = is_small
-        self.keys: list[tuple[int, int]] = []
-        self.free: dict[tuple[int, int], SegmentBlock] = {}
-        self.serial: dict[SegmentBlock, tuple[int, int]] = {}
+        self.blocks: list[tuple[int, int, SegmentBlock]] = []
+        """Size, rank of the release, and block."""
+        self.tail: SegmentBlock | None = None
+        """The last block of the expandable segment."""
 
     def add(self, block: SegmentBlock, number: int) -> None:
         """Make a block available."""
-        key = (block.size, number)
-        block.is_free = True
-        insort(self.keys, key)
-        self.free[key], self.serial[block] = block, key
+        block.is_free, block.number = True, number
+        insort(self.blocks, (block.size, number, block))
 
     def remove(self, block: SegmentBlock) -> None:
         """Take a free block."""
-        key = self.serial.pop(block)
-        del self.keys[bisect_left(self.keys, key)]
-        del self.free[key]
+        del self.blocks[bisect_left(self.blocks, (block.size, block.number))]
         block.is_free = False
 
-    def best_fit(self, size: int) -> SegmentBlock | None:
-        """The smallest free block of at least `size` bytes."""
-        index = bisect_left(self.keys, (size, -1))
-        return self.free[self.keys[index]] if index < len(self.keys) else None
+    def take_best_fit(self, size: int) -> SegmentBlock | None:
+        """Take the smallest free block of at least `size` bytes."""
+        index = bisect_left(self.blocks, (size, -1))
+        if index == len(self.blocks):
+            return None
+        block = self.blocks.pop(index)[2]
+        block.is_free = False
+        return block
 
 
 class OutOfMemoryError(Exception):
@@ -97,9 +97,9 @@ class CachingAllocator:
         self.reserved = self.peak_reserved = self.allocated = self.peak_allocated = 0
         self.retries = 0
         """Times that all cached segments were released to make room."""
-        self.pools: dict[tuple[str, bool], BlockPool] = {}
-        self.tails: dict[BlockPool, SegmentBlock] = {}
-        """The last block of each expandable segment."""
+        self.pools: dict[str, tuple[BlockPool, BlockPool]] = {}
+        """Pools of large and of small blocks, by stream."""
+        self.pools_of_term: dict[str, tuple[BlockPool, BlockPool]] = {}
         self.live: dict[str, dict[int, list[SegmentBlock]]] = {}
         """Allocated blocks by term and requested bytes."""
         self._number = 0
@@ -119,91 +119,107 @@ class CachingAllocator:
     def allocate(self, name: str, count: int) -> None:
         """Allocate a block of a term."""
         size = max(MIN_BLOCK, -(-count // MIN_BLOCK) * MIN_BLOCK)
-        is_small = size <= SMALL
-        key = (STREAMS.get(name, ""), is_small)
-        pool = self.pools.get(key)
-        if pool is None:
-            pool = self.pools[key] = BlockPool(is_small)
-        block = pool.best_fit(size)
+        pools = self.pools_of_term.get(name) or self._pools_of_term(name)
+        pool = pools[size <= SMALL]
+        block = pool.take_best_fit(size)
         if block is None:
-            block = self._new_segment(pool, size)
-        else:
-            pool.remove(block)
-        self._split_block(block, size)
+            block = self._expand_segment(pool, size) if self.expandable else self._new_segment(pool, size)
+        rest = block.size - size
+        # `should_split`: a small block keeps no rest of a minimal block, a large one none of up to `kSmallSize`.
+        if rest >= MIN_BLOCK if pool.is_small or self.expandable else rest > SMALL:
+            self._split_block(block, size)
         self.allocated += block.size
         self.peak_allocated = max(self.peak_allocated, self.allocated)
-        self.live.setdefault(name, {}).setdefault(count, []).append(block)
+        sizes = self.live.get(name)
+        if sizes is None:
+            sizes = self.live[name] = {}
+        if count in sizes:
+            sizes[count].append(block)
+        else:
+            sizes[count] = [block]
+
+    def _pools_of_term(self, name: str) -> tuple[BlockPool, BlockPool]:
+        """Pools of the stream on which a term is allocated."""
+        stream = STREAMS.get(name, "")
+        if stream not in self.pools:
+            self.pools[stream] = (BlockPool(is_small=False), BlockPool(is_small=True))
+        self.pools_of_term[name] = self.pools[stream]
+        return self.pools[stream]
 
     def _new_segment(self, pool: BlockPool, size: int) -> SegmentBlock:
-        segment = (
-            SMALL_SEGMENT
-            if pool.is_small
-            else LARGE_SEGMENT
-            if size < MIN_LARGE
-            else -(-size // ROUND_LARGE) * ROUND_LARGE
-        )
-        if self.expandable:
-            return self._expand_segment(pool, size)
-        self._reserve_bytes(segment)
-        return SegmentBlock(pool, segment)
+        if pool.is_small:
+            size = SMALL_SEGMENT
+        else:
+            size = LARGE_SEGMENT if size < MIN_LARGE else -(-size // ROUND_LARGE) * ROUND_LARGE
+        if self._lacks(size):
+            self._retry_without_cache()
+        self._reserve_bytes(size)
+        return SegmentBlock(pool, size)
 
     def _expand_segment(self, pool: BlockPool, size: int) -> SegmentBlock:
         """Map pages at the end of the pool's segment, next to a free block there (`try_allocate_expandable_block`)."""
-        page = SMALL_SEGMENT if pool.is_small else LARGE_SEGMENT
-        tail = self.tails.get(pool)
-        missing = size - (tail.size if tail and tail.is_free else 0)
-        grown = -(-missing // page) * page
-        self._reserve_bytes(grown)
+        missing = self._missing_pages(pool, size)
+        if self._lacks(missing):
+            self._retry_without_cache()  # unmaps the free block, too
+            missing = self._missing_pages(pool, size)
+        self._reserve_bytes(missing)
+        tail = pool.tail
         if tail and tail.is_free:
             pool.remove(tail)
-            tail.size += grown
+            tail.size += missing
             return tail
-        block = SegmentBlock(pool, grown)
+        block = SegmentBlock(pool, missing)
         block.previous = tail
         if tail:
             tail.next = block
-        self.tails[pool] = block
+        pool.tail = block
         return block
 
+    def _missing_pages(self, pool: BlockPool, size: int) -> int:
+        """Bytes of the pages that a block needs besides a free block at the end of the pool's segment."""
+        page = SMALL_SEGMENT if pool.is_small else LARGE_SEGMENT
+        missing = size - (pool.tail.size if pool.tail and pool.tail.is_free else 0)
+        return -(-missing // page) * page
+
+    def _lacks(self, count: int) -> bool:
+        return self.capacity is not None and self.reserved + count > self.capacity
+
+    def _retry_without_cache(self) -> None:
+        self.release_cached()
+        self.retries += 1
+
     def _reserve_bytes(self, count: int) -> None:
-        if self.capacity is not None and self.reserved + count > self.capacity:
-            self.release_cached()
-            self.retries += 1
-            if self.reserved + count > self.capacity:
-                raise OutOfMemoryError
+        if self._lacks(count):
+            raise OutOfMemoryError
         self.reserved += count
         self.peak_reserved = max(self.peak_reserved, self.reserved)
 
     def release_cached(self) -> None:
         """Return segments without allocated blocks to the driver (`empty_cache`)."""
-        for pool in self.pools.values():
-            for block in list(pool.free.values()):
-                if block.previous is None and block.next is None:
-                    pool.remove(block)
-                    self.reserved -= block.size
-                    if self.tails.get(pool) is block:
-                        del self.tails[pool]
-                elif self.expandable and block.next is None and block.previous is not None:
-                    pool.remove(block)
-                    self.reserved -= block.size
+        for pool in (pool for pools in self.pools.values() for pool in pools):
+            for _, _, block in list(pool.blocks):
+                is_last = block.next is None and (self.expandable or block.previous is None)
+                if not is_last:
+                    continue
+                pool.remove(block)
+                self.reserved -= block.size
+                if block.previous:
                     block.previous.next = None
-                    self.tails[pool] = block.previous
+                if pool.tail is block:
+                    pool.tail = block.previous
 
     def _split_block(self, block: SegmentBlock, size: int) -> None:
-        rest = block.size - size
-        # `should_split`: a small block keeps no rest of a minimal block, a large one none of up to `kSmallSize`.
-        splits = rest >= MIN_BLOCK if block.pool.is_small or self.expandable else rest > SMALL
-        if not splits:
-            return
-        remainder = SegmentBlock(block.pool, rest)
+        """Make what a block has beyond `size` bytes a free block."""
+        pool = block.pool
+        remainder = SegmentBlock(pool, block.size - size)
         remainder.previous, remainder.next = block, block.next
         if block.next:
             block.next.previous = remainder
         block.next, block.size = remainder, size
-        if self.tails.get(block.pool) is block:
-            self.tails[block.pool] = remainder
+        if pool.tail is block:
+            pool.tail = remainder
         self._number += 1
-        block.pool.add(remainder, self._number)
+        pool.add(remainder, self._number)
 
     def free(self, name: str, count: int) -> None:
         """Free `count` bytes of a term: a block of that size, else the blocks that were allocated first."""
@@ -231,23 +247,23 @@ class CachingAllocator:
                 self.allocate(name, size - count)
 
     def _free_block(self, block: SegmentBlock) -> None:
+        """Free a block, and merge it with free neighbors."""
         self.allocated -= block.size
-        pool = block.pool
-        for neighbor in (block.previous, block.next):
-            if neighbor is None or not neighbor.is_free:
-                continue
-            pool.remove(neighbor)
-            block.size += neighbor.size
-            if neighbor is block.previous:
-                block.previous = neighbor.previous
-                if block.previous:
-                    block.previous.next = block
-            else:
-                block.next = neighbor.next
-                if block.next:
-                    block.next.previous = block
-            if self.tails.get(pool) is neighbor:
-                self.tails[pool] = block
+        pool, previous, following = block.pool, block.previous, block.next
+        if previous is not None and previous.is_free:
+            pool.remove(previous)
+            block.size += previous.size
+            block.previous = previous.previous
+            if block.previous:
+                block.previous.next = block
+        if following is not None and following.is_free:
+            pool.remove(following)
+            block.size += following.size
+            block.next = following.next
+            if block.next:
+                block.next.previous = block
+            if pool.tail is following:
+                pool.tail = block
         self._number += 1
         pool.add(block, self._number)
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.memory.caching_allocator import AllocationEvent, simulate_reserved_memory
+from dsconfig.memory.caching_allocator import simulate_reserved_memory
 from dsconfig.memory.verdict import ACTIVATION_TERMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dsconfig.core.json_types import JsonObject
-    from dsconfig.memory.caching_allocator import ReservedMemory
+    from dsconfig.memory.caching_allocator import AllocationEvent, ReservedMemory
     from dsconfig.memory.engines.engine_setup import EngineSetup
     from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
@@ -150,9 +150,7 @@ class DeviceUsage:
             yield from [self.step] * EQUAL_STEPS
         for length in self.lengths:
             yield [
-                AllocationEvent(name, int(count * length))
-                if name in ACTIVATION_TERMS
-                else AllocationEvent(name, count)
+                (name, int(count * length) if name in ACTIVATION_TERMS else count)
                 for name, count in self.step
             ]
 

@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.memory.advice import MemoryAdvice, advice_for
-from dsconfig.memory.caching_allocator import AllocationEvent
 from dsconfig.memory.device_overhead import DeviceUsage, overheads_of, relative_lengths
 from dsconfig.memory.engines.base import CONSOLIDATED, PINNED, SAVE, WEIGHTS
 from dsconfig.memory.engines.select_engine import select_engine
@@ -502,7 +501,7 @@ def _device_usage(
     pool = ledger.rank
     if pool.events is None:
         return None
-    usage, events = usage_of(pool, engine), [AllocationEvent(*event) for event in pool.events]
+    usage, events = usage_of(pool, engine), pool.events
     doubt = 0
     if arch.family == "generic":
         by_phase = [

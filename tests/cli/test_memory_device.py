@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsconfig.memory.caching_allocator import MIB, AllocationEvent
+from dsconfig.memory.caching_allocator import MIB
 from dsconfig.memory.device_overhead import DeviceOverhead, DeviceUsage
 from tests.cli.conftest import Runs
 from tests.cli.estimates import config_of, estimate
@@ -58,7 +58,7 @@ def test_the_first_line_is_the_verdict_and_the_second_what_decides(
 def test_fragmentation_can_exhaust_a_gpu_that_holds_all_tensors() -> None:
     """A small block keeps a segment of 64 MiB, so that 70 MiB need another one; a segment that grows has room."""
     sizes = (("x", 64), ("x", -64), ("y", 2), ("z", 70), ("y", -2), ("z", -70))
-    events = [AllocationEvent(name, size * MIB) for name, size in sizes]
+    events = [(name, size * MIB) for name, size in sizes]
     usage = DeviceUsage(72 * MIB, 72 * MIB, (DeviceOverhead("CUDA context", 0, 10 * MIB, ""),), [], events)
     assert not usage.fits_despite_fragmentation(110 * MIB)
     assert usage.fits_despite_fragmentation(110 * MIB, expandable=True)

@@ -11,7 +11,6 @@ import pytest
 
 from dsconfig.memory.caching_allocator import (
     MIB,
-    AllocationEvent,
     CachingAllocator,
     OutOfMemoryError,
     simulate_reserved_memory,
@@ -23,7 +22,7 @@ def allocator_after(
     *events: tuple[str, int], capacity: int | None = None, expandable: bool = False
 ) -> CachingAllocator:
     allocator = CachingAllocator(capacity, expandable=expandable)
-    allocator.run(AllocationEvent(*event) for event in events)
+    allocator.run(events)
     return allocator
 
 
@@ -78,17 +77,24 @@ def test_cached_segments_are_released_before_memory_runs_out() -> None:
         allocator_after(("x", 64 * MIB), ("y", 80 * MIB), capacity=100 * MIB)
 
 
+def test_a_released_end_of_an_expandable_segment_is_mapped_again() -> None:
+    # 60 MiB are reserved, 40 of them free. The 40 MiB of `y` would need 20 more next to 20 free ones; as only
+    # 70 fit, both free blocks are released, and `y` is mapped anew.
+    gathered = [(name, 20 * MIB) for name in ("gathered parameters", "receive buffers")]
+    events = (("x", 20 * MIB), ("x", -20 * MIB), *gathered, ("receive buffers", -20 * MIB), ("y", 40 * MIB))
+    allocator = allocator_after(*events, capacity=70 * MIB, expandable=True)
+    assert (allocator.reserved, allocator.allocated, allocator.retries) == (60 * MIB, 60 * MIB, 1)
+
+
 def test_a_segment_in_use_cannot_be_released() -> None:
     events = [
-        AllocationEvent("x", 64 * MIB),
-        AllocationEvent("x", -64 * MIB),
-        AllocationEvent("y", 2 * MIB),
-        AllocationEvent("z", 70 * MIB),
+        ("x", 64 * MIB),
+        ("x", -64 * MIB),
+        ("y", 2 * MIB),
+        ("z", 70 * MIB),
     ]
     assert simulate_reserved_memory([], [events], 120 * MIB) is None
-    unlimited = simulate_reserved_memory(
-        [], [[*events, AllocationEvent("y", -2 * MIB), AllocationEvent("z", -70 * MIB)]] * 2
-    )
+    unlimited = simulate_reserved_memory([], [[*events, ("y", -2 * MIB), ("z", -70 * MIB)]] * 2)
     assert unlimited is not None
     assert unlimited.reserved == 134 * MIB
 
@@ -101,8 +107,8 @@ def test_a_part_of_a_term_frees_the_blocks_that_came_first() -> None:
 
 
 def test_sequences_of_different_lengths_leave_blocks_that_no_other_fits() -> None:
-    step = [AllocationEvent("activations", 64 * MIB), AllocationEvent("gradients", 32 * MIB)]
-    step += [AllocationEvent("activations", -64 * MIB), AllocationEvent("gradients", -32 * MIB)]
+    step = [("activations", 64 * MIB), ("gradients", 32 * MIB)]
+    step += [("activations", -64 * MIB), ("gradients", -32 * MIB)]
     usage = DeviceUsage(96 * MIB, 96 * MIB, (), [], step)
     varied = replace(usage, lengths=(0.5, 0.75, 1.0))
     assert usage.unlimited.reserved == 96 * MIB
