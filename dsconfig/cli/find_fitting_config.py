@@ -13,12 +13,11 @@ from dsconfig.document import read_text
 from dsconfig.document.config_file_names import is_yaml_name
 from dsconfig.document.pretty_print import format_config_for_file
 from dsconfig.job.consumers import HUGGING_FACE
+from dsconfig.memory.memory_limits import RequestedLimits
 from dsconfig.memory.models.record_pass_by_family import weights_of
 from dsconfig.memory.verdict import EXCEEDS, FITS, UNKNOWN, NotModelledError
 from dsconfig.resolve.errors import ResolveError
-from dsconfig.resolve.fit_search import known_defects
 from dsconfig.resolve.memory import LENGTH, MemoryOptions, estimate_request
-from dsconfig.resolve.memory_limits import RequestedLimits
 from dsconfig.resolve.model_source import load_model
 from dsconfig.schema import presets
 
@@ -210,7 +209,7 @@ def _try_setting(
     assert rank is not None
     needed = needed_gpu_bytes(request, estimate)
     return TriedSetting(
-        level, checkpointing, micro_batch, estimate, needed, rank, host, known_defects(estimated)
+        level, checkpointing, micro_batch, estimate, needed, rank, host, estimated.known_defects()
     )
 
 

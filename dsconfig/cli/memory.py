@@ -384,7 +384,7 @@ def find_changes_that_fit(args: argparse.Namespace, document: Document, options:
     """Find the smallest changes that fit, print them, and write the config with them if asked to."""
     from dsconfig.render.terminal_style import style_of
     from dsconfig.resolve import memory_output as render
-    from dsconfig.resolve.fit_search import find_fit, write_fitted_config
+    from dsconfig.resolve.fit_config import find_fit, write_fitted_config
 
     _reject_conflicting_options(args, document)
     limits = render.RequestedLimits(args.fit, args.host, args.margin)
@@ -419,7 +419,7 @@ def find_changes_that_fit(args: argparse.Namespace, document: Document, options:
 def _reject_conflicting_options(args: argparse.Namespace, document: Document) -> None:
     """Reject options that exclude each other, before anything is computed."""
     from dsconfig.job.model_config_json import find_config_json
-    from dsconfig.resolve.fit_search import reject_launch_file
+    from dsconfig.resolve.fit_config import reject_launch_file
 
     if args.output_format == "csv":
         fail_with_usage_error("--fit supports the output formats text and json")

@@ -1,4 +1,4 @@
-"""Memory of a training job: `estimate(config, model, job)`, and what rules ask about a model.
+"""Memory of a training job: `estimate(config, model, job)`, `fit(config, model, job, limits)`, and what rules ask.
 
     job = TrainingJob("0.19.8", world_size=8, micro_batch=MicroBatch(1, 2048), gpus_per_node=8)
     estimate(Values({"zero_optimization.stage": 3, "bf16.enabled": True}), preset_of("llama-3-8b"), job)
@@ -11,9 +11,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dsconfig.memory.config_changes import AppliedChange as AppliedChange
+    from dsconfig.memory.config_changes import ConfigChange as ConfigChange
+    from dsconfig.memory.config_changes import change_of_values as change_of_values
+    from dsconfig.memory.config_changes import merge_values as merge_values
     from dsconfig.memory.config_values import ConfigValues as ConfigValues
     from dsconfig.memory.estimates import Estimate as Estimate
     from dsconfig.memory.estimates import estimate as estimate
+    from dsconfig.memory.fit_search import FitSearch as FitSearch
+    from dsconfig.memory.fit_search import FittingChanges as FittingChanges
+    from dsconfig.memory.fit_search import fit as fit
+    from dsconfig.memory.memory_limits import RequestedLimits as RequestedLimits
     from dsconfig.memory.models.architecture import Architecture as Architecture
     from dsconfig.memory.models.architecture import MicroBatch as MicroBatch
     from dsconfig.memory.models.from_hf_config import architecture_of as architecture_of
@@ -33,6 +41,14 @@ EXPORTS = {
     "ConfigValues": "config_values",
     "Estimate": "estimates",
     "estimate": "estimates",
+    "AppliedChange": "config_changes",
+    "ConfigChange": "config_changes",
+    "change_of_values": "config_changes",
+    "merge_values": "config_changes",
+    "FitSearch": "fit_search",
+    "FittingChanges": "fit_search",
+    "fit": "fit_search",
+    "RequestedLimits": "memory_limits",
     "Architecture": "models.architecture",
     "MicroBatch": "models.architecture",
     "architecture_of": "models.from_hf_config",

@@ -14,9 +14,9 @@ from dsconfig.resolve.memory_run_defaults import LONGEST
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject
     from dsconfig.document import Document
+    from dsconfig.memory import RequestedLimits
     from dsconfig.memory.verdict import UnmodeledSetting, Verdict
     from dsconfig.resolve.memory import Estimate
-    from dsconfig.resolve.memory_limits import RequestedLimits
 
 KINDS = ("micro-batch", "sequence", "model")
 MOST_LAYERS = 2000
@@ -75,7 +75,7 @@ def find_largest_fit(
         return _request_with_value(request, kind, value).answer()
 
     def fits(value: int) -> bool:
-        return limits.fitting(_request_with_value(request, kind, step * value)) is not None
+        return limits.fitting(_request_with_value(request, kind, step * value).answer) is not None
 
     value = step * _bisect_largest(fits, limit // step)
     estimate = estimate_of(value or step)

@@ -12,7 +12,7 @@ from dsconfig.check.build_job import MappingSource, build_job, job_from_argument
 from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN
 from dsconfig.core.file_access import OUTSIDE
 from dsconfig.core.gpu_memory import parse_gpu_memory as gpu_of
-from dsconfig.core.releases import NUMBERS
+from dsconfig.core.releases import NUMBERS, ReleaseTarget
 from dsconfig.document import Document
 from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.job.consumers.consumer_versions import split_consumer_spec
@@ -71,7 +71,6 @@ from dsconfig.resolve.training_method import missing_frozen_model, selected_meth
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
-    from dsconfig.core.releases import ReleaseTarget
     from dsconfig.launch.config_source import ConfigSource
     from dsconfig.memory.verdict import UnmodeledSetting
 
@@ -286,6 +285,21 @@ class EstimateRequest(NamedTuple):
             unmodelled=self.unmodelled,
             assumed=(*assumed, *self.assumed_inputs),
         )
+
+    def known_defects(self) -> frozenset[str]:
+        """Known defects of the release that the config meets: it crashes, or what it trains is wrong."""
+        from dsconfig.check.check import check_document
+
+        run = self.run
+        target = ReleaseTarget((run.release,), run.release, "argument")
+        report = check_document(
+            read_config_source(run.config), target, world_size=run.world_size, consumer=run.consumer
+        )
+        return frozenset(diagnostic.message for diagnostic in report if diagnostic.code in _DEFECTS)
+
+
+_DEFECTS = ("DSC880", "DSC881")
+"""Rules about settings with which a release crashes, or trains wrongly."""
 
 
 def estimate_request(document: Document, options: MemoryOptions) -> EstimateRequest:

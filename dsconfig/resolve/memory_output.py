@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from dsconfig.memory.memory_limits import RequestedLimits as RequestedLimits  # noqa: PLC0414  # callers get it here
 from dsconfig.memory.verdict import WORST_FIRST
 from dsconfig.render.matplotlib_output import render_figure
-from dsconfig.resolve.memory_limits import RequestedLimits as RequestedLimits  # noqa: PLC0414  # callers get it here
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from dsconfig.core.gpu_memory import GpuMemory
+    from dsconfig.memory import FittingChanges
     from dsconfig.memory.estimates import Estimate, MemoryUsage
     from dsconfig.memory.verdict import UnmodeledSetting, Verdict
     from dsconfig.render.terminal_style import TerminalStyle
-    from dsconfig.resolve.fit_search import FittingChanges
     from dsconfig.resolve.largest_fit import LargestFit
     from dsconfig.resolve.zero_stage_table import StageTableCell, StageTableRow
 

@@ -11,8 +11,8 @@ from dsconfig.resolve.memory import NODE, MemoryOptions, estimate_request
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
+    from dsconfig.memory import RequestedLimits
     from dsconfig.memory.estimates import Estimate
-    from dsconfig.resolve.memory_limits import RequestedLimits
 
 ROWS: tuple[tuple[int, str], ...] = (
     *((0, ""), (1, ""), (1, "optimizer"), (2, ""), (2, "optimizer")),

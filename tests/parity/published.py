@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from dsconfig.core.gpu_memory import parse_gpu_memory
 from dsconfig.launch.config_source import read_config_source
+from dsconfig.memory import RequestedLimits
 from dsconfig.resolve.memory import MemoryOptions, estimate_request
-from dsconfig.resolve.memory_limits import RequestedLimits
 
 DATA = Path(__file__).parent.parent / "memory" / "published.jsonl"
 GUIDE = Path(__file__).parent.parent.parent / "site" / "docs" / "guides" / "memory.md"

@@ -9,11 +9,9 @@ from typing import Any, NamedTuple
 
 from dsconfig.core.gpu_memory import GpuMemory
 from dsconfig.document import Document, read_dict
-from dsconfig.memory.verdict import NotModelledError
-from dsconfig.resolve.config_changes import ConfigChange
-from dsconfig.resolve.fit_search import FitSearch, FittingChanges, start_search
+from dsconfig.memory import ConfigChange, FittingChanges, NotModelledError, RequestedLimits
+from dsconfig.resolve.fit_config import fit_search
 from dsconfig.resolve.memory import MemoryOptions
-from dsconfig.resolve.memory_limits import RequestedLimits
 from tests.parity.generators.memory import model
 from tests.parity.judges.memory import shape
 
@@ -105,11 +103,12 @@ def _posed(source: random.Random, trial: Dict, release: str) -> Problem | None:
 
     None where no rung has a bound below that: slack is most of what such a model holds.
     """
-    search, first, changes = start_search(*asked(trial, release), of_tensors(0))
+    search = fit_search(*asked(trial, release), of_tensors(0))
+    first = search.first
     if not FEWEST <= first.parameters <= MOST:
         return None
     low, rungs, chosen = first.rank.highest_peak, list[tuple[int, int]](), list[ConfigChange]()
-    for change in changes:
+    for change in search.candidates:
         rung = search.estimate([*chosen, change], first.world_size)
         if rung is None:
             continue
@@ -121,16 +120,16 @@ def _posed(source: random.Random, trial: Dict, release: str) -> Problem | None:
         return None
     least, most = source.choice(rungs)
     room = source.randint(least, most - 1)
-    search = FitSearch(search.request_for, of_tensors(room), search.defects)
-    found = search.fit(first, changes)
+    search.limits = of_tensors(room)
+    found = search.fit()
     cheaper = tuple(chosen[: chosen.index(found.chosen[-1])])
     return Problem(trial, room, found, cheaper)
 
 
 def changed(trial: Dict, changes: Sequence[ConfigChange], release: str, name: str) -> Dict:
     """The trial after some changes, on the rank that then holds most."""
-    search, first, _ = start_search(*asked(trial, release), of_tensors(0))
-    found = search.estimate(changes, first.world_size)
+    search = fit_search(*asked(trial, release), of_tensors(0))
+    found = search.estimate(changes, search.first.world_size)
     made: Dict = json.loads(json.dumps(trial))
     made |= {"id": name, "rank": found.number if found else 0}
     for change in changes:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from dsconfig.memory.config_values import ConfigValues
+
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
 
@@ -61,6 +63,26 @@ def merge_values(values: Mapping[str, Json], more: Mapping[str, Json]) -> dict[s
     anew = tuple(f"{key}." for key in more)
     kept = {key: value for key, value in values.items() if key not in more and not key.startswith(anew)}
     return {**kept, **more}
+
+
+def change_values(config: ConfigValues, changes: Sequence[ConfigChange]) -> ConfigValues:
+    """The values of a config after changes."""
+    values, explicit_keys = config.values, set(config.explicit_keys)
+    for change in changes:
+        replaced = tuple(f"{key}." for key in change.values)
+        flat = dict(item for key, value in change.values.items() for item in _flat_items(key, value))
+        values = {key: value for key, value in values.items() if not key.startswith(replaced)} | flat
+        explicit_keys = {key for key in explicit_keys if not key.startswith(replaced)} | flat.keys()
+    return ConfigValues(values, explicit_keys)
+
+
+def _flat_items(key: str, value: Json) -> Iterator[tuple[str, Json]]:
+    """Dotted keys with their values; a section has those of its keys."""
+    if isinstance(value, dict):
+        for name, nested in value.items():
+            yield from _flat_items(f"{key}.{name}", nested)
+    else:
+        yield key, value
 
 
 def change_of_values(values: Mapping[str, Json]) -> ConfigChange:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.memory.estimates import DeviceVerdict, MemoryLimit
+from dsconfig.memory.estimates import NO_LIMIT, DeviceVerdict, MemoryLimit
 from dsconfig.memory.memory_ledger import LimitExceededError
 from dsconfig.memory.verdict import FITS, WORST_FIRST
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dsconfig.core.gpu_memory import GpuMemory
     from dsconfig.core.json_types import JsonObject
     from dsconfig.memory.estimates import Estimate
     from dsconfig.memory.verdict import Verdict
-    from dsconfig.resolve.memory import EstimateRequest
 
 
 class RequestedLimits(NamedTuple):
@@ -56,15 +57,15 @@ class RequestedLimits(NamedTuple):
             None if self.gpu is None else max(0, self.gpu.least - (self.margin or 0)), self.host
         )
 
-    def fitting(self, request: EstimateRequest) -> Estimate | None:
+    def fitting(self, answer: Callable[[MemoryLimit], Estimate]) -> Estimate | None:
         """Compute an estimate if it fits; stops early and returns None if its tensors alone do not."""
         try:
-            estimate = request.answer(self.bounds)
+            estimate = answer(self.bounds)
         except LimitExceededError:
             return None
         if not self.bounds.fits(estimate):
             return None
-        estimate = request.answer() if self.margin is None else estimate
+        estimate = answer(NO_LIMIT) if self.margin is None else estimate
         return estimate if self.fits(estimate) else None
 
     def needed(self, estimate: Estimate) -> int:

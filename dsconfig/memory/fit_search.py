@@ -1,0 +1,381 @@
+"""`fit`: the smallest changes of a config and its script that fit a GPU, cheapest in speed first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from dsconfig.memory.config_changes import (
+    AppliedChange,
+    ConfigChange,
+    change_of_values,
+    change_values,
+    changes_with_effect,
+)
+from dsconfig.memory.config_values import ZERO, ConfigValues
+from dsconfig.memory.estimates import NO_LIMIT, Estimate, MemoryLimit, estimate
+from dsconfig.memory.models.record_pass_by_family import record_forward_pass
+from dsconfig.memory.setup_from_config import micro_batch_of, setup_of
+from dsconfig.memory.verdict import EXCEEDS, FITS, NotModelledError
+
+if TYPE_CHECKING:
+    from dsconfig.core.json_types import Json, JsonObject
+    from dsconfig.memory.memory_limits import RequestedLimits
+    from dsconfig.memory.models.architecture import Architecture
+    from dsconfig.memory.training_job import TrainingJob
+    from dsconfig.memory.verdict import UnmodeledSetting, Verdict
+
+
+# The search.
+
+MICRO, STEPS = "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"
+ZENFLOW = f"{ZERO}zenflow"
+SMALL_BUCKET, FEW_LIVE, SMALL_GROUP = 50_000_000, 100_000_000, 100_000_000
+MOST_RANKS, GIB, KILO = 4096, 1 << 30, 1024
+LIVE_KEYS = (f"{ZERO}stage3_max_live_parameters", f"{ZERO}stage3_max_reuse_distance")
+NVME = "/local_nvme"
+"""Path that DeepSpeed's documentation uses; applies if the config has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class FittingChanges:
+    """The changes of a search with the usage after each; no changes if nothing had to change.
+
+    `ranks`: world size that would fit if no changes do; None if none does. `chosen`: changes one by one;
+    `changes` groups those without an effect of their own.
+    """
+
+    fits: bool
+    changes: tuple[AppliedChange, ...] = ()
+    ranks: int | None = None
+    reason: str = ""
+    chosen: tuple[ConfigChange, ...] = ()
+    unmodelled: tuple[UnmodeledSetting, ...] = ()
+
+    verdict: Verdict = EXCEEDS
+    """The verdict of `dsconfig memory` after these changes."""
+    estimate: Estimate | None = None
+    """The estimate after these changes."""
+
+    def to_dict(self) -> JsonObject:
+        """The result as JSON."""
+        changes: list[Json] = [change.to_dict(bound, host) for change, bound, host in self.changes]
+        return {
+            "fits": self.fits,
+            "verdict": self.verdict,
+            "changes": changes,
+            "world_size": self.ranks,
+            "why": self.reason or None,
+            "not_modelled": [each.to_dict() for each in self.unmodelled],
+        }
+
+
+class ChangedRun(Protocol):
+    """A run after some changes."""
+
+    def answer(self, room: MemoryLimit = NO_LIMIT) -> Estimate:
+        """Estimate the memory; raises `LimitExceededError` as soon as it exceeds a limit."""
+
+    def known_defects(self) -> frozenset[str]:
+        """Known defects of the release that the run meets: it crashes, or what it trains is wrong."""
+
+
+RunAfter = Callable[[Sequence[ConfigChange], int], ChangedRun]
+"""Function from changes and world size to the changed run; raises `NotModelledError` if it is not possible."""
+ChangeBatch = Callable[[Mapping[str, int]], ConfigChange]
+"""Function from values of the batch keys to the change that sets them."""
+
+
+def fit(
+    config: ConfigValues,
+    model: Architecture,
+    job: TrainingJob,
+    limits: RequestedLimits,
+    *,
+    run_after: RunAfter | None = None,
+    change_batch: ChangeBatch = change_of_values,
+) -> FittingChanges:
+    """Find the smallest changes with which rank and host fit, by the verdict of `dsconfig memory`.
+
+    Args:
+        config: effective values of the config.
+        model: its sizes.
+        job: release, world size and what the script does.
+        limits: memory of a GPU and of a host.
+        run_after: how changes lead to another run, if more depends on them than these values: the batch that a
+            consumer fills in, or rules that report a defect.
+        change_batch: how the batch is changed, if training arguments set it.
+
+    Raises:
+        NotModelledError: config or model have no estimate; the text names the setting.
+    """
+    return FitSearch(config, model, job, limits, run_after=run_after, change_batch=change_batch).fit()
+
+
+class UnfilledRun(NamedTuple):
+    """A run whose config no consumer fills in, so that a change has no further consequences."""
+
+    config: ConfigValues
+    model: Architecture
+    job: TrainingJob
+
+    def after(self, changes: Sequence[ConfigChange], world_size: int) -> UnfilledRun:
+        """The run after these changes."""
+        values, batch = change_values(self.config, changes), self.job.micro_batch
+        micro_before, micro = (integer_value(each.values, MICRO) for each in (self.config, values))
+        if micro and micro_before:
+            batch = batch._replace(micro_batch_size=batch.micro_batch_size * micro // micro_before)
+        if any(change.checkpointing for change in changes):
+            batch = batch._replace(gradient_checkpointing=True)
+        zero_init = self.job.zero_init or any(change.zero_init for change in changes)
+        job = self.job._replace(world_size=world_size, micro_batch=batch, zero_init=zero_init)
+        return self._replace(config=values, job=job)
+
+    def answer(self, room: MemoryLimit = NO_LIMIT) -> Estimate:
+        """Estimate the memory; raises `LimitExceededError` as soon as it exceeds a limit."""
+        return estimate(self.config, self.model, self.job, room)
+
+    def known_defects(self) -> frozenset[str]:
+        """None: only rules know them."""
+        return frozenset()
+
+
+def _cache_key(chosen: Sequence[ConfigChange], ranks: int) -> tuple[str, ...]:
+    return (*(change.description for change in chosen), str(ranks))
+
+
+class FitSearch:
+    """Search for the changes that are enough; see `fit`."""
+
+    def __init__(
+        self,
+        config: ConfigValues,
+        model: Architecture,
+        job: TrainingJob,
+        limits: RequestedLimits,
+        *,
+        run_after: RunAfter | None = None,
+        change_batch: ChangeBatch = change_of_values,
+    ) -> None:
+        if limits.gpu is not None:
+            job = job._replace(gpu_limit=limits.gpu.usable_bytes(limits.margin))
+        self.run_after = run_after or UnfilledRun(config, model, job).after
+        self.limits = limits
+        unchanged = self.run_after((), job.world_size)
+        self.defects = unchanged.known_defects()
+        self.first = unchanged.answer()
+        """The estimate before any change."""
+        shard_numel = 0 if limits.host is None else _largest_shard(config, model, job)
+        self.candidates = tuple(candidate_changes(config, job, shard_numel, change_batch))
+        """All changes that may help, the cheapest first."""
+        self.fitting: dict[tuple[str, ...], Estimate] = {}
+        """Estimates that fit, by their changes."""
+
+    def estimate(self, chosen: Sequence[ConfigChange], ranks: int) -> Estimate | None:
+        """Estimate after these changes; None if release or model do not support them."""
+        cached = self.fitting.get(_cache_key(chosen, ranks))
+        try:
+            return cached or self.run_after(chosen, ranks).answer()
+        except NotModelledError:
+            return None
+
+    def fits(self, chosen: Sequence[ConfigChange], ranks: int) -> bool | None:
+        """Whether rank (and host, if limited) fit after these changes; None if they are not supported, or defective."""
+        try:
+            run = self.run_after(chosen, ranks)
+            if run.known_defects() - self.defects:
+                return None
+            fitting = self.limits.fitting(run.answer)
+        except NotModelledError:
+            return None
+        if fitting is not None:
+            self.fitting[_cache_key(chosen, ranks)] = fitting
+        return fitting is not None
+
+    def fit(self) -> FittingChanges:
+        """Apply changes until one fits, then drop those that are not needed."""
+        first, ranks = self.first, self.first.world_size
+        if self.limits.fits(first):
+            return self._result(first, fits=True)
+        chosen: list[ConfigChange] = []
+        for change in self.candidates:
+            fits = self.fits([*chosen, change], ranks)
+            if fits is not None:
+                chosen.append(change)
+            if fits:
+                chosen = self._drop_unneeded_changes(chosen, ranks)
+                return self._result(self.estimate(chosen, ranks) or first, chosen, fits=True)
+        last = self.estimate(chosen, ranks) or first
+        failed = replace(self._result(last, chosen), reason=self._describe_largest_terms(last), chosen=())
+        while (ranks := ranks * 2) <= MOST_RANKS:
+            if self.fits(chosen, ranks):
+                return replace(failed, ranks=ranks)
+        return failed
+
+    def _result(
+        self, last: Estimate, chosen: Sequence[ConfigChange] = (), *, fits: bool = False
+    ) -> FittingChanges:
+        return FittingChanges(
+            fits,
+            self._usage_after_each_change(chosen),
+            chosen=tuple(chosen),
+            unmodelled=self.first.unmodelled,
+            verdict=self.limits.verdict(last),
+            estimate=last,
+        )
+
+    def _drop_unneeded_changes(self, chosen: list[ConfigChange], ranks: int) -> list[ConfigChange]:
+        """Drop changes that are not needed, costly ones first.
+
+        Repeats, because one change can make another unnecessary.
+        """
+        needed: list[ConfigChange] = []
+        candidates = chosen[:-1]  # the last change is needed
+        while len(needed) != len(chosen):
+            needed = chosen
+            for candidate in reversed(candidates):
+                rest = [kept for kept in chosen if kept is not candidate]
+                if self.fits(rest, ranks):
+                    chosen = rest
+            candidates = chosen
+        return chosen
+
+    def _usage_after_each_change(self, chosen: Sequence[ConfigChange]) -> tuple[AppliedChange, ...]:
+        """The upper bounds after each change."""
+
+        def usage_of(changes: Sequence[ConfigChange]) -> tuple[int, int] | None:
+            estimate = self.estimate(changes, self.first.world_size) if changes else self.first
+            return None if estimate is None else (self.limits.needed(estimate), estimate.host.upper_bound)
+
+        return tuple(changes_with_effect(chosen, usage_of, self.limits.host is not None))
+
+    def _describe_largest_terms(self, estimate: Estimate) -> str:
+        """The largest terms at the highest peak of the memory that does not fit."""
+        memory_name, side = "a rank", estimate.rank
+        if self.limits.verdicts(estimate)[0] in (None, FITS):
+            memory_name, side = "the host", estimate.host
+        phase = max(side.bound, key=lambda name: side.bound[name])
+        terms = sorted(side.terms, key=lambda term: -term.phases.get(phase, 0))[:3]
+        named = ", ".join(f"{term.name} {term.phases.get(phase, 0) / GIB:.2f}" for term in terms)
+        return f"{memory_name} needs up to {side.bound[phase] / GIB:.2f} GiB in {phase}: {named}"
+
+
+# Candidate changes, by their cost in speed.
+
+
+def candidate_changes(
+    config: ConfigValues, job: TrainingJob, shard_numel: int = 0, change_batch: ChangeBatch = change_of_values
+) -> Iterator[ConfigChange]:
+    """Yield candidate changes by cost in speed.
+
+    `shard_numel`: elements of the largest shard if the host's memory is limited too, else 0. ZenFlow is removed
+    before stage 3, where it supports neither zero.Init nor checkpointing.
+    """
+    values, zenflow, zero_init = config.values, config.has_zenflow, job.zero_init
+    checkpointing = job.micro_batch.gradient_checkpointing
+    stage = integer_value(values, f"{ZERO}stage")
+    bucket = integer_value(values, f"{ZERO}reduce_bucket_size") > SMALL_BUCKET
+    smaller_bucket = change_of_values({f"{ZERO}reduce_bucket_size": SMALL_BUCKET})
+    if bucket and stage:
+        yield smaller_bucket
+    if stage == 3:
+        yield from _stage3_changes(values, zero_init)
+    yield from smaller_batches(values, zenflow, change_batch)
+    if not checkpointing:
+        yield CHECKPOINTING
+    if zenflow:
+        yield from _zenflow_changes(values, stage, checkpointing, zero_init)
+    for higher in range(stage + 1, 4):
+        muon_values = {f"{ZERO}reduce_scatter": False} if higher == 3 and _is_muon(values) else {}
+        yield change_of_values({f"{ZERO}stage": higher, **muon_values})
+        if bucket and not stage and higher == 1:
+            yield smaller_bucket
+        if higher == 3:
+            yield from _stage3_changes(values, zero_init)
+    yield from _offload_changes(config)
+    if shard_numel:
+        yield from _host_changes(values, shard_numel)
+
+
+def _zenflow_changes(
+    values: Mapping[str, Json], stage: int, checkpointing: bool, in_shards: bool
+) -> Iterator[ConfigChange]:
+    """Offload ZenFlow's states, then remove it, with changes that stage 3 then allows."""
+    if not values.get(f"{ZENFLOW}.offload"):
+        yield change_of_values({f"{ZENFLOW}.offload": True, f"{ZERO}overlap_comm": True})
+    yield change_of_values({ZENFLOW: None})
+    if stage == 3 and not checkpointing:
+        yield CHECKPOINTING
+    if stage == 3:
+        yield from _stage3_changes(values, in_shards)
+
+
+def _is_muon(values: Mapping[str, Json]) -> bool:
+    return str(values.get("optimizer.type")).lower() == "muon"
+
+
+def _stage3_changes(values: Mapping[str, Json], in_shards: bool) -> Iterator[ConfigChange]:
+    """Changes of stage 3 only."""
+    if not in_shards:
+        yield ConfigChange("build the model in shards (zero.Init) in the script", {}, zero_init=True)
+    if any(integer_value(values, key) > FEW_LIVE for key in LIVE_KEYS) or LIVE_KEYS[0] not in values:
+        yield change_of_values(dict.fromkeys(LIVE_KEYS, FEW_LIVE))
+
+
+CHECKPOINTING = ConfigChange("checkpoint activations in the script", {}, checkpointing=True)
+SECTIONS = (f"{ZERO}offload_optimizer", f"{ZERO}offload_param")
+
+
+def _offload_changes(config: ConfigValues) -> Iterator[ConfigChange]:
+    """Offload the optimizer, then the parameters."""
+    values = config.values
+    for section in SECTIONS:
+        if values.get(f"{section}.device") in (None, "none"):
+            yield change_of_values(
+                {f"{section}.device": "cpu"} if config.has_section(section) else {section: {"device": "cpu"}}
+            )
+        if section == SECTIONS[0] and _is_muon(values):  # stage 3 gathers all matrices of a sub-group
+            yield change_of_values({f"{ZERO}sub_group_size": SMALL_GROUP})
+
+
+def _host_changes(values: Mapping[str, Json], shard_numel: int) -> Iterator[ConfigChange]:
+    """Disable pinning, which rounds up; then use NVMe, with buffers that are large enough."""
+    for section in SECTIONS:
+        if values.get(f"{section}.pin_memory") is not False:
+            yield change_of_values({f"{section}.pin_memory": False})
+    for section in SECTIONS:
+        if values.get(f"{section}.device") != "nvme":
+            buffer = {f"{section}.buffer_size": shard_numel} if section == SECTIONS[1] else {}
+            yield change_of_values({f"{section}.device": "nvme", f"{section}.nvme_path": NVME, **buffer})
+    if integer_value(values, f"{ZERO}sub_group_size") > SMALL_GROUP or f"{ZERO}sub_group_size" not in values:
+        yield change_of_values({f"{ZERO}sub_group_size": SMALL_GROUP})
+
+
+def smaller_batches(
+    values: Mapping[str, Json], zenflow: bool, change_batch: ChangeBatch
+) -> Iterator[ConfigChange]:
+    """Yield smaller micro batches with more steps; `zenflow`: scale its intervals too."""
+    counts = (STEPS, f"{ZENFLOW}.update_interval") if zenflow else (STEPS,)
+    micro, steps = integer_value(values, MICRO), max(1, integer_value(values, counts[-1]))
+    interval = max(1, integer_value(values, f"{ZENFLOW}.select_interval") // steps)
+    by_steps = zenflow and values.get(f"{ZENFLOW}.select_strategy") == "step"
+    while micro > 1:
+        part = next(divisor for divisor in range(2, micro + 1) if micro % divisor == 0)
+        micro, steps = micro // part, steps * part
+        more = {f"{ZENFLOW}.select_interval": steps * interval} if by_steps else {}
+        yield change_batch({MICRO: micro, **dict.fromkeys(counts, steps), **more})
+
+
+def integer_value(values: Mapping[str, Json], key: str) -> int:
+    """Integer value of a key; 0 without one."""
+    value = values.get(key)
+    return int(value) if isinstance(value, (int, float)) else 0
+
+
+def _largest_shard(config: ConfigValues, model: Architecture, job: TrainingJob) -> int:
+    """Elements of a rank's largest shard, rounded up to 1024."""
+    setup = setup_of(config, job)
+    tape = record_forward_pass(model, micro_batch_of(setup, job))
+    largest = max((weight.numel for weight in tape.weights), default=0)
+    return -(-largest // setup.dp_world_size // KILO) * KILO
