@@ -18,7 +18,7 @@ from dsconfig.fix.verify_fixes import verify_fixes_of_reports
 from dsconfig.fix.verify_sibling_fixes import verify_siblings
 from dsconfig.job.job import Job
 from dsconfig.launch.config_source import ConfigSource, read_config_source
-from dsconfig.launch.locate_jobs import locate_jobs
+from dsconfig.launch.locate_jobs import locate_jobs, select_job
 from dsconfig.launch.located_config import LocatedConfig, locate_config
 
 
@@ -33,6 +33,7 @@ def check(
     launch: str | os.PathLike[str] | None = None,
     host_memory: int | None = None,
     gpus_per_node: int | None = None,
+    job: int | None = None,
 ) -> Report:
     """Check a config, or each config of a script that starts several jobs and of a Python source.
 
@@ -58,19 +59,24 @@ def check(
         launch: script or launch file that starts the job, if several use the config.
         host_memory: memory of a node in bytes.
         gpus_per_node: GPUs per node. Default: 8, or the world size if that is less.
+        job: only this job of a script, or config of a Python source, from 1. Default: all.
 
     Raises:
         OSError: a path cannot be read.
         UnknownReleaseError: the target is not a known release.
-        ValueError: the consumer, the world size or a hardware size is invalid, or the model is unknown.
+        ValueError: the consumer, the world size or a hardware size is invalid, the model is unknown, or there is no
+            such job.
     """
     facts = explicit_model_and_hosts(model, host_memory, gpus_per_node)
     arguments = job_from_arguments(target, world_size, consumer, facts, training_args, launch)
     document = read_config_source(source)
+    if job is not None:
+        document = select_job(document, job).document
     if document.is_in_program:
         from dsconfig.launch.python.config_dicts import sibling_documents
 
-        configs = [locate_config(each) for each in sibling_documents(document)] or [locate_config(document)]
+        documents = [document] if job is not None else sibling_documents(document) or [document]
+        configs = [locate_config(each) for each in documents]
         reports = [judge(located, build_job(located, arguments)) for located in configs]
         return combine_jobs(verify_siblings(reports))
     return combine_jobs([_check_job(located, arguments) for located in locate_jobs(document)])

@@ -258,6 +258,7 @@ def load(
     training_args: MappingSource = None,
     model: ModelSource | None = None,
     launch: str | os.PathLike[str] | None = None,
+    job: int | None = None,
 ) -> Config:
     """Read a config into the typed model, as the newest release of the target reads it.
 
@@ -272,11 +273,13 @@ def load(
         training_args: training arguments of the consumer; see `check`.
         model: model that is trained; see `check`.
         launch: launch file that starts the job; see `check`.
+        job: which job of a script, or config of a Python source, is meant if there are several, from 1. Default:
+            the first job, with a warning.
 
     Raises:
         ConfigError: one of the target's releases rejects the config, and the config does not ignore that
             diagnostic.
         OSError: the path cannot be read.
     """
-    options = CheckArguments(target, world_size, consumer, training_args, model, launch)
+    options = CheckArguments(target, world_size, consumer, training_args, model, launch, job)
     return read_typed_config(Config, source, options)[0]

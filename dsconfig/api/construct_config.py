@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, get_args, get_origin
@@ -43,6 +44,7 @@ class CheckArguments(NamedTuple):
     training_args: MappingSource = None
     model: ModelSource | None = None
     launch: str | os.PathLike[str] | None = None
+    job: int | None = None
 
 
 class ConfigError(ValueError):
@@ -87,7 +89,7 @@ def read_typed_config(
     """
     if isinstance(source, Mapping):
         source = config_as_json_object(source)
-    report = source_report = check(source, **options._asdict())
+    report = source_report = _report_on_one_job(check(source, **options._asdict()))
     if (
         fields_only
         and report.why_not_config
@@ -110,6 +112,21 @@ def read_typed_config(
     return construct_section(
         section, to_plain_value(root), release
     ), source_report if source_report.why_not_config else report
+
+
+def _report_on_one_job(report: Report) -> Report:
+    """Return the report on the first job that has a config, with a warning, if a file starts several."""
+    if not report.jobs:
+        return report
+    number, first = next(
+        ((index, each) for index, each in enumerate(report.jobs, 1) if not each.why_not_config),
+        (1, report.jobs[0]),
+    )
+    warnings.warn(
+        f"{report.name} has {len(report.jobs)} jobs; this is the config of job {number}, `job` selects another one",
+        stacklevel=4,
+    )
+    return first
 
 
 # Typed model of the written values, without validation.

@@ -17,7 +17,8 @@ from dsconfig.fix.apply_fixes import as_json_document
 from dsconfig.fix.migrate import Migration, map_migration_to_launch_file
 from dsconfig.fix.migrate import migrate as migrate_document
 from dsconfig.job.job import Job, JobFact, job_from_consumer, merge_jobs
-from dsconfig.launch.config_source import ConfigSource, read_config_source
+from dsconfig.launch.config_source import ConfigSource
+from dsconfig.launch.locate_jobs import read_config_of_job
 from dsconfig.launch.located_config import find_editable_config, locate_config
 from dsconfig.resolve.batch import elastic_batch_solver
 
@@ -32,6 +33,7 @@ def migrate(
     training_args: MappingSource = None,
     model: ModelSource | None = None,
     launch: str | os.PathLike[str] | None = None,
+    job: int | None = None,
     keep: bool = False,
 ) -> Migration:
     """Migrate a config to a later release; the result has the new `.text` and the `.decisions` left to you.
@@ -48,6 +50,7 @@ def migrate(
         training_args: training arguments of the consumer; see `check`.
         model: model that is trained; see `check`.
         launch: launch file that starts the job; see `check`.
+        job: see `resolve`.
         keep: whether to keep an `elasticity` block that `to` rejects, for `dsconfig elastic`.
 
     Raises:
@@ -56,7 +59,7 @@ def migrate(
         ValueError: `origin` is unknown or not earlier than `to`, an argument is invalid, or JSON cannot represent
             a value of a dict.
     """
-    document = as_json_document(read_config_source(source), source)
+    document = as_json_document(read_config_of_job(source, job), source)
     arguments = job_from_arguments(
         origin, world_size, consumer, explicit_model_and_hosts(model), training_args, launch
     )

@@ -18,7 +18,8 @@ from dsconfig.core.diagnostic import Diagnostic, Effect
 from dsconfig.core.releases import LATEST, RELEASES, ReleaseTarget, resolve_target
 from dsconfig.document import Document
 from dsconfig.job.detect_consumer import ConsumerEvidence
-from dsconfig.launch.config_source import ConfigSource, read_config_source
+from dsconfig.launch.config_source import ConfigSource
+from dsconfig.launch.locate_jobs import read_config_of_job
 from dsconfig.launch.located_config import locate_config, why_host_has_no_config
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def compat(
     training_args: MappingSource = None,
     model: ModelSource | None = None,
     launch: str | os.PathLike[str] | None = None,
+    job: int | None = None,
 ) -> tuple[Stretch, ...]:
     """Find out what each release does with a config; consecutive releases with the same result are one range.
 
@@ -60,13 +62,14 @@ def compat(
         training_args: the arguments that the consumer is started with; see `check`.
         model: the model that the job trains; see `check`.
         launch: the launch file whose arguments count; see `check`.
+        job: see `resolve`.
 
     Raises:
         OSError: the path cannot be read, or the launch file refers to no config that exists.
         UnknownReleaseError: the target matches no release.
         ValueError: the consumer or the world size is invalid.
     """
-    document = source if isinstance(source, Document) else read_config_source(source)
+    document = read_config_of_job(source, job)
     if problem := why_host_has_no_config(document):
         raise FileNotFoundError(problem)
     target = resolve_target(target, "argument") if isinstance(target, str) else target or ALL_RELEASES

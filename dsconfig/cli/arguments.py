@@ -90,12 +90,21 @@ def add_launch_option(add: Callable[..., object]) -> None:
     add("--launch", type=parse_launch_file_path, metavar="FILE", help=_LAUNCH)
 
 
+def add_job_number_option(add: Callable[..., object]) -> None:
+    """Add `--job`, for commands with one result."""
+    number = (
+        "which job of a script that starts several, or which config of a Python file (default: the first job)"
+    )
+    add("--job", type=parse_world_size, metavar="N", help=number)
+
+
 def add_job_options(parser: Container) -> None:
     """Add the world size, the consumer and the launch file, for commands with their own release options."""
     add = parser.add_argument
     add("--world-size", type=parse_world_size, metavar="N", help=_WORLD_SIZE)
     add("--consumer", type=parse_consumer, metavar="CONSUMER", help=_CONSUMER)
     add_launch_option(add)
+    add_job_number_option(add)
 
 
 def add_schema_options(parser: Container) -> None:
@@ -111,6 +120,7 @@ def add_consumer_options(parser: Container) -> None:
     add = parser.add_argument_group("consumer").add_argument
     add("--consumer", type=parse_consumer, metavar="CONSUMER", help=_CONSUMER)
     add_launch_option(add)
+    add_job_number_option(add)
     add("--training-args", metavar="FILE", help="training arguments of the consumer, a JSON or YAML file")
     add("--model-config", metavar="FILE", help="config.json of the model, for its hidden size")
 

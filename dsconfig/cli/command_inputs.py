@@ -39,31 +39,30 @@ if TYPE_CHECKING:
 # Reading a config and the files it needs, and writing a result.
 
 
-def read_config_document(name: str) -> Document:
-    """Read the config; the run ends if it cannot be read."""
+def read_config_document(name: str, job: int | None = None, *, is_written: bool = False) -> Document:
+    """Read the config; the run ends if it cannot be read.
+
+    `job`: which job of a script, or config of a Python source, is meant if there are several, from 1. Without it,
+    a note names the jobs. `is_written`: whether the command changes the config, which no note can take back.
+    """
+    from dsconfig.launch.locate_jobs import select_job
     from dsconfig.launch.read_passed_config import read_config_at_path
 
     try:
         document = read_stdin("<stdin>") if name == "-" else read_config_at_path(name)
     except OSError as error:
         fail_with_usage_error(f"{name}: {os_error_reason(error)}")
-    if document.is_in_program:
-        _require_single_config(document)
-    return document
-
-
-def _require_single_config(document: Document) -> None:
-    """End the run for a Python source with several configs."""
-    from dsconfig.launch.python.config_dicts import sibling_documents
-
-    configs = sibling_documents(document)
-    if len(configs) > 1:
-        lines = [str(each.position(each.root.span.start).line) for each in configs if each.root]
-        shown = f"{', '.join(lines[:-1])} and {lines[-1]}"
-        fail_with_usage_error(
-            f"{document.name} contains {len(configs)} configs, in lines {shown}, but this command needs one:"
-            " copy the one you want to a JSON file, or run `dsconfig check`, which accepts several"
-        )
+    try:
+        selected = select_job(document, job)
+    except OSError as error:
+        fail_with_usage_error(f"{document.name}: {error.filename}: {os_error_reason(error)}")
+    except ValueError as error:
+        fail_with_usage_error(f"{error} (--job N)" if job is None else f"--job: {error}")
+    if selected.configs_differ and is_written:
+        fail_with_usage_error(f"{selected.others}: select one with --job")
+    if selected.others:
+        print_note(f"{selected.note}; --job selects another one")
+    return selected.document
 
 
 def require_known_values(document: Document) -> None:

@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         target = ALL_RELEASES if args.target is None else resolve_target(args.target, "argument")
     except UnknownReleaseError as error:
         fail_with_usage_error(str(error))
-    document = read_config_document(args.file)
+    document = read_config_document(args.file, args.job)
     job = job_from_arguments(args, document)
     try:
         stretches = compat(document, target=target, world_size=job.ranks, consumer=job.reader)

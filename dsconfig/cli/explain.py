@@ -8,7 +8,13 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_color_option, parse_consumer, parse_world_size, set_exit_codes
+from dsconfig.cli.arguments import (
+    add_color_option,
+    add_job_number_option,
+    parse_consumer,
+    parse_world_size,
+    set_exit_codes,
+)
 from dsconfig.cli.command_inputs import read_config_document, read_stdin
 from dsconfig.cli.errors import CLEAN, FAILED, fail_with_usage_error
 from dsconfig.cli.markdown_to_terminal import render_markdown
@@ -35,6 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="RELEASE",
         help="DeepSpeed release that printed the message (default: as for check)",
     )
+    add_job_number_option(add)
     add("--world-size", type=parse_world_size, metavar="N", help="number of processes of the job")
     add("--consumer", type=parse_consumer, metavar="CONSUMER", help="library that loads the config")
     add("--output-format", choices=("text", "json"), default="text", help="default: text")
@@ -82,7 +89,7 @@ def _check_config(args: argparse.Namespace) -> Report:
     from dsconfig.check.check import check
     from dsconfig.launch.located_config import locate_config
 
-    located = locate_config(read_config_document(args.config))
+    located = locate_config(read_config_document(args.config, args.job))
     return check(located, build_job(located, job_from_arguments(args.target, args.world_size, args.consumer)))
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.cli.arguments import (
     add_color_option,
+    add_job_number_option,
     add_launch_option,
     add_settings_options,
     parse_byte_size,
@@ -138,6 +139,7 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     library = f"library that loads the file: {', '.join(_consumer_names())} (default: auto-detected)"
     add("--consumer", type=parse_consumer, metavar="CONSUMER", help=library)
     add_launch_option(add)
+    add_job_number_option(add)
     arguments = "training arguments of the consumer, a JSON or YAML file"
     add("--training-args", metavar="FILE", help=arguments)
 
@@ -280,7 +282,7 @@ def _config_and_memory_options(args: argparse.Namespace) -> tuple[Document, Memo
     from dsconfig.cli.command_inputs import job_from_arguments
     from dsconfig.job.job import JobFact
 
-    document = read_config_document(args.file)
+    document = read_config_document(args.file, args.job)
     require_known_values(document)
     job = job_from_arguments(args, document)
     size, facts = args.world_size, job.run_facts

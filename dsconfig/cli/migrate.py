@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     from dsconfig.render.terminal_style import style_of
 
     _check_output_files(args)
-    document = read_config_document(args.file)
+    document = read_config_document(args.file, args.job, is_written=args.write)
     require_config(document)
     for name in filter(None, (args.output, args.elasticity)):
         forbid_overwriting_sources(name, document, advice=_OVERWRITE_ADVICE)

@@ -99,7 +99,7 @@ def _resolve_config(args: argparse.Namespace) -> Run:
     from dsconfig.launch.located_config import locate_config
     from dsconfig.resolve.resolve import resolve_job
 
-    document = read_config_document(args.file)
+    document = read_config_document(args.file, args.job)
     require_known_values(document)
     if args.output:
         forbid_overwriting_sources(

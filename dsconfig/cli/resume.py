@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         fail_with_usage_error(
             f"{args.folder}: no checkpoint of DeepSpeed: neither `latest`, nor a folder `global_step…` with states"
         )
-    document = read_config_document(args.file)
+    document = read_config_document(args.file, args.job)
     located = locate_config(document)
     try:
         resume = compare_checkpoint(checkpoint, located, job_from_arguments(args, document, located))

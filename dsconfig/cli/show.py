@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     from dsconfig.resolve.effective_values import effective_values_of_job
     from dsconfig.resolve.errors import ResolveError
 
-    document = read_config_document(args.file)
+    document = read_config_document(args.file, args.job)
     located = locate_config(document)
     job = job_from_arguments(args, document, located)
     try:

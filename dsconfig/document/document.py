@@ -53,7 +53,7 @@ class Document:
 
     __slots__ = (
         "_index", "_json", "_lines", "_tree", "_value", "cell", "embedded_at", "format", "has_unknown_values",
-        "is_data", "name", "reread", "text",
+        "is_data", "name", "reread", "selected_job", "text",
     )  # fmt: skip
 
     def __init__(
@@ -77,6 +77,8 @@ class Document:
         """Function that finds the same config in an edited text of a program; it raises `ValueError` without one."""
         self.cell: NotebookCode | None = None
         """Cell of a notebook whose source the text is."""
+        self.selected_job: int | None = None
+        """Index of the job that is meant, in a file that starts several; None if none was selected."""
         self.has_unknown_values = is_data or format == "yaml"
         """Whether values may be `UNKNOWN`: flags and variables of a script, interpolations of OmegaConf."""
         self._json: object = _NOT_PARSED

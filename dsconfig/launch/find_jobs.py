@@ -68,7 +68,7 @@ def jobs_of_launch_file(
             for each in jobs_of_commands(launch_format, launch, data, config_path, follow=job_of_launch_file):
                 yield each._replace(world_size=ranks or each.world_size)
             return
-        job = job_of_launch_file(launch)
+        job = _first_job(launch)
         yield from [job] if job else []
         return
     from dsconfig.launch.script_jobs import jobs_of_commands
@@ -88,11 +88,19 @@ def launch_file_exceeds_budget(launch: Document) -> bool:
 
 
 def job_of_launch_file(launch: Document) -> LaunchedJob | None:
-    """Return the job of a launch file; None for any other document, and if it does not use DeepSpeed.
+    """Return the selected job of a launch file, else its first; None for any other document, and without DeepSpeed.
 
     Raises:
         OSError: the config cannot be read.
     """
+    if launch.selected_job is not None:
+        for number, job in enumerate(jobs_of_launch_file(launch)):
+            if number == launch.selected_job:
+                return job
+    return _first_job(launch)
+
+
+def _first_job(launch: Document) -> LaunchedJob | None:
     if is_shell_script_name(launch.name):
         from dsconfig.launch.script_jobs import first_job_of_commands
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dsconfig.core.json_types import NamedTuple
 from dsconfig.document import Document
+from dsconfig.launch.config_source import ConfigSource, read_config_source
 from dsconfig.launch.find_jobs import jobs_of_launch_file
 from dsconfig.launch.located_config import LocatedConfig, locate_config, locate_config_of_job
 
@@ -10,11 +12,13 @@ from dsconfig.launch.located_config import LocatedConfig, locate_config, locate_
 def locate_jobs(host: Document) -> list[LocatedConfig]:
     """Locate the config of each job that a file starts; jobs that differ in nothing that matters count once.
 
-    A file that is a config, or starts no job, gives the one result of `locate`.
+    A file that is a config, or starts no job, gives the one result of `locate_config`, and so does a selected job.
 
     Raises:
         OSError: the config that a launch file names cannot be read.
     """
+    if host.selected_job is not None:
+        return [locate_config(host)]
     jobs = [] if host.format == "python" else list(jobs_of_launch_file(host))
     if len(jobs) < 2 and not (jobs and jobs[0].started_by):
         return [locate_config(host)]
@@ -35,3 +39,103 @@ def locate_again(host: Document, job_number: int) -> LocatedConfig:
     if job_number >= len(jobs):
         return locate_config(host)
     return locate_config_of_job(jobs[job_number])._replace(job_number=job_number)
+
+
+# For a function or command with one result: the job or config that it is about.
+
+
+def read_config_of_job(source: ConfigSource | Document, job: int | None) -> Document:
+    """Read a source, and select one of its jobs; a warning names the others if none is requested.
+
+    Raises:
+        OSError: the path cannot be read.
+        TypeError: the source is of another type.
+        ValueError: see `select_job`.
+    """
+    if isinstance(source, Document) and job is None:
+        return source
+    selected = select_job(source if isinstance(source, Document) else read_config_source(source), job)
+    if selected.others:
+        import warnings
+
+        warnings.warn(f"{selected.note}; `job` selects another one", stacklevel=3)
+    return selected.document
+
+
+class SelectedJob(NamedTuple):
+    """The job of a file that a function or command with one result is about."""
+
+    document: Document
+    """The file, or the config of a Python source."""
+    number: int = 1
+    others: str = ""
+    """Sentence that lists the jobs; empty if there is one, or if the user selected it."""
+    configs_differ: bool = False
+    """Whether the jobs listed have different configs."""
+
+    @property
+    def note(self) -> str:
+        """What the result is about."""
+        return f"{self.others}; this is about job {self.number}"
+
+
+def select_job(host: Document, number: int | None = None) -> SelectedJob:
+    """Select a job of a file that starts several, or a config of a Python source that contains several.
+
+    Args:
+        host: the file.
+        number: which job or config, from 1; None: the first job that has a config.
+
+    Raises:
+        OSError: the config that a launch file names cannot be read.
+        ValueError: there is no such job, or none is requested of several configs in a Python source.
+    """
+    if host.is_in_program:
+        return SelectedJob(_select_config_of_program(host, number), number or 1)
+    located = locate_jobs(host)
+    if number is not None:
+        _require_number_within(host, number, len(located), "job")
+    if len(located) == 1:
+        return SelectedJob(host)
+    first = 1 + next((index for index, each in enumerate(located) if each.config is not None), 0)
+    host.selected_job = located[(number or first) - 1].job_number
+    if number is not None:
+        return SelectedJob(host, number)
+    configs = {each.config.name for each in located if each.config is not None}
+    return SelectedJob(host, first, _describe_jobs(host, located), len(configs) > 1)
+
+
+def _select_config_of_program(host: Document, number: int | None) -> Document:
+    from dsconfig.launch.python.config_dicts import sibling_documents
+
+    configs = sibling_documents(host) or [host]
+    if number is not None:
+        _require_number_within(host, number, len(configs), "config")
+        return configs[number - 1]
+    if len(configs) == 1:
+        return host
+    lines = [str(each.position(each.root.span.start).line) for each in configs if each.root]
+    raise ValueError(
+        f"{host.name} contains {len(configs)} configs, in lines {', '.join(lines[:-1])} and {lines[-1]}:"
+        f" select one by its number, from 1 to {len(configs)}"
+    )
+
+
+def _require_number_within(host: Document, number: int, count: int, noun: str) -> None:
+    if not 1 <= number <= count:
+        amount = f"{count} {noun}{'' if count == 1 else 's'}"
+        raise ValueError(f"there is no {noun} {number}: {host.name} has {amount}")
+
+
+def _describe_jobs(host: Document, located: list[LocatedConfig]) -> str:
+    shown = [
+        f"{index + 1}: {each.job.location}, {each.job.reference}"
+        for index, each in enumerate(located[:_SHOWN_JOBS])
+        if each.job is not None
+    ]
+    more = [f"and {len(located) - _SHOWN_JOBS} more"] if len(located) > _SHOWN_JOBS else []
+    return f"{host.name} starts {len(located)} jobs that differ ({'; '.join([*shown, *more])})"
+
+
+_SHOWN_JOBS = 6
+"""Jobs that a note lists."""

@@ -173,7 +173,7 @@ def locate_config(host: Document, consumer: str | None = None) -> LocatedConfig:
         return LocatedConfig(host, host, "file")
     job = job_of_launch_file(host)
     if job is not None:
-        return locate_config_of_job(job)
+        return locate_config_of_job(job)._replace(job_number=host.selected_job or 0)
     if not is_launch_file(host.value()):
         return LocatedConfig(host, host, "file")
     try:
@@ -262,11 +262,12 @@ def read_linked_config(launch: Document, consumer: str | None = None) -> LinkedC
 def find_editable_config(host: Document, job_number: int | None = None) -> EditableConfig | None:
     """Return the config of a launch file as an editable text; None if it has none or several.
 
-    `job_number`: only the config of this job counts; see `LocatedConfig`.
+    `job_number`: only the config of this job counts, by default the selected one; see `LocatedConfig`.
 
     Raises:
         OSError: the config cannot be read.
     """
+    job_number = host.selected_job if job_number is None else job_number
     jobs = list(jobs_of_launch_file(host))
     jobs = jobs if job_number is None else jobs[job_number : job_number + 1]
     candidates = [each for job in jobs if (each := _editable_config_of_job(job)) is not None]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from dsconfig.core.file_access import may_read_discovered_file, read_contents
+from dsconfig.core.file_access import may_read_file, read_contents
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import installed_version, specifier_allows
 from dsconfig.launch.repository import project_root, time_cache_key
@@ -19,13 +19,18 @@ _MAX_LOCK_FILE = 4 << 20
 _MAX_FILES = 20
 _MAX_LINE = 4096
 """Longer lines are generated, and searching them takes quadratic time."""
-_LOCK_FILES = frozenset(("uv.lock", "poetry.lock", "pdm.lock"))
+_LOCK_FILES = frozenset(("uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock"))
+_PROJECT_FILES = frozenset(("pyproject.toml", "Pipfile", "pixi.toml"))
+"""Files with a table that maps a package to its version."""
 _FILES = (
-    r"[\w.-]*requirements[\w.-]*\.(?:txt|in)|constraints[\w.-]*\.txt|pyproject\.toml|setup\.(?:py|cfg)"
+    r"[\w.-]*requirements[\w.-]*\.(?:txt|in)|constraints[\w.-]*\.txt|pyproject\.toml|Pipfile|pixi\.toml|setup\.(?:py|cfg)"
     r"|environment[\w.-]*\.ya?ml|conda[\w.-]*\.ya?ml|(?:[\w.-]+\.)?Dockerfile[\w.-]*|Containerfile"
 )
 _INSTALL_SCRIPTS = r"(?:[\w.-]*[_-])?(?:setup|install|env|environment|build)(?:[_-][\w.-]*)?\.(?:sh|bash)"
 """Scripts with `pip install`, which small projects have instead of a requirements file."""
+_INCLUDE = rb"(?m)^[ \t]*(?:-r|-c|--requirement|--constraint)(?:[ \t]+|=)[\"']?([^\s\"'#]+)"
+"""Line of a requirements file that includes another one."""
+_MAX_INCLUDE_DEPTH = 4
 _OPERATOR = r"(?:===|==|~=|!=|<=|>=|<|>)"
 _CLAUSE = rf"{_OPERATOR}\s*v?[0-9][\w.*+!]*"
 
@@ -42,6 +47,12 @@ class VersionRequirement(NamedTuple):
     def exact_version(self) -> str | None:
         """The only version that is allowed; None if several are."""
         match = re.fullmatch(r"===?\s*v?([0-9][\w.+!]*)", self.specifier)
+        return match[1] if match else None
+
+    @property
+    def installed_version(self) -> str | None:
+        """The version that pip installs as far as the specifier says it: that of `==`, `~=` or `<=`; else None."""
+        match = re.search(r"(?:^|,)(?:===?|~=|<=)(\d+(?:\.\d+){0,2})", self.specifier)
         return match[1] if match else None
 
     @property
@@ -130,20 +141,34 @@ def _requirement_folder(folder: str, names: list[str]) -> list[str]:
     return _matching(r"[\w.-]+\.(?:txt|in)", nested)
 
 
-def _requirements_in_file(path: str, package: str) -> list[VersionRequirement]:
-    if not may_read_discovered_file(path):
+def _requirements_in_file(
+    path: str, package: str, origin: str = "", depth: int = 0
+) -> list[VersionRequirement]:
+    """Return the requirements of a file and of the requirements files that it includes.
+
+    `origin`: the file that includes it, if one does.
+    """
+    if not may_read_file(path, origin or path):
         return []
     try:
         data = read_contents(path, _MAX_LOCK_FILE)
     except OSError:
         return []
+    included = []
+    if path.endswith((".txt", ".in")) and depth < _MAX_INCLUDE_DEPTH:
+        for match in re.findall(_INCLUDE, data)[:_MAX_FILES]:
+            target = os.path.join(os.path.dirname(path), match.decode("utf-8", "replace"))
+            if target.endswith((".txt", ".in")) and os.path.basename(target) != os.path.basename(path):
+                included += _requirements_in_file(os.path.normpath(target), package, path, depth + 1)
     if package.encode() not in data.lower():
-        return []
+        return included
     text, name = data.decode("utf-8", "replace"), os.path.basename(path)
-    if name in _LOCK_FILES:
+    if name == "Pipfile.lock":
+        versions = _pipfile_lock_versions(text, package)
+    elif name in _LOCK_FILES:
         versions = _lock_file_versions(text, package)
-    elif name == "pyproject.toml":
-        versions = _pyproject_requirements(text, package)
+    elif name in _PROJECT_FILES:
+        versions = _project_file_requirements(text, package)
     else:
         versions = _requirements_in_lines(text, package, conda=name.endswith((".yml", ".yaml")))
     display_path = os.path.relpath(path)
@@ -151,7 +176,7 @@ def _requirements_in_file(path: str, package: str) -> list[VersionRequirement]:
         specifier: VersionRequirement(specifier, f"{display_path}:{line}")
         for line, specifier in reversed(list(versions))
     }
-    return list(reversed(distinct.values()))
+    return [*reversed(distinct.values()), *included]
 
 
 def _lock_file_versions(text: str, package: str) -> Iterator[tuple[int, str]]:
@@ -162,6 +187,13 @@ def _lock_file_versions(text: str, package: str) -> Iterator[tuple[int, str]]:
         line += text.count("\n", last, match.start())
         last = match.start()
         yield line + 2, f"=={match[1]}"
+
+
+def _pipfile_lock_versions(text: str, package: str) -> Iterator[tuple[int, str]]:
+    """Yield the version of a package in `Pipfile.lock`, whose sections map it to its hashes and version."""
+    pattern = rf'"{re.escape(package)}":\s*\{{[^{{}}]*?"version":\s*"(==[^"\n]+)"'
+    for match in re.finditer(pattern, text):
+        yield text.count("\n", 0, match.start(1)) + 1, match[1]
 
 
 def _requirement_pattern(package: str) -> re.Pattern[str]:
@@ -195,8 +227,8 @@ def _requirements_in_lines(text: str, package: str, *, conda: bool = False) -> I
             yield number, f"=={version}" if version.count(".") >= 2 else f"=={version}.*"
 
 
-def _pyproject_requirements(text: str, package: str) -> Iterator[tuple[int, str]]:
-    """Yield the requirements in `pyproject.toml`: PEP 621, dependency groups (PEP 735), Poetry."""
+def _project_file_requirements(text: str, package: str) -> Iterator[tuple[int, str]]:
+    """Yield the requirements in `pyproject.toml` (PEP 621, PEP 735, Poetry), `Pipfile` or `pixi.toml`."""
     yield from _requirements_in_lines(text, package)
     key = re.compile(rf"^\s*[\"']?{re.escape(package)}[\"']?\s*=\s*(.+)$", re.IGNORECASE)
     version = re.compile(r"[\"']([^\"']+)[\"']")
@@ -246,12 +278,6 @@ def _normalize_specifier(specifier: str) -> str:
 
 # Version of a consumer that a repository pins, or that is installed.
 
-_PINNING_FILES = (
-    r"(?:[\w.-]*requirements[\w.-]*\.txt|constraints[\w.-]*\.txt|pyproject\.toml|setup\.(?:py|cfg)"
-    r"|environment[\w.-]*\.ya?ml)"
-)
-_MAX_PINNING_FILE, _MAX_PINNING_FILES = 256 * 1024, 20
-
 
 def consumer_version(consumer: str, name: str) -> tuple[str, str] | None:
     """Return the version of a consumer for the config at a path, with its source; None if unknown.
@@ -265,38 +291,12 @@ def consumer_version(consumer: str, name: str) -> tuple[str, str] | None:
 
 
 def pinned_consumer_version(consumer: str, name: str) -> tuple[str, str] | None:
-    """The version that the nearest directory of a config's repository pins, and its source; None without a pin."""
-    if not name or name.startswith("<"):
-        return None
-    folder = os.path.dirname(os.path.abspath(name))
-    top = project_root(folder)
-    while True:
-        if (pinned := _cached_pinned_version(folder, consumer, time_cache_key())) is not None:
-            return pinned
-        if top is None or folder in (top, os.path.dirname(folder)):
-            return None
-        folder = os.path.dirname(folder)
+    """The version that the nearest directory of a config's repository pins, and its source; None without a pin.
 
-
-@lru_cache(maxsize=64)
-def _cached_pinned_version(folder: str, consumer: str, _: int) -> tuple[str, str] | None:
-    # `<=` counts as a pin, because pip installs the newest version that it allows.
-    pin = re.compile(rf"(?m)^[^#\n]*?\b{consumer}(?:\[[\w,\s-]*\])?\s*(?:==|~=|<=)\s*(\d+(?:\.\d+){{0,2}})")
-    try:
-        names = sorted(
-            filter(re.compile(_PINNING_FILES).fullmatch, os.listdir(folder)),
-            key=lambda each: (len(each), each),
-        )
-    except OSError:
+    `<=` counts as a pin, because pip installs the newest version that it allows.
+    """
+    requirements = find_requirements(consumer, name)
+    agreed = requirements and requirements.agreed_requirement
+    if not agreed or (version := agreed.installed_version) is None:
         return None
-    for each in names[:_MAX_PINNING_FILES]:
-        path = os.path.join(folder, each)
-        if not may_read_discovered_file(path):
-            continue
-        try:
-            text = read_contents(path, _MAX_PINNING_FILE).decode("latin-1")
-        except OSError:
-            continue
-        if match := pin.search(text):
-            return match[1], f"of {os.path.relpath(path)}"
-    return None
+    return version, f"of {agreed.source.rpartition(':')[0] or agreed.source}"

@@ -22,6 +22,7 @@ from dsconfig.job.consumers.consumer import consumer_from_spec
 from dsconfig.job.detect_consumer import LaunchArguments
 from dsconfig.job.job import Job, JobFact
 from dsconfig.launch.config_source import ConfigSource, read_config_source
+from dsconfig.launch.locate_jobs import read_config_of_job
 from dsconfig.launch.located_config import LocatedConfig, locate_config
 from dsconfig.model.key_table import (
     ROOT,
@@ -55,6 +56,7 @@ def show(
     training_args: MappingSource = None,
     model: ModelSource | None = None,
     launch: str | os.PathLike[str] | None = None,
+    job: int | None = None,
     every: bool = False,
 ) -> Shown:
     """The effective value of every key, and its source: `.values`, each with `.key` and `.origin`.
@@ -69,6 +71,7 @@ def show(
         training_args: arguments from which the consumer resolves "auto"; see `resolve`.
         model: the model, for its hidden size; None: see `resolve`.
         launch: the launch file to use; see `check`.
+        job: see `resolve`.
         every: also list the defaults of sections that are not written.
 
     Raises:
@@ -77,13 +80,13 @@ def show(
         UnknownReleaseError: the target names no release.
         ValueError: an argument is impossible.
     """
-    located = locate_config(read_config_source(source))
-    job = build_job(
+    located = locate_config(read_config_of_job(source, job))
+    merged = build_job(
         located,
         job_from_arguments(target, world_size, consumer, explicit_model_and_hosts(model), launch=launch),
     )
     return effective_values_of_job(
-        located, job, training_args=read_training_arguments(training_args), every=every, keys=keys
+        located, merged, training_args=read_training_arguments(training_args), every=every, keys=keys
     )
 
 

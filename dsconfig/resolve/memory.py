@@ -19,7 +19,7 @@ from dsconfig.job.consumers.consumer_versions import split_consumer_spec
 from dsconfig.job.job import Job
 from dsconfig.job.job_facts import facts_of_dsconfig_block
 from dsconfig.launch.config_overwrites import config_overwrites_by_programs, overwrite_of_key
-from dsconfig.launch.config_source import read_config_source
+from dsconfig.launch.locate_jobs import read_config_of_job
 from dsconfig.launch.located_config import LocatedConfig, locate_config
 from dsconfig.memory.config_values import ULYSSES as SEQUENCE
 from dsconfig.memory.config_values import ConfigValues
@@ -84,6 +84,7 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
     training_args: MappingSource = None,
     model: ModelSource | None = None,
     launch: str | os.PathLike[str] | None = None,
+    job: int | None = None,
     sequence_length: int | None = None,
     image_tokens: int | None = None,
     train_vision: bool | None = None,
@@ -141,6 +142,7 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
         set: values to set first, by dotted path.
         training_args: arguments from which the consumer resolves "auto"; see `check`.
         launch: the launch file to use; see `check`.
+        job: see `resolve`.
 
     Raises:
         NotModelledError: config or model have no estimate; the text names the setting.
@@ -163,9 +165,7 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
         packing=packing,
         gpu_bytes=None if gpu is None else gpu_of(gpu).least,
     )
-    return estimate_request(
-        source if isinstance(source, Document) else read_config_source(source), options
-    ).answer()
+    return estimate_request(read_config_of_job(source, job), options).answer()
 
 
 # Estimate requests.

@@ -22,7 +22,8 @@ from dsconfig.core.batch_triplet import KEYS
 from dsconfig.core.releases import ReleaseTarget
 from dsconfig.document import Document
 from dsconfig.job.consumers.autofill import AssumedArguments, AutofillState
-from dsconfig.launch.config_source import ConfigSource, read_config_source
+from dsconfig.launch.config_source import ConfigSource
+from dsconfig.launch.locate_jobs import read_config_of_job
 from dsconfig.launch.located_config import LocatedConfig, locate_config
 from dsconfig.resolve.batch import (
     FIRST_ELASTIC,
@@ -61,6 +62,7 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
     training_args: MappingSource = None,
     model: ModelSource | None = None,
     launch: str | os.PathLike[str] | None = None,
+    job: int | None = None,
     tp: int | None = None,
     pp: int | None = None,
     sp: int | None = None,
@@ -85,6 +87,8 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
         model: the model, for its hidden size; None: from the config's own block or its launch file, if it
             is on disk; see `check`.
         launch: the launch file to use; see `check`.
+        job: which job of a script, or config of a Python source, is meant if there are several, from 1. Default:
+            the first job, with a warning that names the others.
 
     Raises:
         UnknownWorldSizeError: the world size is not known; `.formula` is the batch in the number of GPUs.
@@ -93,13 +97,13 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
         UnknownReleaseError: the target names no release.
         ValueError: an argument is impossible.
     """
-    located = locate_config(source if isinstance(source, Document) else read_config_source(source))
-    job = build_job(
+    located = locate_config(read_config_of_job(source, job))
+    merged = build_job(
         located,
         job_from_arguments(target, world_size, consumer, explicit_model_and_hosts(model), launch=launch),
     )
     return resolve_job(
-        located, job, (tp, pp, sp, ep), set or {}, read_training_arguments(training_args), None
+        located, merged, (tp, pp, sp, ep), set or {}, read_training_arguments(training_args), None
     )
 
 

@@ -185,6 +185,6 @@ def test_several_configs_are_named_one_by_one(
         (tmp_path / name).write_text(TEXT)
         lines += f"deepspeed train.py --deepspeed --deepspeed_config {name}\n"
     (tmp_path / "run.sh").write_text(lines)
-    assert main(["migrate", "run.sh", "--from", "0.9.5", "--to", "0.19.8", "--write"]) == 1
-    assert "instead" in capsys.readouterr().out
+    assert main(["migrate", "run.sh", "--from", "0.9.5", "--to", "0.19.8", "--write"]) == 2
+    assert "select one with --job" in capsys.readouterr().err
     assert (tmp_path / "a.json").read_text() == (tmp_path / "b.json").read_text() == TEXT

@@ -156,3 +156,83 @@ def test_a_config_whose_fix_does_harm_is_verified_alone(empty_repository: Path) 
     (empty_repository / "train.py").write_text(text)
     diagnostics = [each for each in dsconfig.check("train.py") if each.dotted == "gradient_cliping"]
     assert [each.fix is not None for each in diagnostics] == [True, False]
+
+
+NUMBERED = """deepspeed --num_gpus 8 train.py --deepspeed_config a.json
+deepspeed --num_gpus 4 train.py --deepspeed_config b.json
+"""
+
+
+def numbered_script(folder: Path) -> None:
+    (folder / "train.sh").write_text(NUMBERED)
+    (folder / "train.py").write_text("import deepspeed\n")
+    for name, micro in (("a.json", 2), ("b.json", 3)):
+        (folder / name).write_text(
+            json.dumps({"train_micro_batch_size_per_gpu": micro, "fp16": {"enabled": True}})
+        )
+
+
+@pytest.mark.parametrize(("option", "batch"), [([], 16), (["--job", "1"], 16), (["--job", "2"], 12)])
+def test_a_command_with_one_result_says_which_job_it_is_about(
+    option: list[str], batch: int, empty_repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    numbered_script(empty_repository)
+    assert main(["resolve", "train.sh", *option]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["train_batch_size"] == batch
+    note = "train.sh starts 2 jobs that differ (1: train.sh:1, a.json; 2: train.sh:2, b.json); this is about job 1"
+    assert (note in " ".join(err.split())) is not bool(option)
+    assert main(["show", "train.sh", "--output-format", "json", *option]) == 0
+    values = {each["key"]: each["value"] for each in json.loads(capsys.readouterr().out)["values"]}
+    assert values["train_batch_size"] == batch
+
+
+@pytest.mark.parametrize(("option", "config"), [([], "a.json"), (["--job", "2"], "b.json")])
+def test_migrate_reports_on_the_config_of_the_selected_job(
+    option: list[str], config: str, empty_repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    numbered_script(empty_repository)
+    main(["migrate", "train.sh", *option, "--from", "0.14.0", "--to", "0.19.8"])
+    assert f"{config}: from 0.14.0 (--from) to 0.19.8" in capsys.readouterr().err
+
+
+def test_a_job_that_does_not_exist_is_named(
+    empty_repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    numbered_script(empty_repository)
+    assert main(["memory", "train.sh", "--model", "llama-3-8b", "--job", "3"]) == 2
+    assert "--job: there is no job 3: train.sh has 2 jobs" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="there is no job 3"):
+        dsconfig.compat("train.sh", job=3)
+
+
+def test_functions_select_a_job_and_warn_without(empty_repository: Path) -> None:
+    numbered_script(empty_repository)
+    selected = [
+        dsconfig.resolve("train.sh", job=2).world_size,
+        dsconfig.load("train.sh", job=2).train_micro_batch_size_per_gpu,
+        dsconfig.check("train.sh", job=2).world_size,
+        next(
+            each.value for each in dsconfig.show("train.sh", job=2).values if each.key == "train_batch_size"
+        ),
+        len(dsconfig.check("train.sh", job=2).jobs),
+    ]
+    assert selected == [4, 3, 4, 12, 0]
+    for function in (dsconfig.resolve, dsconfig.load, dsconfig.show, dsconfig.compat):
+        with pytest.warns(UserWarning, match="this is .* job 1"):
+            function("train.sh")
+
+
+def test_a_config_of_a_python_source_is_selected(
+    empty_repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = "import deepspeed\n" + "".join(
+        f"{name} = {{'train_batch_size': {size}, 'zero_optimization': {{'stage': 2}}}}\n"
+        f"deepspeed.initialize(model=m, config={name})\n"
+        for name, size in (("a", 8), ("b", 24))
+    )
+    (empty_repository / "train.py").write_text(source)
+    assert main(["resolve", "train.py", "--world-size", "4"]) == 2
+    assert "select one by its number, from 1 to 2 (--job N)" in " ".join(capsys.readouterr().err.split())
+    assert main(["resolve", "train.py", "--world-size", "4", "--job", "2"]) == 0
+    assert json.loads(capsys.readouterr().out)["train_batch_size"] == 24

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 
-from dsconfig.launch.requirements import find_requirements
+from dsconfig.launch.requirements import find_requirements, pinned_consumer_version
 
 SAID = {
     "an exact pin": ("requirements.txt", "torch\ndeepspeed==0.14.5\n", "==0.14.5", 2),
@@ -75,6 +76,14 @@ SAID = {
         "==0.17.2",
         4,
     ),
+    "Pipfile": ("Pipfile", '[packages]\ndeepspeed = "==0.14.5"\n', "==0.14.5", 2),
+    "Pipfile's lock": (
+        "Pipfile.lock",
+        '{"default": {\n  "deepspeed": {\n    "hashes": ["sha256:1"],\n    "version": "==0.15.1"\n  }\n}}\n',
+        "==0.15.1",
+        4,
+    ),
+    "pixi": ("pixi.toml", '[pypi-dependencies]\ndeepspeed = { version = ">=0.16" }\n', ">=0.16", 2),
     "conda": ("environment.yml", "dependencies:\n  - conda-forge::deepspeed=0.14.5\n", "==0.14.5", 2),
     "conda's pip": ("environment.yml", "dependencies:\n  - pip:\n    - deepspeed==0.10.0\n", "==0.10.0", 3),
     "setup.cfg": ("setup.cfg", "[options]\ninstall_requires =\n  deepspeed>=0.9.3\n", ">=0.9.3", 3),
@@ -156,3 +165,45 @@ def test_an_exact_pin_that_the_ranges_allow_is_what_all_agree_on(tmp_path: Path)
     assert requirements is not None
     assert requirements.agreed_requirement is not None
     assert requirements.agreed_requirement.shown_requirement.startswith("0.14.5 (")
+
+
+def test_included_requirements_count(tmp_path: Path) -> None:
+    (tmp_path / "deps").mkdir()
+    (tmp_path / "train" / "conf").mkdir(parents=True)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "train" / "requirements.txt").write_text("torch\n-r ../deps/gpu.txt  # pinned\n")
+    (tmp_path / "deps" / "gpu.txt").write_text("-r gpu.txt\n-c ../deps/versions.txt\ntransformers>=4.40\n")
+    (tmp_path / "deps" / "versions.txt").write_text("-r gpu.txt\ndeepspeed==0.14.5\ntransformers==4.44.2\n")
+    config = str(tmp_path / "train" / "conf" / "ds.json")
+    found = find_requirements("deepspeed", config)
+    assert found is not None
+    assert found.agreed_requirement is not None
+    assert (found.agreed_requirement.specifier, found.agreed_requirement.source.split("/")[-1]) == (
+        "==0.14.5",
+        "versions.txt:2",
+    )
+    assert pinned_consumer_version("transformers", config) == ("4.44.2", ANY)
+
+
+def test_a_file_outside_of_the_repository_is_not_included(tmp_path: Path) -> None:
+    (tmp_path / "repository" / ".git").mkdir(parents=True)
+    (tmp_path / "repository" / "requirements.txt").write_text("-r ../outside.txt\n")
+    (tmp_path / "outside.txt").write_text("deepspeed==0.14.5\n")
+    assert find_requirements("deepspeed", str(tmp_path / "repository" / "ds.json")) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("transformers==4.44.2", "4.44.2"),
+        ("transformers>=4.40,<=4.44.2", "4.44.2"),
+        ("transformers~=4.44.0", "4.44.0"),
+        ("transformers>=4.44", None),
+        ("adapter-transformers==3.0", None),
+        ("transformers==4.44.2\n# or\ntransformers==4.40.0", None),
+    ],
+)
+def test_the_version_of_a_consumer(text: str, version: str | None, tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text(text)
+    pinned = pinned_consumer_version("transformers", str(tmp_path / "ds.json"))
+    assert (pinned and pinned[0]) == version

@@ -67,7 +67,7 @@ def _check_for_installed_release(args: argparse.Namespace, machine: Machine) -> 
     from dsconfig.cli.command_inputs import job_from_arguments, read_config_document
     from dsconfig.launch.located_config import locate_config
 
-    document = read_config_document(args.file)
+    document = read_config_document(args.file, args.job)
     located = locate_config(document)
     if args.target is None and "deepspeed" in machine.installed_versions:
         args.target = "installed"
