@@ -366,6 +366,17 @@ class CommandParser(argparse.ArgumentParser):
         if args is not None and (name := self._first_unknown_option(args)) is not None:
             self._reject_option(name)
         parsed, extras = super().parse_known_args(args, namespace)
+        repeated = next(
+            (each for each in self._actions if not each.option_strings and each.nargs in ("*", "+")), None
+        )
+        if extras and repeated is not None:
+            # argparse takes only the words before the first option: `check a.json --world-size 8 b.json`.
+            try:
+                values = [self._get_value(repeated, word) for word in extras]
+            except argparse.ArgumentError as error:
+                self.error(str(error))
+            setattr(parsed, repeated.dest, [*(getattr(parsed, repeated.dest) or ()), *values])
+            extras = []
         if extras:
             self.error(f"unexpected argument `{extras[0]}`")
         return parsed, extras

@@ -19,6 +19,7 @@ from dsconfig.job.consumers.consumer_versions import split_consumer_spec
 from dsconfig.job.job import Job
 from dsconfig.job.job_facts import facts_of_dsconfig_block
 from dsconfig.launch.config_overwrites import config_overwrites_by_programs, overwrite_of_key
+from dsconfig.launch.config_source import read_config_source
 from dsconfig.launch.locate_jobs import read_config_of_job
 from dsconfig.launch.located_config import LocatedConfig, locate_config
 from dsconfig.memory.config_values import ULYSSES as SEQUENCE

@@ -225,3 +225,18 @@ def test_no_file_is_called_by_a_name_with_a_nul(run: Runs, here: Path, verb: str
     assert result.code in (0, 1, 2)
     assert "internal error" not in result.err
     assert "\0" not in result.out + result.err
+
+
+@pytest.mark.parametrize(
+    ("argv", "shown"),
+    [
+        (["check", "a.json", "--world-size", "8", "b.json"], "Checked 2 files"),
+        (["show", "a.json", "--world-size", "8", "train_batch_size"], "train_batch_size"),
+        (["rules", "DSC101", "--color", "never", "DSC102"], "DSC102"),
+    ],
+)
+def test_arguments_may_follow_options(here: Path, run: Runs, argv: list[str], shown: str) -> None:
+    for name in ("a.json", "b.json"):
+        (here / name).write_text('{"train_batch_size": 8}')
+    code, out, _ = run(*argv)
+    assert (code, shown in out) == (0, True)
