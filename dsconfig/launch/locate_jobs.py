@@ -75,7 +75,7 @@ class SelectedJob(NamedTuple):
 
     @property
     def note(self) -> str:
-        """What the result is about."""
+        """Note that names the jobs and the one that the result is about."""
         return f"{self.others}; this is about job {self.number}"
 
 
