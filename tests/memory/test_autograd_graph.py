@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from dsconfig.memory.autograd_graph import ForwardTape, LoraAdapter, module_hook_calls, modules_never_left
+from fractions import Fraction
+
+from dsconfig.memory.autograd_graph import (
+    ForwardTape,
+    LoraAdapter,
+    Quantization,
+    module_hook_calls,
+    modules_never_left,
+)
 from tests.memory.tiny import HIDDEN, INPUT, OUTPUT, run, tiny_setup, two_layers
 
 
@@ -53,6 +61,18 @@ def test_only_the_adapters_of_a_lora_model_are_trained() -> None:
     tape.projection("second", 3, 4)
     trained = {weight.name: weight.shape for weight in tape.weights if weight.requires_grad}
     assert trained == {"second.lora_A.default": (1, 4), "second.lora_B.default": (3, 1)}
+
+
+def test_frozen_layers_next_to_adapters_are_packed() -> None:
+    nibbles = Quantization("4 bits, and half a byte of scales for each weight", 4, Fraction(1, 2))
+    adapter = LoraAdapter(rank=1, targets=frozenset({"second"}))
+    tape = ForwardTape(2, adapter=adapter, quantization=nibbles)
+    tape.projection("first", 4, 2)
+    tape.projection("second", 3, 4)
+    # Bytes are counted in elements of the tape's two bytes.
+    packed = {weight.name: weight.numel for weight in tape.weights if not weight.requires_grad}
+    assert list(packed.values()) == [8 // 2 // 2, 12 // 2 // 2]
+    assert tape.buffer_bytes == 8 // 2 + 12 // 2
 
 
 def test_row_parallel_layers_keep_their_bias_whole() -> None:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
+from dsconfig.memory.autograd_graph import ForwardTape, Operation
 from dsconfig.memory.engines.engine_setup import EngineSetup
-from tests.memory.tiny import at_rest, run, tiny_setup, two_layers
+from dsconfig.memory.features.ulysses import EXCHANGED, ulysses_attention
+from dsconfig.memory.layers import AttentionHeads
+from dsconfig.memory.models.architecture import MicroBatch
+from tests.memory.tiny import FIRST, HIDDEN, INPUT, OUTPUT, SECOND, at_rest, run, tiny_setup, two_layers
 
 OFFLOAD = {"zero_optimization__offload_optimizer__device": "cpu"}
 
@@ -102,3 +108,118 @@ def test_secondary_partitions_exist_from_the_first_use_until_the_step() -> None:
     assert ledger.rank.peaks["backward"].live["secondary partition"] == 2 * (4 + 6)
     assert not ledger.rank.live["secondary partition"]
     assert engine.calls["backward", "all_gather", 2, 2] == (2, 20)
+
+
+AUTOTP = {"tensor_parallel__autotp_size": 2}
+
+
+def sharded_layers() -> ForwardTape:
+    """The two layers as one of two tensor-parallel ranks has them: the whole model has 40 elements."""
+    tape = two_layers(names=("up_proj", "down_proj"))
+    tape.apply_tensor_parallel(2, head=False)
+    return tape
+
+
+def test_autotp_divides_the_optimizer_by_the_other_ranks() -> None:
+    rank, host = at_rest(tiny_setup(1, world=4, **AUTOTP), sharded_layers())
+    assert rank == {"parameters": 2 * 20, "master weights": 4 * 10, "optimizer states": 8 * 10}
+    assert not host
+
+
+def test_autotp_moves_shards_to_the_rank_before_they_are_cast() -> None:
+    engine, ledger = run(tiny_setup(0, world=4, **AUTOTP), sharded_layers())
+    # The whole model is built on the host in fp32.
+    assert engine.model_numel == 2 * 20
+    assert ledger.host.peaks["load"].bytes == 4 * 40
+
+
+def test_autotp_at_stage_3_gathers_a_layer_over_both_groups_on_save() -> None:
+    save = {"zero_optimization__stage3_gather_16bit_weights_on_model_save": True}
+    setup = tiny_setup(3, world=4, **AUTOTP, **save)
+    _, ledger = run(setup, sharded_layers())
+    # `down_proj`: the shard of 12, gathered from two data-parallel ranks, and the whole weight from two others.
+    assert ledger.rank.peaks["save"].live["gathered parameters"] == 2 * 12 + 2 * 2 * 12
+    assert ledger.host.peaks["save"].bytes == 2 * 40
+    _, ledger = run(setup._replace(zero_init=True), sharded_layers())
+    # `zero.Init` partitions over all four ranks: 40 elements, 10 on each, and no copy on the host.
+    assert "initial model copy" not in ledger.host.peaks["load"].live
+
+
+def experts_behind_a_router() -> ForwardTape:
+    """A router of 8 elements, then two experts of 6, as one of two expert-parallel ranks has them."""
+    tape = ForwardTape(2)
+    tape.ep_size = 2
+    router = tape.module("router.gate", FIRST, casts=True)
+    experts = tape.module("experts", SECOND // 2, SECOND // 2, casts=True)
+    router.weights[0].created_after_init = True
+    for weight in experts.weights:
+        weight.is_linear, weight.is_expert = False, True
+    x = tape.op([], tape.tensor(INPUT, requires_grad=False))
+    with tape.record_module(router):
+        y = tape.op([x], tape.tensor(HIDDEN), [x], router.weights)
+    with tape.record_module(experts):
+        z = tape.op([y], tape.tensor(OUTPUT), [y], experts.weights)
+    tape.op([z], tape.tensor(1))
+    return tape
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_autoep_divides_experts_by_the_ranks_that_share_them(stage: int) -> None:
+    keys = {"expert_parallel__enabled": True, "expert_parallel__autoep_size": 2}
+    setup = tiny_setup(stage, world=4, **keys)
+    rank = at_rest(setup, experts_behind_a_router())[0]
+    # The router is divided by all four ranks, the experts by the two that have the same ones.
+    assert rank["master weights"] == 4 * (8 // 4 + 12 // 2)
+    engine, ledger = run(setup, experts_behind_a_router())
+    assert engine.model_numel == 8 + 2 * 12
+    # The model in fp32, the new router and experts, and the experts of a layer while they are copied.
+    assert ledger.host.peaks["load"].bytes == 4 * (32 + 8 + 12 + 12)
+    reduced = "all_reduce" if stage < 3 else "reduce_scatter"
+    assert engine.calls["backward", reduced, 2, 4] == (1, 8)
+    assert engine.calls["backward", reduced, 2, 2] == (1, 12)
+
+
+def test_quantized_gradients_go_within_a_node_and_then_between_nodes() -> None:
+    setup = tiny_setup(3, world=4, zero_optimization__zero_quantized_gradients=True)
+    engine, _ = run(setup._replace(gpus_per_node=2))
+    # int4 of 8 elements: 4 bytes to the other rank of the node, then 2 to the other node. 12 elements are not a
+    # multiple of 2 × 4, and are reduced as usual.
+    assert engine.calls["backward", "all_to_all", 1, 2] == (2, 4 + 2)
+    assert engine.calls["backward", "reduce_scatter", 2, 4] == (1, 12)
+    engine, _ = run(setup._replace(gpus_per_node=4))
+    assert engine.calls["backward", "reduce_scatter", 2, 4] == (1, 20)
+
+
+def test_a_secondary_partition_serves_the_backward_pass_from_the_node() -> None:
+    engine, ledger = run(tiny_setup(3, world=4, zero_optimization__zero_hpz_partition_size=2))
+    assert ledger.rank.peaks["backward"].live["secondary partition"] == 2 * 20 // 2
+    assert "secondary partition" not in at_rest(engine.setup)[0]
+    assert engine.calls["forward", "all_gather", 2, 4] == (2, 20)
+    assert engine.calls["backward", "all_gather", 2, 2] == (2, 20)
+
+
+@pytest.mark.parametrize("kv_heads", [2, 1])
+def test_ulysses_exchanges_tokens_for_heads(kv_heads: int) -> None:
+    """Two ranks have two tokens each of a sequence, and heads of 3 elements."""
+    tape = ForwardTape(2)
+    layer = tape.projection("qkv", 3, 2)
+    x = tape.op([], tape.tensor(4, requires_grad=False))
+    sent, numels = 2 * 2 * 3, [2 * 2 * 3, 2 * kv_heads * 3, 2 * kv_heads * 3]
+    with tape.record_module(layer):
+        query, key, value = (tape.op([x], tape.tensor(numel), [x], layer.weights) for numel in numels)
+    heads = AttentionHeads(2, kv_heads, head_dim=3, batch_size=1, sequence_length=2)
+    output = ulysses_attention(tape, MicroBatch(1, 4, itemsize=2, sp_size=2), heads, query, key, value)
+    assert output.numel == sent
+    # Queries, keys, values and the output are sent; a single key/value head is repeated first, one for each rank.
+    for phase in ("forward", "backward"):
+        exchanged = [each for each in tape.collectives if (each.name, each.phase) == ("all_to_all", phase)]
+        assert [each.numel for each in exchanged] == [sent] * 4
+    (positions,) = [each for each in tape.collectives if each.name == "all_gather"]
+    assert (positions.numel, positions.itemsize) == (4, 8)
+    buffers = [
+        step.output.bytes
+        for step in tape.steps
+        if isinstance(step, Operation) and step.output.label == EXCHANGED
+    ]
+    # A contiguous copy and the received tensor of each; the output is sent as it is; repeated heads are one more.
+    assert buffers == [2 * sent] * (2 * 3 + 1 + 2 * (kv_heads == 1))

@@ -21,10 +21,10 @@ ROWS, INPUT, HIDDEN, OUTPUT = 5, 10, 20, 15
 BUCKET = 100
 
 
-def two_layers(itemsize: int = 2) -> ForwardTape:
+def two_layers(itemsize: int = 2, names: tuple[str, str] = ("first", "second")) -> ForwardTape:
     """Two linear layers: 2 inputs, 4 hidden, 3 outputs, and a sum as the loss."""
     tape = ForwardTape(itemsize)
-    first, second = tape.projection("first", 4, 2), tape.projection("second", 3, 4)
+    first, second = tape.projection(names[0], 4, 2), tape.projection(names[1], 3, 4)
     x = tape.op([], tape.tensor(INPUT, requires_grad=False))
     with tape.record_module(first):
         y = tape.op([x], tape.tensor(HIDDEN), [x], first.weights)
