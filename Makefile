@@ -6,7 +6,7 @@ RELEASE ?= 0.19.8
 # Debian's node has no npm; it comes from pip then.
 NPM := $(or $(shell command -v npm),$(abspath $(BIN)/npm))
 
-.PHONY: address agent bench canary cases census check clean crashes demo dist docs freezes fuzz generate growth help latency \
+.PHONY: address agent bench canary card cases census check clean crashes demo dist docs freezes fuzz generate growth help latency \
 	lint news packages parity parity-sample pins playground pytest readme recipes scale schemastore serve site-playground \
 	site-test soak test test-fast vscode vscode-test worker
 
@@ -106,12 +106,12 @@ endif
 generate: $(VENV)/.dev
 	$(BIN)/python -m schema.generate
 
-# Build the site into site/_build; `make serve` shows it while you edit its pages.
+# Build the site into site/_build; `make serve` shows it while you edit its pages. A warning, such as a dead link, is an error.
 docs: $(VENV)/.docs
 	@if command -v $(NPM) >/dev/null; then $(MAKE) --no-print-directory site-playground; else \
 		echo 'npm is missing: the site is built without the playground'; rm -rf editors/dist/playground; fi
 	$(BIN)/python site/generate.py
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file site/mkdocs.yml
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file site/mkdocs.yml
 
 serve: $(VENV)/.docs
 	$(BIN)/python site/generate.py
@@ -253,6 +253,11 @@ site-playground: $(VENV)/.docs
 	$(NPM) ci --silent --ignore-scripts --no-audit --no-fund --prefix editors
 	$(NPM) run --silent --prefix editors worker -- ../$(BIN)/python
 	$(NPM) run --silent --prefix editors playground -- ../$(BIN)/python
+
+# Draw the card of link previews, site/docs/assets/card.png, from site/card.svg, in Chromium.
+card:
+	$(NPM) ci --silent --ignore-scripts --no-audit --no-fund --prefix tests/site/browser
+	node tests/site/browser/card.mjs
 
 # Test the built site in Chromium and Firefox: playground, planners, search, keyboard and contrast (axe).
 # `PICTURES=DIR` keeps screenshots of the pages.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import struct
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -22,7 +23,7 @@ from dsconfig.core.diagnostic import SITE, rule_url
 from dsconfig.core.releases import RELEASES
 from dsconfig.rules import RULES
 from tests.readme import ADDRESS
-from tests.site.conftest import ROOT
+from tests.site.conftest import ROOT, build
 
 SETTINGS = (ROOT / "site" / "mkdocs.yml").read_text("utf-8")
 
@@ -105,6 +106,23 @@ def test_pages_describe_themselves_and_load_nothing_from_elsewhere(built: Path) 
         assert not [each for each in page.loads if "//" in each], path
 
 
+def test_every_page_has_a_card_for_link_previews(built: Path) -> None:
+    card = (built / "assets" / "card.png").read_bytes()
+    assert struct.unpack(">8s4x4sII", card[:24]) == (b"\x89PNG\r\n\x1a\n", b"IHDR", 1200, 630)
+    assert len(card) < 200_000
+    for path in built.rglob("*.html"):
+        if path.name != "404.html":
+            text = path.read_text("utf-8")
+            facts = dict(
+                re.findall(r'<meta (?:property|name)="((?:og|twitter):[\w:]+)" content="([^"]*)">', text)
+            )
+            assert facts["og:image"] == facts["twitter:image"] == f"{SITE}assets/card.png", path
+            folder = path.parent.relative_to(built).as_posix()
+            assert facts["og:url"] == f"{SITE}{'' if folder == '.' else f'{folder}/'}"
+            assert facts["og:title"], path
+            assert facts["og:description"], path
+
+
 def test_every_page_has_a_policy_that_names_its_scripts(built: Path) -> None:
     paths = [path for path in built.rglob("*.html") if path.parts[-2:] != ("playground", "index.html")]
     for path in paths:
@@ -137,6 +155,18 @@ def test_no_link_within_the_site_is_dead(built: Path) -> None:
                 assert not anchor or end not in pages or unquote(anchor) in pages[end].anchors, (
                     f"{path}: {link}"
                 )
+
+
+@pytest.mark.parametrize("link", ["no-such-page.md", "#no-such-heading"])
+def test_a_dead_link_fails_the_build(link: str, tmp_path: Path) -> None:
+    validation = SETTINGS.partition("\nvalidation:\n")[2].partition("\n\n")[0]
+    (tmp_path / "mkdocs.yml").write_text(f"site_name: x\nvalidation:\n{validation}\n", "utf-8")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "index.md").write_text(f"# One\n\n[Two]({link})\n", "utf-8")
+    done = build(tmp_path / "mkdocs.yml")
+    assert done.returncode == 1, done.stderr
+    assert link in done.stderr
+    assert "mkdocs build --strict" in (ROOT / "Makefile").read_text("utf-8")
 
 
 def test_a_page_that_nothing_makes_any_more_goes(docs: Path) -> None:
