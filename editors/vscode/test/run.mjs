@@ -251,31 +251,31 @@ async function verbs() {
   await command("Format Document");
   await written('{\n    "train_batch_size": 16,\n', "ds_config_two.json");
   await command("DeepSpeed Config: Resolve for a Number of GPUs");
-  await answer("For how many GPUs?", "4");
+  await answer("Number of GPUs", "4");
   await see("resolved", page.getByText(/ds_config_two.json at world size 4/));
   await command("DeepSpeed Config: Estimate Memory");
-  await answer("Memory of which model?", "llama-3-8b");
-  await answer("For how many GPUs?", "8");
+  await answer("Model: a name, or the path of its config.json", "llama-3-8b");
+  await answer("Number of GPUs", "8");
   await see("memory", page.getByText(/llama-3-8b at world size 8/));
   await page.locator(".codelens-decoration").getByText("memory", { exact: true }).first().click();
-  await answer("Memory of which model?", "qwen2.5-7b");
+  await answer("Model: a name, or the path of its config.json", "qwen2.5-7b");
   await see("memory by the lens", page.getByText(/qwen2.5-7b at world size/));
   await command("DeepSpeed Config: Show Effective Values");
   await see("effective values", page.getByText(/effective values/));
   await command("DeepSpeed Config: Check Workspace");
-  await see("check of the workspace", page.getByText(/finding.* in \d+ config/));
+  await see("check of the workspace", page.getByText(/\d+ problems? in \d+ config/));
 }
 
 /** The status bar's menu, which writes the settings file. */
 async function choices() {
   const bar = page.getByText(/DeepSpeed \d+\.\d+\.\d+ · /).first();
   await bar.click();
-  await answer("Check for which", "World size");
+  await answer("Setting to change", "World size");
   await answer("Number of GPUs", "4");
   await written("world-size = 4\n", "dsconfig.toml");
   await see("status bar with a world size", page.getByText(/DeepSpeed \d+\.\d+\.\d+ · 4 GPUs/));
   await bar.click();
-  await answer("Check for which", "Release");
+  await answer("Setting to change", "Release");
   await answer("Release, or a range", "0.16.9");
   await written('target = "0.16.9"\n', "dsconfig.toml");
   await see("status bar with a release", page.getByText(/DeepSpeed 0\.16\.9 · 4 GPUs/));
