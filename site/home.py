@@ -79,7 +79,7 @@ def _summary(diagnostics: tuple[Diagnostic, ...]) -> str:
         (word, sum(each.severity == word for each in diagnostics)) for word in ("error", "warning", "info")
     ]
     return " · ".join(
-        f"{count} {word}{'' if count == 1 or word == 'info' else 's'}" for word, count in counts
+        f"{count} {word}{'' if count == 1 or word == 'info' else 's'}" for word, count in counts if count
     )
 
 

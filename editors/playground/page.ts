@@ -122,8 +122,9 @@ function message(found: LspDiagnostic): HTMLElement {
 
 function summary(found: readonly LspDiagnostic[]): string {
   const count = (severity: number): number => found.filter((each) => each.severity === severity).length;
-  const counts = ["error", "warning", "info"].map((name, at) => `${count(at + 1)} ${name}${count(at + 1) === 1 || name === "info" ? "" : "s"}`);
-  return found.length ? counts.join(" · ") : "no problems found";
+  const counts = ["error", "warning", "info"].map((name, at) => [count(at + 1), name] as const).filter(([number]) => number);
+  const words = counts.map(([number, name]) => `${number} ${name}${number === 1 || name === "info" ? "" : "s"}`);
+  return words.join(" · ") || "no problems found";
 }
 
 let due: ReturnType<typeof setTimeout> | undefined;

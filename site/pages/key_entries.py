@@ -42,9 +42,9 @@ def page_name(path: str) -> str:
     return first if "." in path or is_section(first) else TOP_LEVEL
 
 
-def link(path: str, folder: str = "../keys/") -> str:
-    """A link to the entry of a key."""
-    return f"[`{path}`]({folder}{page_name(path)}.md#{path})"
+def link(path: str, folder: str = "../keys/", text: str = "") -> str:
+    """A link to the entry of a key, with another text than its path if there is one."""
+    return f"[`{text or path}`]({folder}{page_name(path)}.md#{path})"
 
 
 @cache

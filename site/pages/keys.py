@@ -71,7 +71,9 @@ def _entry(path: str, name: str) -> str:
 
 def _members(path: str) -> Iterator[str]:
     """The keys of a section."""
-    rows = [(key_entries.link(f"{path}.{name}", ""), text) for name, text in section_members(path).items()]
+    rows = [
+        (key_entries.link(f"{path}.{name}", "", name), text) for name, text in section_members(path).items()
+    ]
     yield markdown.table(("key", "description"), rows)
 
 

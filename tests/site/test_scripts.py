@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 from pathlib import Path
 from random import Random
@@ -63,6 +65,35 @@ def test_the_batch_planner_plans_as_elastic_does(tmp_path: Path) -> None:
         assert answer == planned(question), question
 
 
+def test_the_batch_planner_says_how_many_of_the_available_gpus_train(tmp_path: Path) -> None:
+    question = {"cap": 2000, "micros": [2, 4, 6], "most": 64}
+    chosen = planned(question)
+    line = "asked.map(([question, available]) => script.readout(script.plan(question), available))"
+    told = node(line, "batch.js", [[question, number] for number in range(1, 65)], tmp_path)
+    sizes = [row["size"] for row in chosen["rows"]]
+    for available, words in enumerate(told, 1):
+        size = max(each for each in sizes if each <= available)
+        idle = f"{size} train, {available - size} idle" if size < available else "all train"
+        assert f"{available} GPU" in words
+        assert idle in words, available
+        micro, steps = (int(each) for each in re.findall(r"micro batch (\d+) × (\d+)", words)[0])
+        assert micro * steps * size == chosen["batch"]
+    (few,) = node("asked.map((q) => script.readout(q, 3))", "batch.js", [{"batch": 8, "rows": []}], tmp_path)
+    assert few == "3 GPUs: no admissible world size"
+
+
+def test_the_batch_planner_copies_a_command_that_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (line,) = node("asked.map(script.command)", "batch.js", [{"nodes": 8, "perNode": 4}], tmp_path)
+    block = {"enabled": True, "max_train_batch_size": 2000, "micro_batch_sizes": [2, 4, 6], "version": 0.1}
+    (tmp_path / "ds_config.json").write_text(json.dumps({"elasticity": block}), "utf-8")
+    words = [str(tmp_path / each) if each == "ds_config.json" else each for each in shlex.split(line)]
+    assert words[0] == "dsconfig"
+    assert main(words[1:]) == 0
+    assert "1680 samples per step" in capsys.readouterr().out
+
+
 def test_pairs_of_releases_differ_as_the_table_says(tmp_path: Path) -> None:
     random = Random(7)
     pairs = [sorted(random.sample(range(len(RELEASES)), 2)) for _ in range(20)]
@@ -101,7 +132,19 @@ def test_the_memory_planner_offers_the_models_that_are_known(tmp_path: Path) -> 
 
 
 def test_the_memory_planner_offers_cards_that_are_known(tmp_path: Path) -> None:
-    assert set(node("script.CARDS", "memory.js", [], tmp_path)) <= set(CARDS)
+    cards = node("script.CARDS", "memory.js", [], tmp_path)
+    for name, label in cards.items():
+        assert any(f"{size} GB" in label for size in CARDS[name].sold), label
+
+
+def test_the_memory_planner_copies_the_command_that_it_ran(tmp_path: Path) -> None:
+    states = [state | {"card": "h100"} for state in forms()] + [
+        forms()[0] | {"card": "h100", "model": "pasted"}
+    ]
+    answers = node("asked.map((s) => [script.command(s), script.typed(s)])", "memory.js", states, tmp_path)
+    for ran, typed in answers:
+        words = [each.rpartition("/")[2] for each in ran if each not in {"--output-format", "json"}]
+        assert shlex.split(typed) == ["dsconfig", *words, "--gpu", "h100"]
 
 
 def test_the_memory_planner_states_the_verdict_first(tmp_path: Path) -> None:

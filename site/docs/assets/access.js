@@ -2,8 +2,8 @@
 document.addEventListener("DOMContentLoaded", () => {
   document.querySelector(".md-search")?.setAttribute("aria-label", "Search");
   // Keys break after their dots and underscores, not within words.
-  for (const each of document.querySelectorAll(".md-nav--secondary .md-ellipsis, .md-typeset :is(td, h1, h2, h3) code")) {
-    for (const node of [...each.childNodes].filter(({ nodeType, data }) => nodeType === 3 && /\w[._]\w/.test(data) && data.trim().length > 12)) {
+  for (const each of document.querySelectorAll(".md-nav--secondary .md-ellipsis, .md-typeset :is(td, th, h1, h2, h3, p, li) code")) {
+    for (const node of [...each.childNodes].filter(({ nodeType, data }) => nodeType === 3 && /\w[._]\w/.test(data) && data.trim().length > 8)) {
       const parts = node.data.split(/(?<=\w[._]|[._]\w{40})(?=\w)/);
       node.replaceWith(...parts.flatMap((part, at) => (at ? [document.createElement("wbr"), part] : [part])));
     }

@@ -44,7 +44,23 @@ function plan({ cap, micros, most }) {
   return { batch: best.batch, rows: best.sizes.map(row) };
 }
 
-if (typeof module !== "undefined") module.exports = { plan, highlyComposite };
+/** The row of the most ranks that can train with a number of GPUs; none if there are fewer than the smallest world size. */
+const trained = (rows, available) => rows.filter(({ size }) => size <= available).at(-1);
+
+/** What a number of GPUs does, as a sentence. */
+function readout({ batch, rows }, available) {
+  const gpus = (count) => `${count} GPU${count === 1 ? "" : "s"}`;
+  const row = trained(rows, available);
+  if (!row) return `${gpus(available)}: no admissible world size`;
+  const sizes = `${batch} samples = micro batch ${row.micro} × ${row.steps} accumulation step${row.steps === 1 ? "" : "s"} × ${gpus(row.size)}`;
+  return row.size === available ? `${gpus(available)}: all train. ${sizes}` : `${gpus(available)}: ${row.size} train, ${available - row.size} idle. ${sizes}`;
+}
+
+/** The command that prints the plan. */
+const command = ({ nodes, perNode }) =>
+  `dsconfig elastic plan ds_config.json --nodes ${nodes === 1 ? 1 : `1:${nodes}`} --gpus-per-node ${perNode}`;
+
+if (typeof module !== "undefined") module.exports = { command, highlyComposite, plan, readout, trained };
 
 function batchPlanner(root) {
   const element = (tag, properties, ...inner) => {
@@ -78,22 +94,66 @@ function batchPlanner(root) {
   const each = number("gpus-per-node", 8, 1, 64);
   const micros = element("input", { id: "plan-micro", value: parameters.get("micro") || "2, 4, 6", inputMode: "numeric" });
   micros.addEventListener("input", () => show());
-  const result = element("div", { ariaLive: "polite" });
+  const verdict = element("p", { className: "status", role: "status" });
+  const result = element("div", {});
+  let available;
 
-  const drawing = (chosen, most) => {
-    const width = 720;
-    const wide = width / most;
-    const bars = chosen.rows.map(({ size, micro, steps }) => {
-      const whole = size % Number(each.input.value) === 0;
-      const attributes = { x: (size - 1) * wide, y: whole ? 0 : 24, width: Math.max(1, wide * 0.8), height: whole ? 60 : 36 };
-      const bar = svg("rect", { ...attributes, class: whole ? "whole" : "part" });
-      const title = svg("title", {});
-      title.textContent = `${size} ranks: ${chosen.batch} = ${micro} × ${steps} × ${size}`;
-      bar.append(title);
-      return bar;
-    });
-    const label = `${chosen.rows.length} of ${most} world sizes keep a batch size of ${chosen.batch}`;
-    return svg("svg", { viewBox: `0 0 ${width} 64`, preserveAspectRatio: "none", role: "img", "aria-label": label, class: "strip" }, ...bars);
+  /** GPUs that are available against GPUs that train: the gap to the diagonal is idle. A slider chooses what is read out. */
+  const chart = (chosen, most, perNode) => {
+    const width = Math.max(300, Math.min(720, root.clientWidth)); // so that its text is as large as that of the page
+    const [height, left, bottom, top] = [width < 500 ? 220 : 260, 44, 36, 10];
+    const x = (count) => left + ((width - left - 8) * count) / most;
+    const y = (count) => height - bottom - ((height - bottom - top) * count) / most;
+    const used = Array.from({ length: most }, (_, place) => trained(chosen.rows, place + 1)?.size ?? 0);
+    const steps = used.map((size, place) => `L${x(place)} ${y(size)}L${x(place + 1)} ${y(size)}`).join("");
+    const diagonal = used.map((_, place) => `L${x(place)} ${y(place + 1)}L${x(place + 1)} ${y(place + 1)}`).join("");
+    const area = (line, name) => svg("path", { d: `M${x(0)} ${y(0)}${line}L${x(most)} ${y(0)}Z`, class: name });
+    const nodes = most / perNode;
+    const apart = perNode * Math.ceil(nodes / (width < 500 ? 4 : 8));
+    const marks = Array.from({ length: Math.floor(most / apart) }, (_, place) => (place + 1) * apart);
+    const words = (text, attributes) => {
+      const node = svg("text", attributes);
+      node.textContent = text;
+      return node;
+    };
+    const axis = marks.flatMap((count) => [
+      svg("line", { x1: x(0), x2: x(most), y1: y(count), y2: y(count), class: "grid" }),
+      words(`${count}`, { x: x(0) - 6, y: y(count) + 4, "text-anchor": "end" }),
+      words(`${count}`, { x: x(count), y: y(0) + 16, "text-anchor": count === most ? "end" : "middle" }),
+    ]);
+    const dots = chosen.rows.filter(({ size }) => size % perNode === 0 && most <= 1024)
+      .map(({ size }) => svg("circle", { cx: x(size - 0.5), cy: y(size), r: 4, class: "node" }));
+    const marker = svg("line", { y1: y(most), y2: y(0), class: "marker" });
+    const label = `GPUs that train against GPUs that are available: ${chosen.rows.length} of ${most} world sizes keep a batch size of ${chosen.batch}. The table has the numbers.`;
+    const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label, class: "chart" },
+      ...axis, area(diagonal, "idle"), area(steps, "used"), ...dots, marker,
+      words("GPUs available", { x: width - 8, y: height - 4, "text-anchor": "end" }));
+    const slider = element("input", { type: "range", id: "plan-available", min: 1, max: most, value: Math.min(most, available ?? most) });
+    const told = element("output", { htmlFor: slider.id });
+    const point = () => {
+      available = Number(slider.value);
+      told.textContent = readout(chosen, available);
+      slider.setAttribute("aria-valuetext", told.textContent);
+      marker.setAttribute("x1", x(available - 0.5));
+      marker.setAttribute("x2", x(available - 0.5));
+    };
+    slider.addEventListener("input", point);
+    const follow = ({ clientX }) => {
+      const box = picture.getBoundingClientRect();
+      const share = (((clientX - box.left) / box.width) * width - left) / (width - left - 8);
+      slider.value = Math.max(1, Math.min(most, Math.ceil(share * most)));
+      point();
+    };
+    picture.addEventListener("pointermove", follow);
+    picture.addEventListener("pointerdown", follow);
+    point();
+    const key = (name, text) => element("span", {}, element("i", { className: `key ${name}` }), ` ${text} `);
+    return [
+      picture,
+      element("p", { className: "legend" }, key("used", "GPUs that train"), key("idle", "idle GPUs"), key("node", "whole nodes")),
+      element("p", { className: "available" }, element("label", { htmlFor: slider.id, textContent: "GPUs available" }), slider),
+      element("p", { className: "readout" }, told),
+    ];
   };
 
   const show = () => {
@@ -105,36 +165,32 @@ function batchPlanner(root) {
       : ![state.cap, most].every((size) => Number.isInteger(size) && size > 0) || state.cap > 100000 || most > 4096
         ? "The maximum batch size must be a whole number up to 100,000, with at most 4,096 GPUs in total."
       : Math.max(...sizes) > state.cap ? `Micro batch size ${Math.max(...sizes)} is larger than the maximum batch size ${state.cap}.` : "";
-    if (wrong) return result.replaceChildren(element("p", { className: "wrong", textContent: wrong }));
+    if (wrong) {
+      verdict.replaceChildren(element("span", { className: "wrong", textContent: wrong }));
+      return result.replaceChildren();
+    }
     history.replaceState(null, "", `#cap=${state.cap}&micro=${state.micros.join(",")}&nodes=${nodes.input.value}&gpus-per-node=${state.perNode}`);
     const chosen = plan({ ...state, most });
-    const at = new Map(chosen.rows.map((row) => [row.size, row]));
     const rows = Array.from({ length: Number(nodes.input.value) }, (_, place) => {
-      const size = (place + 1) * state.perNode;
-      const row = at.get(size);
-      const below = chosen.rows.filter((other) => other.size < size).at(-1);
-      const cells = row
-        ? [`${row.micro}`, `${row.steps}`, `${chosen.batch} = ${row.micro} × ${row.steps} × ${size}`]
-        : ["–", "–", below ? `not admissible; ${below.size} ranks can train` : "not admissible"];
-      return element("tr", {}, ...[`${place + 1}`, `${size}`, ...cells].map((textContent) => element("td", { textContent })));
+      const gpus = (place + 1) * state.perNode;
+      const row = trained(chosen.rows, gpus);
+      const cells = row ? [`${row.size}`, `${gpus - row.size}`, `${row.micro}`, `${row.steps}`] : ["0", `${gpus}`, "–", "–"];
+      return element("tr", {}, ...[`${place + 1}`, `${gpus}`, ...cells].map((textContent) => element("td", { textContent })));
     });
-    const head = ["nodes", "ranks", "micro batch", "accumulation", "samples per step"].map((textContent) => element("th", { textContent, scope: "col" }));
+    const head = ["nodes", "GPUs", "train", "idle", "micro batch", "steps"].map((textContent) => element("th", { textContent, scope: "col" }));
     const block = { enabled: true, max_train_batch_size: state.cap, micro_batch_sizes: state.micros, max_gpus: most,
       num_gpus_per_node: state.perNode, version: 0.1 };
     const text = `"elasticity": ${JSON.stringify(block, null, 2)}`;
-    const copy = element("button", { type: "button", className: "md-button", textContent: "Copy elasticity block" });
-    copy.addEventListener("click", async () => {
-      await navigator.clipboard.writeText(text);
-      copy.textContent = "Copied";
-    });
+    const scrolled = element("div", { className: "md-typeset__scrollwrap", tabIndex: 0, role: "region", ariaLabel: "Plan by number of nodes" },
+      element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows)));
+    verdict.replaceChildren(element("strong", { textContent: `${chosen.batch} samples per step` }), ` at ${chosen.rows.length} of ${most} world sizes.`);
     result.replaceChildren(
-      element("p", {}, element("strong", { textContent: `${chosen.batch} samples per step` }),
-        ` at ${chosen.rows.length} of ${most} world sizes. Tall bars are whole nodes.`),
-      drawing(chosen, most),
-      element("div", { className: "md-typeset__scrollwrap", tabIndex: 0, role: "region", ariaLabel: "Plan by number of nodes" },
-        element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows))),
+      element("p", { className: "actions" }, copyButton("Copy elasticity block", () => text),
+        copyButton("Copy command", () => command({ nodes: Number(nodes.input.value), perNode: state.perNode })),
+        copyButton("Copy link", () => location.href)),
+      ...chart(chosen, most, state.perNode),
+      scrolled,
       element("pre", {}, element("code", { tabIndex: 0, textContent: text })),
-      copy,
     );
   };
   const field = (label, input, ...more) => element("p", {}, element("label", { htmlFor: input.id, textContent: label }), input, ...more);
@@ -143,9 +199,11 @@ function batchPlanner(root) {
     field("Micro batch sizes that fit on a GPU", micros),
     field(LABELS.nodes, nodes.input, nodes.slider),
     field(LABELS["gpus-per-node"], each.input, each.slider),
+    verdict,
     result,
   );
   show();
+  addEventListener("resize", show);
 }
 
 if (typeof document !== "undefined") {

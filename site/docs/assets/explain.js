@@ -48,7 +48,7 @@ function explainBox(root, folder, messages) {
     }
     const text = pasted.value;
     if (!text.trim()) {
-      status.textContent = "Paste a line or a traceback.";
+      status.textContent = "The cause and what to do appear here. Nothing is sent.";
       return result.replaceChildren();
     }
     const turn = (asked += 1);
@@ -86,7 +86,7 @@ function explainBox(root, folder, messages) {
   // On the home page the checker starts with the first touch of the box, because it is 6 MB.
   if (root.dataset.lazy === undefined) begin();
   else for (const kind of ["focus", "input"]) pasted.addEventListener(kind, begin);
-  status.textContent = "Paste a line or a traceback.";
+  status.textContent = "The cause and what to do appear here. Nothing is sent.";
 }
 
 if (typeof document !== "undefined") {

@@ -16,7 +16,11 @@ const MODELS = [
 ];
 const PASTED = "pasted";
 const AMOUNT = "amount";
-const CARDS = ["t4", "v100-32", "a10g", "l4", "3090", "4090", "5090", "a6000", "l40s", "a100-40", "a100-80", "h100", "h20", "gh200", "h200", "b200"];
+const CARDS = {
+  t4: "T4, 16 GB", "v100-16": "V100, 16 GB", "v100-32": "V100, 32 GB", a10g: "A10G, 24 GB", l4: "L4, 24 GB", 3090: "RTX 3090, 24 GB", 4090: "RTX 4090, 24 GB",
+  5090: "RTX 5090, 32 GB", a6000: "RTX A6000, 48 GB", l40s: "L40S, 48 GB", "a100-40": "A100, 40 GB", "a100-80": "A100, 80 GB", h100: "H100, 80 GB",
+  "h100-nvl": "H100 NVL, 94 GB", h20: "H20, 96 GB", gh200: "GH200, 96 GB", h200: "H200, 141 GB", b200: "B200, 180 GB",
+};
 const PHASES = { at_rest: "at rest", load: "load", forward: "forward", backward: "backward", step: "step", save: "save" };
 const [CONFIG, MODEL] = ["/project/ds_config.json", "/project/model/config.json"];
 
@@ -46,6 +50,10 @@ function command(state) {
     "--output-format", "json",
   ];
 }
+
+/** The command as it is typed, beside the files that the page copies. */
+const typed = (state) =>
+  ["dsconfig", ...command(state), "--gpu", gpuOf(state)].join(" ").replace(" --output-format json", "").replaceAll(/\/project\/(model\/)?/g, "");
 
 /** The GPU as `--gpu` and `--fit` accept it. */
 const gpuOf = ({ card, memory }) => (card && card !== AMOUNT ? card : `${memory}GiB`);
@@ -84,7 +92,7 @@ function advice({ fits, changes, world_size: size, why }, memory) {
   return [...lines, why ?? `does not fit in ${memory} GiB`, ...(size ? [`${size} ranks would be enough`] : [])];
 }
 
-if (typeof module !== "undefined") module.exports = { CARDS, MODELS, advice, applied, command, config, gpuOf, phases, verdict };
+if (typeof module !== "undefined") module.exports = { CARDS, MODELS, advice, applied, command, config, gpuOf, phases, typed, verdict };
 
 function memoryPlanner(root, folder) {
   const element = (tag, properties, ...inner) => {
@@ -109,7 +117,7 @@ function memoryPlanner(root, folder) {
     sequence: number("sequence", 4096, 10_000_000),
     gpus: number("gpus", 8, 100_000),
     each: number("each", 8, 64),
-    card: choice("card", "h100", Object.fromEntries([...CARDS.map((name) => [name, name]), [AMOUNT, "another amount of memory"]])),
+    card: choice("card", "h100", { ...CARDS, [AMOUNT]: "another amount of memory" }),
     memory: number("gpu-memory", 80, 1000),
     stage: choice("stage", "2", { 0: "0 (no partitioning)", 1: "1 (optimizer states)", 2: "2 (+ gradients)", 3: "3 (+ parameters)" }),
     offload: choice("offload", "none", { none: "none", optimizer: "optimizer to CPU", both: "optimizer and parameters to CPU" }),
@@ -132,9 +140,12 @@ function memoryPlanner(root, folder) {
     adapters: "Adapters", quantize: "Frozen layers stored in", attention: "Attention", loss: "Loss", trainer: "Training method",
   };
   const pasted = element("textarea", { id: "plan-pasted", rows: 6, spellcheck: false, placeholder: '{ "model_type": "llama", "hidden_size": 4096, … }' });
+  pasted.value = parameters.get("pasted") ?? "";
   const pastedField = element("p", {}, element("label", { htmlFor: pasted.id, textContent: "The model's config.json" }), pasted);
   const status = element("p", { className: "status", role: "status", textContent: "Starting dsconfig…" });
   const result = element("div", {});
+  const [fitted, configured] = [element("div", {}), element("div", {})];
+  let current = {};
 
   const read = () =>
     Object.fromEntries(Object.entries(fields).map(([name, input]) => [
@@ -167,39 +178,44 @@ function memoryPlanner(root, folder) {
   };
 
   const table = ({ rank }) => {
-    const head = ["GiB", ...phases(rank).map(([, name]) => name), "governed by"].map((textContent) => element("th", { textContent, scope: "col" }));
+    const head = ["GiB", ...phases(rank).map(([, name]) => name)].map((textContent) => element("th", { textContent, scope: "col" }));
     const rows = rank.terms.map((term, at) => {
-      const name = element("th", { scope: "row" }, element("span", { className: `swatch term-${at % 10}` }), ` ${term.name}`);
+      const name = element("th", { scope: "row" }, element("span", { className: `swatch term-${at % 10}` }), ` ${term.name}`, element("code", { textContent: term.key, title: "key that decides it" }));
       const cells = phases(rank).map(([phase]) => element("td", { textContent: phase in term.phases ? gib(term.phases[phase]) : "–" }));
-      return element("tr", {}, name, ...cells, element("td", {}, element("code", { textContent: term.key })));
+      return element("tr", {}, name, ...cells);
     });
     return scrolled("Memory of one rank by phase", element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows)));
   };
 
-  const copied = (text) => {
-    const copy = element("button", { type: "button", className: "md-button", textContent: "Copy config" });
-    copy.addEventListener("click", async () => {
-      await navigator.clipboard.writeText(text);
-      copy.textContent = "Copied";
-    });
-    return [element("pre", {}, element("code", { tabIndex: 0, textContent: text })), copy];
-  };
+  const code = (config) => element("pre", {}, element("code", { tabIndex: 0, textContent: JSON.stringify(config, null, 2) }));
 
-  const draw = (state, estimate, fit) => {
-    const { host, limits } = estimate;
-    const peak = Math.max(host.at_rest, ...Object.values(host.bound));
-    const lines = advice(fit, (limits.gpu / 2 ** 30).toFixed(1)).map((textContent) => element("li", { textContent }));
+  /** The estimate; `--fit` takes longer, and `drawFit` adds its answer. */
+  const draw = (state, estimate) => {
+    const peak = Math.max(estimate.host.at_rest, ...Object.values(estimate.host.bound));
     status.textContent = verdict(estimate);
+    current = config(state);
+    configured.replaceChildren(element("h2", { textContent: "Config" }), code(current));
+    fitted.replaceChildren();
     result.replaceChildren(
+      element("p", { className: "actions" }, copyButton("Copy config", () => JSON.stringify(current, null, 2)),
+        copyButton("Copy command", () => typed(state)), copyButton("Copy link", () => location.href)),
       bars(estimate),
       table(estimate),
       element("p", { className: "status", textContent: `Host memory: upper bound ${gib(peak)} GiB per node. The line in each bar marks the GPU memory.` }),
-      element("h2", { textContent: "How to make it fit" }),
-      element("ol", {}, ...lines),
-      ...copied(JSON.stringify(applied(config(state), fit.fits ? fit.changes : []), null, 2)),
+      fitted,
+      configured,
       element("details", {}, element("summary", { textContent: "Assumptions" }),
         element("ul", {}, ...estimate.assumptions.map((textContent) => element("li", { textContent })))),
     );
+  };
+
+  const drawFit = (fit, { limits }) => {
+    if (fit.fits && !fit.changes.length) return;
+    const lines = advice(fit, (limits.gpu / 2 ** 30).toFixed(1)).map((textContent) => element("li", { textContent }));
+    fitted.replaceChildren(element("h2", { textContent: "How to make it fit" }), element("ol", {}, ...lines));
+    if (!fit.fits) return;
+    current = applied(current, fit.changes);
+    configured.replaceChildren(element("h2", { textContent: "Config with these changes" }), code(current));
   };
 
   const showError = (words) => {
@@ -212,24 +228,27 @@ function memoryPlanner(root, folder) {
   const show = async () => {
     const state = read();
     pastedField.hidden = state.model !== PASTED;
-    fields.offload.disabled = state.stage === 0;
-    fields.memory.disabled = state.card !== AMOUNT;
-    fields.quantize.disabled = state.adapters === "none";
-    fields.sharded.disabled = fields.gathered.disabled = state.stage !== 3;
-    const wrong = Object.entries(fields).find(([, input]) => !input.checkValidity() || input.value === "");
+    const idle = {
+      offload: state.stage === 0, memory: state.card !== AMOUNT, quantize: state.adapters === "none",
+      sharded: state.stage !== 3, gathered: state.stage !== 3,
+    };
+    for (const [name, isIdle] of Object.entries(idle)) fields[name].closest("p").hidden = isIdle;
+    const wrong = Object.entries(fields).find(([, input]) => !input.closest("p").hidden && (!input.checkValidity() || input.value === ""));
     if (!run) return;
     if (wrong) return showError(`${labels[wrong[0]]}: enter a whole number from 1 to ${Number(wrong[1].max).toLocaleString("en")}.`);
     if (state.model === PASTED && !pasted.value.trim()) return showError("Paste the model's config.json.");
-    history.replaceState(null, "", `#${new URLSearchParams(Object.entries(state).map(([name, value]) => [fields[name].id.replace("plan-", ""), String(Number.isFinite(Number(value)) ? Number(value) : value)]))}`);
+    const shared = Object.entries(state).map(([name, value]) => [fields[name].id.replace("plan-", ""), String(Number.isFinite(Number(value)) ? Number(value) : value)]);
+    if (state.model === PASTED) shared.push(["pasted", pasted.value.replace(/\s+/g, " ")]);
+    history.replaceState(null, "", `#${new URLSearchParams(shared)}`);
     const turn = (latest += 1);
     const files = { [CONFIG]: JSON.stringify(config(state)), [MODEL]: pasted.value };
     const estimate = await run(files, [...command(state), "--gpu", gpuOf(state)]);
     if (turn !== latest) return;
     if (!estimate.stdout) return showError(estimate.stderr);
+    const told = JSON.parse(estimate.stdout);
+    draw(state, told);
     const fit = await run({}, [...command(state), "--fit", gpuOf(state)]);
-    if (turn !== latest) return;
-    if (!fit.stdout) return showError(fit.stderr);
-    draw(state, JSON.parse(estimate.stdout), JSON.parse(fit.stdout).fit);
+    if (turn === latest && fit.stdout) drawFit(JSON.parse(fit.stdout).fit, told);
   };
 
   let due;

@@ -32,7 +32,10 @@ async function opened(name, settings) {
   await page.evaluateOnNewDocument(() => localStorage.clear()); // the theme keeps the scheme of the first visit
   await page.goto(site.base + PAGES[name], { waitUntil: "load" });
   if (READY[name]) {
-    await page.waitForSelector(READY[name], { timeout: 120_000 });
+    await page.waitForSelector(READY[name], { timeout: 120_000 }).catch(async () => {
+      const told = await page.$$eval("[role=status]", (all) => all.map(({ textContent }) => textContent).join("; "));
+      throw new Error(`${name} does not show ${READY[name]} within 120 s; it says: ${told}`);
+    });
   }
   return page;
 }
@@ -83,6 +86,15 @@ async function keyboardOnPages() {
   await batch.keyboard.press("ArrowUp");
   await until("the batch is planned anew", async () => before !== (await batch.$eval("#plan-batch", (each) => each.textContent)));
   await tab(batch, ".md-typeset button.md-button");
+  await tab(batch, "#plan-available");
+  const told = () => batch.$eval("#plan-batch output", (each) => each.textContent);
+  const all = await told();
+  await batch.keyboard.press("ArrowLeft");
+  const fewer = await told();
+  must(fewer !== all, "keys move the line of the chart");
+  const { x, y, width, height } = await (await batch.$("#plan-batch svg")).boundingBox();
+  await batch.mouse.move(x + width / 2, y + height / 2);
+  await until("the chart says what is under the pointer", async () => ![all, fewer].includes(await told()));
   await batch.close();
   const memory = await opened("memory");
   await tab(memory, "#plan-stage");
