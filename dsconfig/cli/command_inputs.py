@@ -24,7 +24,7 @@ from dsconfig.cli.errors import fail_with_usage_error, print_note
 from dsconfig.core.file_access import OUTSIDE, is_link_out_of_repository
 from dsconfig.core.releases import ReleaseTarget, UnknownReleaseError
 from dsconfig.document import Document
-from dsconfig.job.consumers.consumer_versions import split_consumer_spec
+from dsconfig.job.consumers.consumer_versions import split_consumer_spec, unknown_version_note
 from dsconfig.job.job import Job
 from dsconfig.job.settings_file import SettingsFile, SettingsFileError, read_settings
 from dsconfig.launch.located_config import LocatedConfig, locate_config
@@ -263,7 +263,10 @@ def require_config(document: Document) -> None:
 def job_from_arguments(
     args: argparse.Namespace, document: Document, located: LocatedConfig | None = None
 ) -> Job:
-    """Job of a config as the arguments and settings describe it; the run ends for an unknown release."""
+    """Job of a config as the arguments and settings describe it; the run ends for an unknown release.
+
+    Prints a note if the version of the consumer is unknown.
+    """
     require_config(document)
     requested = _overrides_from_arguments(args)
     settings = _settings_finder(args, requested).effective_settings_for_file(document.name)
@@ -276,10 +279,14 @@ def job_from_arguments(
     requested = requested._replace(
         world_size=args.world_size, training_args=None
     )  # the command resolves "auto" itself
-    return build_job(
+    job = build_job(
         located or locate_config(document),
         *job_layers(requested, settings, target, explicit_consumer(requested, settings), facts),
     )
+    consumer = None if job.consumer is None else job.consumer.value
+    if consumer is not None and (note := unknown_version_note(consumer.name, consumer.version)):
+        print_note(f"{document.name}: {note}")
+    return job
 
 
 def schema_release_and_consumer(args: argparse.Namespace) -> tuple[ReleaseTarget, str | None]:

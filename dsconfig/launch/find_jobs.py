@@ -263,16 +263,21 @@ def _job_with_built_config(
 
 
 def add_consumer_version(reader: ConsumerEvidence, name: str) -> ConsumerEvidence:
-    """Add the pinned or installed version of a consumer if it fills "auto" differently from the newest one."""
+    """Add the pinned or installed version of a consumer if it fills "auto" differently from the newest one.
+
+    An unknown version may do so, and is added, too.
+    """
     if reader.version is not None or reader.name not in HUGGING_FACE:
         return reader
-    from dsconfig.job.consumers.consumer_versions import includes_all_changes
+    from dsconfig.job.consumers.consumer_versions import includes_all_changes, unknown_version_note
     from dsconfig.launch.requirements import consumer_version
 
     pinned = consumer_version(reader.name, name)
-    if pinned is None or includes_all_changes(reader.name, pinned[0]):
+    if pinned is None:
         return reader
     version, source = pinned
+    if includes_all_changes(reader.name, version) and not unknown_version_note(reader.name, version):
+        return reader
     return reader._replace(version=version, why=f"{reader.why}, version {version} {source}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ from zipfile import ZipFile
 import pytest
 
 from dsconfig import check
+from dsconfig.cli import main
 from dsconfig.job.consumers.consumer_versions import CHANGES, NEWEST_READ, version_tuple
 from tests.parity.citations import (
     PROGRAMS,
     Sources,
+    changes,
     deepspeed_citations,
     fingerprints,
     program_citations,
@@ -35,6 +38,37 @@ def test_an_unknown_version_is_told_apart_from_a_known_one() -> None:
         assert notes(name) == notes(f"{name}=={newest}") == []
         note = f"{name} 99 is newer than {newest}, the newest version that dsconfig knows; it is checked as {newest}"
         assert notes(f"{name}==99") == [f"<dict>: {note}"]
+
+
+@pytest.mark.parametrize(("spec", "last"), [("transformers==4.99", "4.57"), ("accelerate==0.40.1", "0.34")])
+def test_a_version_that_was_never_released_is_told_apart(spec: str, last: str) -> None:
+    (note,) = [
+        note for note in check(CONFIG, target="0.19.8", consumer=spec).notes if "never released" in note
+    ]
+    assert note.endswith(f"it is checked as {last}")
+    name = spec.partition("==")[0]
+    assert not any(
+        "never released" in note
+        for note in check(CONFIG, target="0.19.8", consumer=f"{name}=={last}.2").notes
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["show"],
+        ["compat"],
+        ["migrate", "--from", "0.14.0", "--to", "0.19.8"],
+        ["memory", "--world-size", "2", "--params", "1e9"],
+    ],
+)
+def test_each_command_names_an_unknown_version(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "ds.json").write_text(json.dumps({**CONFIG, "$dsconfig": {"consumer": "transformers==99"}}))
+    monkeypatch.chdir(tmp_path)
+    main([*command, "ds.json"])
+    assert "transformers 99 is newer than" in capsys.readouterr().err
 
 
 def test_the_newest_read_version_is_the_recorded_one() -> None:
@@ -92,3 +126,11 @@ def test_citations_name_programs_as_they_write_themselves() -> None:
     assert ("utils/deepspeed/deepspeed_utils.py", "get_train_ds_config") in files
     places = {each.place.partition("/")[0] for each in program_citations("torch")}
     assert places == {"dsconfig", "elastic"}
+
+
+def test_a_program_that_begins_to_use_deepspeed_is_news() -> None:
+    """verl 0.9.1 trains with FSDP and Megatron, and only mentions DeepSpeed."""
+    texts = {"utils/ulysses.py": '"""DeepSpeed Ulysses; see deepspeed/sequence/layer.py."""\nimport torch\n'}
+    assert changes("verl", "1.0", Sources(texts)) == []
+    texts["engine/ds.py"] = "def engine():\n    from deepspeed.runtime import engine\n"
+    assert changes("verl", "1.0", Sources(texts)) == ["verl 1.0 imports DeepSpeed (engine/ds.py)"]

@@ -125,7 +125,8 @@ def test_resolve_takes_a_version() -> None:
         ("environment.yml", "dependencies:\n  - transformers==4.44.2\n", "4.44.2", "of environment.yml"),
         ("requirements.txt", "transformers>=4.44\n", None, ""),
         ("requirements.txt", "# transformers==4.44.2\nsentence-transformers-x==2.0\n", None, ""),
-        ("requirements.txt", "transformers==99.0\n", None, ""),
+        ("requirements.txt", "transformers==5.24.0\n", None, ""),
+        ("requirements.txt", "transformers==99.0\n", "99.0", "of requirements.txt"),
     ],
 )
 def test_version_pinned_by_the_repository(

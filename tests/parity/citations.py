@@ -59,8 +59,11 @@ PROGRAMS: Mapping[str, Program] = {
     "openrlhf": Program("openrlhf", "openrlhf"),
     # The wheel for macOS has no CUDA libraries: a tenth of the size, and the same Python files.
     "torch": Program("torch", "torch", "macosx_14_0_arm64", "3.12"),
+    "verl": Program("verl", "verl"),
 }
 """Programs by the name in citations, in lower case."""
+WITHOUT_DEEPSPEED = ("verl",)
+"""Programs that train with other engines: no code is cited, until a release imports DeepSpeed."""
 
 
 EXPLAINED = {
@@ -162,6 +165,11 @@ class Sources:
         """The text of the file whose path ends with this one; None if there is none."""
         matches = [name for name in self._texts if name == file or name.endswith(f"/{file}")]
         return self._texts[min(matches, key=len)] if matches else None
+
+    def importing(self, package: str) -> list[str]:
+        """Files that import a package."""
+        statement = re.compile(rf"^\s*(?:import|from)\s+{re.escape(package)}\b", re.MULTILINE)
+        return sorted(name for name, text in self._texts.items() if statement.search(text))
 
     def code(self, file: str, symbol: str) -> str | None:
         """The code of a symbol without docstrings and layout, or of the file; None if it is not there."""
@@ -302,6 +310,10 @@ def changes(program: str, release: str, sources: Sources) -> list[str]:
             lines.append(f"{program} {release} changes {name.rstrip(':')} ({each.place})")
         elif name not in before:
             lines.append(f"{name.rstrip(':')} is cited and not recorded ({each.place})")
+    if program in WITHOUT_DEEPSPEED:
+        lines += [
+            f"{program} {release} imports DeepSpeed ({file})" for file in sources.importing("deepspeed")
+        ]
     return lines
 
 

@@ -213,13 +213,26 @@ NEWEST_READ = {"transformers": "5.24.0", "accelerate": "1.15.0"}
 """Newest version of each consumer whose code was compared with the table, see `tests/parity/programs.json`."""
 
 
+_LAST_OF_SERIES = {"transformers": ((4, 57),), "accelerate": ((0, 34),)}
+"""Last minor version of each major version of a consumer that has a successor.  Source: PyPI."""
+
+
 def unknown_version_note(consumer: str, version: str | None) -> str | None:
-    """Return a note if a version is newer than the newest known one; None otherwise."""
+    """Return a note if a version is newer than the newest known one, or was never released; None otherwise."""
     newest = NEWEST_READ.get(consumer)
-    if version is None or newest is None or version_tuple(version)[:2] <= version_tuple(newest)[:2]:
+    if version is None or newest is None:
         return None
-    known = f"the newest version that dsconfig knows; it is checked as {newest}"
-    return f"{consumer} {version} is newer than {newest}, {known}"
+    release = version_tuple(version)[:2]
+    if release > version_tuple(newest)[:2]:
+        known = f"the newest version that dsconfig knows; it is checked as {newest}"
+        return f"{consumer} {version} is newer than {newest}, {known}"
+    for major, last in _LAST_OF_SERIES[consumer]:
+        if release[0] == major and release[1] > last:
+            return (
+                f"{consumer} {version} was never released: the last {major}.x is {major}.{last};"
+                f" it is checked as {major}.{last}"
+            )
+    return None
 
 
 _SPEC = r"(\w+)==\d{1,6}(?:\.[0-9a-z]{1,20}){0,6}"
