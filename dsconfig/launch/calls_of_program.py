@@ -43,6 +43,11 @@ Kind: TypeAlias = Literal[
     "accumulation",
     "trained model",
     "load before rendezvous",
+    "load on one rank first",
+    "several models",
+    "size of partition",
+    "reference model",
+    "model without config",
 ]
 
 

@@ -211,7 +211,13 @@ def _why_no_config_in_script(script: Document) -> str | None:
     if any(problem.kind == "too-large" for problem in script.problems):
         return "a shell script that is too large to be read"
     reason = _TOO_MUCH if launch_file_exceeds_budget(script) else "name no config: pass the config itself"
-    return None if job_of_launch_file(script) else f"a shell script whose commands {reason}"
+    if job_of_launch_file(script):
+        return None
+    from dsconfig.launch.launcher_checks import launcher_problems_in_script
+
+    if launcher_problems_in_script(script):  # the launcher's flags are checked without a config, too
+        return None
+    return f"a shell script whose commands {reason}"
 
 
 def why_not_checked(document: Document) -> str | None:

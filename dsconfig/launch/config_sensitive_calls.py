@@ -14,7 +14,7 @@ from dsconfig.launch.calls_of_program import (
     is_deepspeed_initialize,
     line_number_of,
 )
-from dsconfig.launch.generation_calls import GenerationCalls
+from dsconfig.launch.model_handling_calls import ModelHandlingCalls
 from dsconfig.launch.python.name_bindings import last_dotted_name
 from dsconfig.launch.python.syntax_trees import (
     called_function_name,
@@ -56,10 +56,6 @@ def _cached_config_sensitive_calls(program: str, launch: str, _: int) -> tuple[C
 
 _ABOUT_QUANTIZATION = re.compile(r"quant|bit|int\d|lora|bnb", re.IGNORECASE)
 _SPREAD = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
-_NO_MODEL = re.compile(
-    r"Tokenizer|Processor|Config|FeatureExtractor|Scheduler|Dataset|Pipeline$", re.IGNORECASE
-)
-"""Classes whose `from_pretrained` loads no module of the training."""
 _OPTIMIZERS = frozenset(
     {
         "Adadelta",
@@ -89,7 +85,7 @@ _ZERO_INIT_HANDLED = re.compile(
 _LOADER = re.compile(r"load|data|(?:^|_)dl|iter|batch|sampl", re.IGNORECASE)
 
 
-class _ConfigSensitiveCalls(GenerationCalls):
+class _ConfigSensitiveCalls(ModelHandlingCalls):
     """The uses in a program file."""
 
     def uses(self) -> Iterator[ConfigSensitiveCall]:
@@ -104,17 +100,11 @@ class _ConfigSensitiveCalls(GenerationCalls):
         yield from self._nested_zero_init_contexts()
         yield from self.risky_generation_calls()
         yield from self.risky_checkpointing_calls()
+        yield from self.risky_model_calls()
         yield from self._accelerator_accumulation_steps()
 
     # Loading
     # ----------------------------------------------------------------------------------------------
-
-    def _model_load_calls(self) -> Iterator[ast.Call]:
-        for call in self.calls:
-            if called_function_name(call) == "from_pretrained" and isinstance(call.func, ast.Attribute):
-                owner = last_dotted_name(call.func.value)
-                if owner and not _NO_MODEL.search(owner) and owner not in ("self", "cls"):
-                    yield call
 
     def _calls_that_load_models(self) -> Iterator[ConfigSensitiveCall]:
         for call in self._model_load_calls():
@@ -234,6 +224,11 @@ class _ConfigSensitiveCalls(GenerationCalls):
 
     def _calls_that_save_weights(self) -> Iterator[ConfigSensitiveCall]:
         wrapped = self._names_of_wrapped_models() | self._models_trained_in_place()
+        for name, call in self._names_of_call_results("unwrap_model").items():
+            if call.args and line_number_of(call) > wrapped.get(
+                ast.unparse(call.args[0]), line_number_of(call)
+            ):
+                wrapped.setdefault(name, line_number_of(call))
         engines = {
             name
             for name, call in self._names_of_call_results("initialize").items()

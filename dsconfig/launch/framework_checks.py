@@ -241,6 +241,24 @@ PROGRAM_CHECKS: Mapping[str, tuple[FrameworkCheck, ...]] = {
             _QUANTIZATION,
             "use 4 bits, or ZeRO stage 2",
         ),
+        *(
+            # The engine of the reference model starts before the Trainer fills these: trl models/utils.py.
+            FrameworkCheck(
+                "stage",
+                (
+                    f"stage={stage}",
+                    "finetuning_type=full",
+                    "!pref_loss=orpo|simpo",
+                    "config:optimizer",
+                    f"config:scheduler.params.{key}=auto",
+                ),
+                f'with `scheduler.params.{key}` on "auto", which it passes to DeepSpeed for the reference model',
+                "trl 0.24 models/utils.py:prepare_deepspeed",
+                "remove `scheduler` from the config, or write the number of steps",
+            )
+            for stage in ("dpo", "kto")
+            for key in ("warmup_num_steps", "total_num_steps")
+        ),
         FrameworkCheck(
             "badam_mode", ("use_badam", "badam_mode=ratio"), _WITH_DEEPSPEED, _FACTORY, 'write "layer"'
         ),

@@ -21,14 +21,14 @@ NODE_GPUS, MPI_WORKERS, MPI_SLOTS = "DSCONFIG_NODE_GPUS", "DSCONFIG_MPI_WORKERS"
 """Variables of dsconfig itself for what a manifest says about the machine of a command: its GPUs, and the workers
 and slots of MPI.
 """
-DEEPSPEED, TORCHRUN, ACCELERATE = "deepspeed", "torchrun", "accelerate"
+DEEPSPEED, TORCHRUN, ACCELERATE, PYTHON = "deepspeed", "torchrun", "accelerate", "python"
 
 
 class LauncherCall(NamedTuple):
     """A launcher: its name, its flags, and the GPUs that its environment names."""
 
     name: str
-    """`deepspeed`, `torchrun` or `accelerate`."""
+    """`deepspeed`, `torchrun` or `accelerate`; `python` for a program without a launcher."""
     flags: Mapping[str, str] = MappingProxyType({})
     """Flags without dashes and with underscores; a switch has an empty value."""
     visible_devices: str = ""
@@ -96,5 +96,15 @@ def _find_launcher(words: tuple[str, ...]) -> tuple[str, int] | None:
         ):
             return TORCHRUN, at + 2
         if base.endswith(".py"):
-            return None
+            # Behind another word, such as `srun` or `mpirun`, Python may run several times.
+            return (PYTHON, at) if _is_python(words[:at]) else None
     return None
+
+
+def _is_python(words: tuple[str, ...]) -> bool:
+    """Whether the words before a program start Python, with no options but short ones such as `-u`."""
+    return (
+        bool(words)
+        and words[0].rpartition("/")[2].rstrip("0123456789.") == "python"
+        and all(word in ("-u", "-O", "-B") for word in words[1:])
+    )

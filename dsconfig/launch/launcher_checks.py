@@ -8,17 +8,26 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from dsconfig.core.file_access import read_contents
+from dsconfig.core.file_access import MAX_SIZE, read_contents
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.document import Document
 from dsconfig.launch.find_jobs import jobs_of_launch_file
 from dsconfig.launch.hostfile import Hostfile, parse_slot_filter, read_hostfile
+from dsconfig.launch.launch_file_formats import is_shell_script_name
 from dsconfig.launch.launched_job import LaunchedJob
-from dsconfig.launch.launcher_call import ACCELERATE, DEEPSPEED, TORCHRUN, LauncherCall
+from dsconfig.launch.launcher_call import ACCELERATE, DEEPSPEED, PYTHON, TORCHRUN, LauncherCall
 from dsconfig.launch.repository import resolve_written_path, time_cache_key
+from dsconfig.launch.script_jobs import launchers_without_config
 
 Kind: TypeAlias = Literal[
-    "ignored devices", "conflict", "hostfile", "rendezvous", "too few devices", "cut command"
+    "ignored devices",
+    "conflict",
+    "hostfile",
+    "rendezvous",
+    "too few devices",
+    "cut command",
+    "misplaced flag",
+    "no launcher",
 ]
 
 
@@ -46,7 +55,11 @@ def find_launcher_problems(job: LaunchedJob) -> Iterator[LauncherProblem]:
         yield from _cut_command(job.launch.text, job.line)
     if launcher is None:
         return
+    if launcher.name == PYTHON:
+        yield from _one_process_for_several_gpus(job, launcher)
+        return
     yield from _wrong_program(launcher)
+    yield from _flags_behind_program(job, launcher)
     if launcher.name == DEEPSPEED:
         yield from _conflicting_flags(launcher)
         yield from _ignored_visible_devices(launcher)
@@ -70,9 +83,16 @@ def launcher_problems_in_script(script: Document) -> tuple[tuple[LaunchedJob, La
 @lru_cache(maxsize=8)
 def _cached_problems_in_script(script: Document, _: int) -> tuple[tuple[LaunchedJob, LauncherProblem], ...]:
     # Several rules ask for the problems of one kind each, in each class of releases.
-    return tuple(
-        (job, problem) for job in jobs_of_launch_file(script) for problem in find_launcher_problems(job)
-    )
+    jobs = list(jobs_of_launch_file(script))
+    if is_shell_script_name(script.name):
+        lines = {job.line for job in jobs}
+        # Without a config, nothing shows that a program without a launcher uses DeepSpeed.
+        jobs += [
+            job
+            for job in launchers_without_config(script)
+            if job.line not in lines and job.launcher is not None and job.launcher.name != PYTHON
+        ]
+    return tuple((job, problem) for job in jobs for problem in find_launcher_problems(job))
 
 
 _COUNTS, _FILTERS = ("num_gpus", "num_accelerators", "num_nodes"), ("include", "exclude")
@@ -135,6 +155,88 @@ def _wrong_program(launcher: LauncherCall) -> Iterator[LauncherProblem]:
         f"`{launcher.name}` starts `{first}` as the program, with `{second}` as its first argument",
         advice,
     )
+
+
+_PLACE_FLAGS = {
+    DEEPSPEED: frozenset(
+        {"master_port", "master_addr", "num_gpus", "num_nodes", "include", "exclude", "hostfile"}
+    ),
+    TORCHRUN: frozenset(
+        {"nproc_per_node", "nnodes", "node_rank", "master_port", "master_addr", "rdzv_endpoint"}
+    ),
+    ACCELERATE: frozenset(
+        {"num_processes", "num_machines", "machine_rank", "main_process_port", "main_process_ip"}
+    ),
+}
+"""Flags by which each launcher chooses GPUs, nodes and ports."""
+
+
+def _flags_behind_program(job: LaunchedJob, launcher: LauncherCall) -> Iterator[LauncherProblem]:
+    """Yield a problem for a flag of the launcher that stands behind the program, which does not know it.
+
+    All launchers pass the words behind the program on to it: `nargs=argparse.REMAINDER`.
+    """
+    misplaced = [
+        name
+        for name in job.arguments or ()
+        if name in _PLACE_FLAGS.get(launcher.name, ()) and name not in launcher.flags
+    ]
+    if not misplaced or (text := _text_of_program(job)) is None:
+        return
+    for name in misplaced:
+        if name not in text and name.replace("_", "-") not in text:
+            yield LauncherProblem(
+                "misplaced flag",
+                f"`--{name}` stands behind `{job.program_file}`, so `{launcher.name}` passes it to the program"
+                " instead of using it",
+                f"move `--{name}` in front of `{job.program_file}`",
+            )
+
+
+_STARTS_PROCESSES = re.compile(
+    r"spawn|Popen|subprocess|multiprocessing|os\.system|notebook_launcher|debug_launcher|torchrun|distributed\.run"
+    r"|\bray\b|lightning|\bFabric\b|submitit|mpi4py|launch\("
+)
+"""Code by which a program starts its own processes."""
+_RANK_VARIABLES = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE"})
+"""Variables of a script that starts each process itself."""
+
+
+def _one_process_for_several_gpus(job: LaunchedJob, launcher: LauncherCall) -> Iterator[LauncherProblem]:
+    """Yield a problem for a program that Python starts alone, although several GPUs are visible to it."""
+    devices = launcher.visible_device_entries
+    variables = (job.arguments or {}).get("ENV")
+    if devices is None or len(devices) < _SEVERAL or job.world_size not in (None, 1):
+        return
+    if isinstance(variables, dict) and not _RANK_VARIABLES.isdisjoint(variables):
+        return
+    text = _text_of_program(job)
+    if text is None or _STARTS_PROCESSES.search(text):
+        return
+    count = len(devices)
+    yield LauncherProblem(
+        "no launcher",
+        f"`python` starts one process, and DeepSpeed uses one GPU for each process: {count - 1} of the {count} GPUs in"
+        " `CUDA_VISIBLE_DEVICES` stay idle",
+        f"use `deepspeed --include localhost:{','.join(devices)} {job.program_file}` without the variable, or"
+        f" `torchrun --nproc_per_node {count} {job.program_file}`",
+    )
+
+
+_SEVERAL = 2
+
+
+def _text_of_program(job: LaunchedJob) -> str | None:
+    """Return the source of the program that a command starts; None if it is not in the repository."""
+    path = (
+        resolve_written_path(job.program_file, job.launch.name, job.folder).path if job.program_file else None
+    )
+    if path is None:
+        return None
+    try:
+        return read_contents(path, MAX_SIZE).decode("utf-8", "replace")
+    except OSError:
+        return None
 
 
 _FLAG_LINE = re.compile(r"--?[A-Za-z][\w.-]*")

@@ -87,6 +87,44 @@ def test_flags_that_do_not_work(empty_repository: Path, command: str, code: str,
     assert part in message
 
 
+PROGRAM = "import argparse\nimport deepspeed\ndeepspeed.initialize(model=net, config='ds.json')\n"
+OF_PROGRAM = [
+    ("deepspeed {} --master_port 29501", PROGRAM, ["DSC861"]),
+    ("torchrun --nproc_per_node 2 {} --master_port 29501", PROGRAM, ["DSC861"]),
+    ("accelerate launch {} --num_processes 2", PROGRAM, ["DSC861"]),
+    ("deepspeed --master_port 29501 {}", PROGRAM, []),
+    ("deepspeed {} --master_port 29501", PROGRAM + "parser.add_argument('--master_port')\n", []),
+    ("deepspeed {} --seed 1", PROGRAM, []),
+    ("CUDA_VISIBLE_DEVICES=0,1 python {}", PROGRAM, ["DSC862"]),
+    ("export CUDA_VISIBLE_DEVICES=0,1\nnohup python3 -u {}", PROGRAM, ["DSC862"]),
+    ("CUDA_VISIBLE_DEVICES=0 python {}", PROGRAM, []),
+    ("CUDA_VISIBLE_DEVICES=0,1 srun -n 2 python {}", PROGRAM, []),
+    ("CUDA_VISIBLE_DEVICES=0,1 WORLD_SIZE=2 python {}", PROGRAM, []),
+    ("CUDA_VISIBLE_DEVICES=0,1 python {}", PROGRAM + "import lightning\n", []),
+    ("CUDA_VISIBLE_DEVICES=0,1 python {}", PROGRAM + "torch.multiprocessing.spawn(main)\n", []),
+    ("CUDA_VISIBLE_DEVICES=0,1 python -m torch.distributed.run --nproc_per_node 2 {}", PROGRAM, []),
+]
+
+
+@pytest.mark.parametrize(("command", "program", "expected"), OF_PROGRAM)
+def test_flags_and_the_program(
+    empty_repository: Path, command: str, program: str, expected: list[str]
+) -> None:
+    (empty_repository / "train.py").write_text(program)
+    assert [each.split()[0] for each in diagnostics(empty_repository, command)] == expected
+
+
+def test_a_script_without_a_config(empty_repository: Path) -> None:
+    script = empty_repository / "run.sh"
+    script.write_text("deepspeed --num_nodes 2 main.py --zero_stage 3 --deepspeed\n")
+    report = check("run.sh")
+    assert [(each.code, each.location and each.location.line) for each in report] == [("DSC845", 1)]
+    script.write_text("deepspeed main.py --zero_stage 3 --deepspeed\n")
+    report = check("run.sh")
+    assert not list(report)
+    assert any("name no config" in note for note in report.notes)
+
+
 @pytest.mark.parametrize("command", FINE)
 def test_flags_that_work(empty_repository: Path, command: str) -> None:
     assert [each for each in diagnostics(empty_repository, command) if "DSC84" in each] == []

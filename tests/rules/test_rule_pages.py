@@ -23,6 +23,8 @@ NO_BAD_EXAMPLE = {
     "DSC844",
     "DSC850",
     "DSC859",
+    "DSC861",
+    "DSC862",
     "DSC929",
     "DSC883",
     "DSC884",

@@ -63,6 +63,7 @@ _WRAPPERS = frozenset(("exec", "nohup", "sudo", "command", "builtin", "setsid", 
 """Wrappers before a command; they do not change what it runs."""
 _LAUNCHER_VARIABLES = (
     *("NPROC_PER_NODE", "NNODES", "CUDA_VISIBLE_DEVICES", "PET_NPROC_PER_NODE", "PET_NNODES"),
+    *("RANK", "LOCAL_RANK", "WORLD_SIZE"),
     *("SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_NNODES", "SLURM_GPUS_ON_NODE"),
     *("PET_MASTER_ADDR", NODE_GPUS, MPI_WORKERS, MPI_SLOTS),
 )

@@ -170,6 +170,38 @@ def command_cut_off(ctx: Context) -> Iterator[Finding]:
     yield from _launcher_findings(ctx, "cut command")
 
 
+@rule("DSC861", effect="ignored", source="launcher/runner.py:parse_args", reads="job")
+def launcher_flag_behind_program(ctx: Context) -> Iterator[Finding]:
+    """A flag of the launcher stands behind the program, so the launcher does not read it.
+
+    `deepspeed`, `torchrun` and `accelerate launch` pass every word behind the program on to it. The launcher then
+    uses its default, such as port 29500, and the program ignores or rejects the flag. dsconfig reports this only if
+    it can read the program and the program does not mention the flag.
+
+    Good:
+
+        {"resources": {"accelerators": "A100:8"},
+        "run": "deepspeed --master_port 29501 train.py --deepspeed_config ds.json"}
+    """
+    yield from _launcher_findings(ctx, "misplaced flag")
+
+
+@rule("DSC862", effect="altered", source="runtime/engine.py:DeepSpeedEngine", reads="job")
+def several_gpus_without_launcher(ctx: Context) -> Iterator[Finding]:
+    """`python` starts the program as one process, although `CUDA_VISIBLE_DEVICES` shows several GPUs.
+
+    DeepSpeed uses one GPU for each process, and only a launcher starts several: `deepspeed`, `torchrun` or
+    `accelerate launch`. The other GPUs stay idle, and ZeRO partitions nothing. dsconfig reports this only if it can
+    read the program, and the program starts no processes itself.
+
+    Good:
+
+        {"resources": {"accelerators": "A100:8"},
+        "run": "torchrun --nproc_per_node 8 train.py --deepspeed_config ds.json"}
+    """
+    yield from _launcher_findings(ctx, "no launcher")
+
+
 @rule(
     "DSC847",
     effect="altered",

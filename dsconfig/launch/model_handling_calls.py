@@ -1,0 +1,183 @@
+"""Calls of a program that load, prepare, count or replace models in a way that partitioning does not allow."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from dsconfig.launch.calls_of_program import ConfigSensitiveCall
+from dsconfig.launch.generation_calls import GenerationCalls
+from dsconfig.launch.python.name_bindings import last_dotted_name
+from dsconfig.launch.python.syntax_trees import called_function_name, keyword_argument
+
+NO_MODEL = re.compile(
+    r"Tokenizer|Processor|Config|FeatureExtractor|Scheduler|Dataset|Pipeline$", re.IGNORECASE
+)
+"""Classes whose `from_pretrained` loads no module of the training."""
+_RANK_AFTER_RANK = frozenset({"main_process_first", "local_main_process_first"})
+_WITH_REFERENCE_MODEL = frozenset({"DPOTrainer", "KTOTrainer", "BCOTrainer"})
+"""Trainers of TRL that prepare a reference model with the config of the job."""
+_WITHOUT_REFERENCE_MODEL = frozenset(
+    {
+        "get_peft_model",
+        "LoraConfig",
+        "get_peft_config",
+        "peft_config",
+        "PeftModel",
+        "precompute_ref_log_probs",
+    }
+)
+_KNOWS_PARTITIONS = frozenset({"ds_numel", "ds_shape", "GatheredParameters", "ds_tensor"})
+_PARTITIONS_WHILE_LOADING = frozenset(
+    {"HfDeepSpeedConfig", "HfArgumentParser", "TrlParser", "TrainingArguments", "Seq2SeqTrainingArguments"}
+)
+
+
+class ModelHandlingCalls(GenerationCalls):
+    """The calls of a program that handle its models."""
+
+    def _model_load_calls(self) -> Iterator[ast.Call]:
+        for call in self.calls:
+            if called_function_name(call) == "from_pretrained" and isinstance(call.func, ast.Attribute):
+                owner = last_dotted_name(call.func.value)
+                if owner and not NO_MODEL.search(owner) and owner not in ("self", "cls"):
+                    yield call
+
+    def risky_model_calls(self) -> Iterator[ConfigSensitiveCall]:
+        """Yield loads that not all ranks reach together, sizes of partitions, and models that a trainer cannot use."""
+        yield from self._loads_on_one_rank_first()
+        yield from self._several_models_prepared()
+        yield from self._sizes_of_partitions()
+        yield from self._trainers_with_reference_model()
+        yield from self._models_without_config()
+
+    def _loads_on_one_rank_first(self) -> Iterator[ConfigSensitiveCall]:
+        from_transformers = self._names_imported_from("transformers")
+        for call in self._model_load_calls():
+            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+            if last_dotted_name(owner) not in from_transformers:
+                continue  # Diffusers and others do not partition while they load
+            is_first = any(
+                isinstance(parent, ast.With)
+                and child in parent.body
+                and any(
+                    isinstance(item.context_expr, ast.Call)
+                    and called_function_name(item.context_expr) in _RANK_AFTER_RANK
+                    for item in parent.items
+                )
+                for parent, child in self._ancestors_of_node(call)
+            )
+            if is_first and self._runs_unless_excluded(call):
+                yield self._describe_call("load on one rank first", call)
+
+    def _names_imported_from(self, package: str) -> frozenset[str]:
+        return frozenset(
+            alias.asname or alias.name
+            for node in self.module.nodes
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == package
+            for alias in node.names
+        )
+
+    def _several_models_prepared(self) -> Iterator[ConfigSensitiveCall]:
+        for call in self.calls:
+            if (
+                called_function_name(call) != "prepare"
+                or not isinstance(call.func, ast.Attribute)
+                or last_dotted_name(call.func.value) != "accelerator"
+                or not self._is_unconditional(call)
+            ):
+                continue
+            models = [
+                each for each in call.args if isinstance(each, ast.Name) and self._is_model(each.id, call)
+            ]
+            if len({each.id for each in models if isinstance(each, ast.Name)}) > 1:
+                names = [each.id for each in models if isinstance(each, ast.Name)]
+                yield self._describe_call("several models", call, " and ".join(names))
+
+    def _is_model(self, name: str, call: ast.Call) -> bool:
+        """Whether every value of a variable is a model that `from_pretrained` loads, or one wrapped by PEFT."""
+        values = self._all_values_of_variable(name, call)
+        loads = list(self._model_load_calls())
+        return bool(values) and all(
+            value in loads
+            or (isinstance(value, ast.Call) and called_function_name(value) == "get_peft_model")
+            for value in values
+        )
+
+    def _sizes_of_partitions(self) -> Iterator[ConfigSensitiveCall]:
+        """Yield the first call of `numel` on a parameter, in a program that loads a partitioned model."""
+        if (
+            self.referenced | self.strings
+        ) & _KNOWS_PARTITIONS or not self.referenced & _PARTITIONS_WHILE_LOADING:
+            return
+        if not any(self._may_run(call) for call in self._model_load_calls()):
+            return
+        for call in self.calls:
+            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+            if called_function_name(call) != "numel" or not isinstance(owner, ast.Name):
+                continue
+            is_parameter = any(
+                isinstance(parent, ast.For | ast.GeneratorExp | ast.ListComp)
+                and any(
+                    called_function_name(source) in ("parameters", "named_parameters")
+                    for source in _iterated_calls(parent)
+                )
+                for parent, _ in self._ancestors_of_node(call)
+            )
+            if is_parameter and self._runs_unless_excluded(call):
+                yield self._describe_call("size of partition", call)
+                return
+
+    def _trainers_with_reference_model(self) -> Iterator[ConfigSensitiveCall]:
+        if self.referenced & _WITHOUT_REFERENCE_MODEL or self.strings & _WITHOUT_REFERENCE_MODEL:
+            return
+        for call in self.calls:
+            is_known = all(each.arg not in (None, *_WITHOUT_REFERENCE_MODEL) for each in call.keywords)
+            if (
+                called_function_name(call) in _WITH_REFERENCE_MODEL
+                and is_known
+                and self._runs_unless_excluded(call)
+            ):
+                yield self._describe_call("reference model", call)
+
+    def _models_without_config(self) -> Iterator[ConfigSensitiveCall]:
+        """Yield trainers of a model whose class, in this file, is a plain module without an attribute `config`."""
+        plain = {
+            node.name
+            for node in self.module.nodes
+            if isinstance(node, ast.ClassDef)
+            and [ast.unparse(base) for base in node.bases] in (["nn.Module"], ["torch.nn.Module"], ["Module"])
+            and not _sets_config(node)
+        }
+        for call in self.calls if plain else ():
+            model = keyword_argument(call, "model")
+            if not called_function_name(call).endswith("Trainer") or not isinstance(model, ast.Name):
+                continue
+            values = self._all_values_of_variable(model.id, call)
+            if (
+                values
+                and all(
+                    isinstance(value, ast.Call)
+                    and isinstance(value.func, ast.Name)
+                    and value.func.id in plain
+                    for value in values
+                )
+                and self._runs_unless_excluded(call)
+            ):
+                yield self._describe_call("model without config", call)
+
+
+def _iterated_calls(loop: ast.For | ast.GeneratorExp | ast.ListComp) -> Iterator[ast.Call]:
+    sources = [loop.iter] if isinstance(loop, ast.For) else [each.iter for each in loop.generators]
+    return (node for source in sources for node in ast.walk(source) if isinstance(node, ast.Call))
+
+
+def _sets_config(node: ast.ClassDef) -> bool:
+    """Whether a class, or a function that replaces attribute access in it, may provide `config`."""
+    return any(
+        (isinstance(each, ast.Attribute) and each.attr == "config" and isinstance(each.ctx, ast.Store))
+        or (isinstance(each, ast.Name) and each.id == "config" and isinstance(each.ctx, ast.Store))
+        or (isinstance(each, ast.FunctionDef) and each.name in ("config", "__getattr__"))
+        for each in ast.walk(node)
+    )
