@@ -18,7 +18,7 @@ from dsconfig.fix.verify_fixes import verify_fixes_of_reports
 from dsconfig.fix.verify_sibling_fixes import verify_siblings
 from dsconfig.job.job import Job
 from dsconfig.launch.config_source import ConfigSource, read_config_source
-from dsconfig.launch.locate_jobs import locate_jobs, select_job
+from dsconfig.launch.locate_configs_of_jobs import locate_jobs, select_job
 from dsconfig.launch.located_config import LocatedConfig, locate_config
 
 
@@ -87,6 +87,6 @@ def _check_job(located: LocatedConfig, arguments: Job) -> Report:
     report = verify_fixes_of_reports(judge(located, job))
     if located.job is None:
         return report
-    from dsconfig.resolve.job_summary import add_job_summary
+    from dsconfig.resolve.summarize_job import add_job_summary
 
     return add_job_summary(report, located, job)

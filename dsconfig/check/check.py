@@ -29,7 +29,7 @@ from dsconfig.core.releases import NUMBERS, ReleaseInterval, ReleaseTarget
 from dsconfig.core.wording import numbers_for_yaml
 from dsconfig.document import Document
 from dsconfig.document.document import location_of_path, location_of_span
-from dsconfig.document.tree import unknown_paths
+from dsconfig.document.located_tree import unknown_paths
 from dsconfig.evaluation.evaluate import EvaluationOutcome, TextFindings, evaluate
 from dsconfig.evaluation.rule_context import Context, EvaluatedDocument
 from dsconfig.job.consumers.consumer_versions import unknown_version_note
@@ -38,7 +38,7 @@ from dsconfig.job.job import Job
 from dsconfig.launch import classify_config_file
 from dsconfig.launch.config_overwrites import config_overwrites_by_programs, overwrite_of_key
 from dsconfig.launch.launch_file_formats import detect_launch_format, is_shell_script_name
-from dsconfig.launch.locate_jobs import locate_again, locate_jobs
+from dsconfig.launch.locate_configs_of_jobs import locate_again, locate_jobs
 from dsconfig.launch.located_config import LocatedConfig, locate_config
 from dsconfig.rules import Rule
 from dsconfig.rules._batch_triplet import supported_world_sizes

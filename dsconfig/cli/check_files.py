@@ -20,7 +20,7 @@ from dsconfig.core.file_access import register_named_paths
 from dsconfig.core.releases import ReleaseTarget
 from dsconfig.document import Document
 from dsconfig.job.detect_consumer import ConsumerEvidence, consumer_named_by_user
-from dsconfig.launch.locate_jobs import locate_jobs
+from dsconfig.launch.locate_configs_of_jobs import locate_jobs
 from dsconfig.launch.read_passed_config import read_config_at_path as read_file
 from dsconfig.render.terminal_style import TerminalStyle, escape_unprintable, terminal_width
 
@@ -239,7 +239,7 @@ class FileChecker:
         report = _with_verified_fixes(apply_options_to_report(report, self.options))
         if located.job is None:
             return report
-        from dsconfig.resolve.job_summary import add_job_summary
+        from dsconfig.resolve.summarize_job import add_job_summary
 
         return add_job_summary(report, located, job)
 

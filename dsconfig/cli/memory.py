@@ -41,7 +41,7 @@ from dsconfig.cli.resolve_helpers import (
     print_wrapped_lines,
     use_option_names,
 )
-from dsconfig.render.fingerprint import dump_json
+from dsconfig.render.machine_readable import dump_json
 from dsconfig.render.terminal_style import escape_unprintable
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from dsconfig.launch.python.syntax_trees import (
     literal_value,
     program_modules,
 )
-from dsconfig.launch.repository import time_cache_key
+from dsconfig.launch.repository_files import time_cache_key
 
 
 def find_config_sensitive_calls(program: str, launch: str = "") -> tuple[ConfigSensitiveCall, ...]:

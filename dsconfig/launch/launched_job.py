@@ -22,7 +22,7 @@ from dsconfig.job.job_facts import NamedModel, RunFacts
 from dsconfig.launch.launch_file_formats import LaunchFileFormat
 from dsconfig.launch.launcher_call import LauncherCall
 from dsconfig.launch.process_count import ProcessCount
-from dsconfig.launch.repository import PathLookup, is_preset_name, resolve_written_path
+from dsconfig.launch.repository_files import PathLookup, is_preset_name, resolve_written_path
 
 
 class LaunchedJob(NamedTuple):
@@ -152,13 +152,13 @@ class LaunchedJob(NamedTuple):
     @property
     def job_facts(self) -> RunFacts:
         """Model, adapters, program and parallelism of the job."""
-        from dsconfig.launch.model_argument import (
+        from dsconfig.launch.training_arguments import (
             find_model_on_disk,
             is_hub_name,
+            job_parallelism,
             model_name_in_launch_file,
             trains_adapters,
         )
-        from dsconfig.launch.training_arguments import job_parallelism
 
         data = self.launch.value() if self.arguments is None else self.arguments
         reference = model_name_in_launch_file(data)

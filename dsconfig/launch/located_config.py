@@ -26,7 +26,7 @@ from dsconfig.launch.find_jobs import add_consumer_version, job_of_launch_file, 
 from dsconfig.launch.framework_presets import PRESET
 from dsconfig.launch.launch_file_formats import is_shell_script_name
 from dsconfig.launch.read_passed_config import parse_passed_config
-from dsconfig.launch.repository import PathLookup, resolve_written_path
+from dsconfig.launch.repository_files import PathLookup, resolve_written_path
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.memory.advice import MemoryAdvice, advice_for
 from dsconfig.memory.device_overhead import DeviceUsage, overheads_of, relative_lengths
-from dsconfig.memory.engines.base import CONSOLIDATED, PINNED, SAVE, WEIGHTS
+from dsconfig.memory.engines.base_engine import CONSOLIDATED, PINNED, SAVE, WEIGHTS
 from dsconfig.memory.engines.select_engine import select_engine
 from dsconfig.memory.memory_ledger import (
     SLACK,
@@ -49,10 +49,10 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.memory.autograd_graph import ForwardTape
     from dsconfig.memory.config_values import ConfigValues
-    from dsconfig.memory.engines.base import Engine
+    from dsconfig.memory.engines.base_engine import Engine
     from dsconfig.memory.engines.engine_setup import EngineSetup
     from dsconfig.memory.models.architecture import Architecture, MicroBatch
-    from dsconfig.memory.training_job import TrainingJob
+    from dsconfig.memory.run_facts import TrainingJob
 
 
 # The estimate: memory usage of a rank and of its host.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.memory.memory_limits import RequestedLimits
     from dsconfig.memory.models.architecture import Architecture
-    from dsconfig.memory.training_job import TrainingJob
+    from dsconfig.memory.run_facts import TrainingJob
     from dsconfig.memory.verdict import UnmodeledSetting, Verdict
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 FROZEN, VALUE, VLLM, GENERATION = "frozen models", "value model", "vLLM", "generation"
 
 
-class TrainingMethodTraits(NamedTuple):
+class TrainerTraits(NamedTuple):
     """A training method, by the name of TRL's trainer."""
 
     sequences_per_sample: int = 1
@@ -29,20 +29,18 @@ class TrainingMethodTraits(NamedTuple):
 
 
 TRAINERS = {
-    "sft": TrainingMethodTraits(),
-    "dpo": TrainingMethodTraits(2, has_reference=True),
-    "kto": TrainingMethodTraits(has_reference=True),
-    "orpo": TrainingMethodTraits(2),
-    "cpo": TrainingMethodTraits(2),
-    "simpo": TrainingMethodTraits(2),
-    "reward": TrainingMethodTraits(2),
-    "ppo": TrainingMethodTraits(
-        2, has_reference=True, needs_frozen="reward", has_value_model=True, generates=True
-    ),
-    "grpo": TrainingMethodTraits(has_reference=True, generates=True),
-    "rloo": TrainingMethodTraits(has_reference=True, generates=True),
-    "online_dpo": TrainingMethodTraits(2, has_reference=True, needs_frozen="reward", generates=True),
-    "gkd": TrainingMethodTraits(needs_frozen="teacher", generates=True),
+    "sft": TrainerTraits(),
+    "dpo": TrainerTraits(2, has_reference=True),
+    "kto": TrainerTraits(has_reference=True),
+    "orpo": TrainerTraits(2),
+    "cpo": TrainerTraits(2),
+    "simpo": TrainerTraits(2),
+    "reward": TrainerTraits(2),
+    "ppo": TrainerTraits(2, has_reference=True, needs_frozen="reward", has_value_model=True, generates=True),
+    "grpo": TrainerTraits(has_reference=True, generates=True),
+    "rloo": TrainerTraits(has_reference=True, generates=True),
+    "online_dpo": TrainerTraits(2, has_reference=True, needs_frozen="reward", generates=True),
+    "gkd": TrainerTraits(needs_frozen="teacher", generates=True),
 }
 """Sources: trl/trainer/*_trainer.py and trl/experimental; LLaMA-Factory train/*/workflow.py."""
 
@@ -68,7 +66,7 @@ def trainer_memory(
     setup: EngineSetup,
     arch: Architecture,
     batch: MicroBatch,
-    trainer: TrainingMethodTraits,
+    trainer: TrainerTraits,
     frozen: tuple[Architecture, ...],
     vllm_bytes: int | None,
 ) -> TrainerMemory:

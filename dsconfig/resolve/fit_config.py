@@ -26,7 +26,7 @@ from dsconfig.resolve.memory import EstimateRequest, MemoryOptions, estimate_req
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject, KeyPath
     from dsconfig.memory import FittingChanges, RequestedLimits
-    from dsconfig.resolve.resolved_run import Run
+    from dsconfig.resolve.resolved_run import ResolvedRun
 
 
 # The search.
@@ -96,7 +96,7 @@ class ConsumerBatchKeys(NamedTuple):
     """Further values to set: the batch, if it does not match the requested micro batch."""
 
 
-def consumer_batch_keys(document: Document, options: MemoryOptions, run: Run) -> ConsumerBatchKeys:
+def consumer_batch_keys(document: Document, options: MemoryOptions, run: ResolvedRun) -> ConsumerBatchKeys:
     """The filler for a config with these options."""
     located = locate_config(document)
     data = read_input_config(located, options.build_job_of_config(located)).document.value()
@@ -188,7 +188,7 @@ def _apply_values(document: Document, values: Mapping[str, Json]) -> Document:
     return apply_operations(document, operations) if operations else document
 
 
-def _unread_keys(document: Document, run: Run) -> set[KeyPath]:
+def _unread_keys(document: Document, run: ResolvedRun) -> set[KeyPath]:
     """Paths of keys without an effect."""
     target = ReleaseTarget((run.release,), run.release, "argument")
     report = check_document(document, target, world_size=run.world_size, consumer=run.consumer)
@@ -210,7 +210,7 @@ def _unread_keys(document: Document, run: Run) -> set[KeyPath]:
     }
 
 
-def _initial_values(document: Document, options: MemoryOptions, run: Run) -> JsonObject:
+def _initial_values(document: Document, options: MemoryOptions, run: ResolvedRun) -> JsonObject:
     """Values to set before the changes: `set`, and the requested micro batch.
 
     Keys that the config leaves to training arguments stay `auto`.

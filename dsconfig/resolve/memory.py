@@ -20,19 +20,18 @@ from dsconfig.job.job import Job
 from dsconfig.job.job_facts import facts_of_dsconfig_block
 from dsconfig.launch.config_overwrites import config_overwrites_by_programs, overwrite_of_key
 from dsconfig.launch.config_source import read_config_source
-from dsconfig.launch.locate_jobs import read_config_of_job
+from dsconfig.launch.locate_configs_of_jobs import read_config_of_job
 from dsconfig.launch.located_config import LocatedConfig, locate_config
-from dsconfig.memory.config_values import ULYSSES as SEQUENCE
-from dsconfig.memory.config_values import ConfigValues
+from dsconfig.memory.config_values import ULYSSES, ConfigValues
 from dsconfig.memory.engines.engine_setup import EngineSetup
 from dsconfig.memory.estimates import NO_LIMIT, MemoryLimit, estimate
 from dsconfig.memory.estimates import Estimate as Estimate  # noqa: PLC0414  # callers get it here
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
 from dsconfig.memory.models.record_pass_by_family import weights_of
-from dsconfig.memory.optimizer_memory import zenflow_section as zenflow
+from dsconfig.memory.run_facts import TrainingJob
 from dsconfig.memory.setup_from_config import OFFLOADED, SECTIONS, default_client, micro_batch_of, setup_of
+from dsconfig.memory.setup_from_config import zenflow_section as zenflow
 from dsconfig.memory.trainer_memory import TRAINERS
-from dsconfig.memory.training_job import TrainingJob
 from dsconfig.memory.verdict import SCRIPT_OPTIMIZER, NotModelledError
 from dsconfig.memory.verdict import Verdict as Verdict  # noqa: PLC0414  # callers get it here
 from dsconfig.resolve.effective_values import effective_values_of
@@ -41,9 +40,13 @@ from dsconfig.resolve.launch_settings import (
     LaunchSettings,
     is_checkpointing_reentrant,
     launch_settings,
+    missing_frozen_model,
+    selected_method,
+    trainer_notes,
     trainer_optimizer,
     unmodeled_arguments,
     unmodeled_optimizer,
+    vllm_memory,
 )
 from dsconfig.resolve.memory_run_defaults import (
     LONGEST,
@@ -57,7 +60,7 @@ from dsconfig.resolve.memory_run_defaults import (
 )
 from dsconfig.resolve.model_source import ModelSource, load_model, parse_lora_settings
 from dsconfig.resolve.resolve import resolve_job
-from dsconfig.resolve.resolved_run import Run
+from dsconfig.resolve.resolved_run import ResolvedRun
 from dsconfig.resolve.training_features import (
     LOSSES,
     add_features,
@@ -68,7 +71,6 @@ from dsconfig.resolve.training_features import (
     requested_quantization,
     unmodeled_experts,
 )
-from dsconfig.resolve.training_method import missing_frozen_model, selected_method, trainer_notes, vllm_memory
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
@@ -169,8 +171,6 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
     return estimate_request(read_config_of_job(source, job), options).answer()
 
 
-# Estimate requests.
-
 OLDEST = "0.14.0"
 MEASURED = ("0.14.1", "0.19.8")
 """Releases whose engines were measured."""
@@ -246,7 +246,7 @@ class MemoryOptions(NamedTuple):
 class EstimateRequest(NamedTuple):
     """Inputs of an estimate."""
 
-    run: Run
+    run: ResolvedRun
     values: ConfigValues
     arch: Architecture
     job: TrainingJob
@@ -323,7 +323,7 @@ def estimate_request(document: Document, options: MemoryOptions) -> EstimateRequ
     facts = read_input_config(located, job).facts
     sp_size = launched_sp_size(facts.parallelism, sp_size, options.sp)
 
-    def resolving(batch: Mapping[str, Json], arguments: Mapping[str, Json] | None) -> Run:
+    def resolving(batch: Mapping[str, Json], arguments: Mapping[str, Json] | None) -> ResolvedRun:
         degrees = (None, None, sp_size if sp_size > 1 else options.sp, None)
         return resolve_job(located, job, degrees, {**changes, **batch}, arguments, model.config)
 
@@ -409,7 +409,7 @@ def estimate_request(document: Document, options: MemoryOptions) -> EstimateRequ
 
 
 def _client_optimizer(
-    run: Run,
+    run: ResolvedRun,
     values: ConfigValues,
     requested: str | None,
     launch: LaunchSettings,
@@ -433,7 +433,7 @@ def _client_optimizer(
     return launch.optimizer, launch.unmodeled_optimizer
 
 
-def _uses_zero_init(run: Run, options: MemoryOptions, launch: LaunchSettings) -> bool:
+def _uses_zero_init(run: ResolvedRun, options: MemoryOptions, launch: LaunchSettings) -> bool:
     """Whether `zero.Init` builds the model at stage 3.
 
     The Trainer does so. Accelerate does if `zero3_init_flag` is on or missing: `DeepSpeedPlugin` then follows
@@ -470,7 +470,7 @@ def _reject_overwritten(document: Document, changes: Mapping[str, Json]) -> None
 
 
 def _micro_batch(
-    run: Run,
+    run: ResolvedRun,
     options: MemoryOptions,
     launch: LaunchSettings,
     arch: Architecture,
@@ -495,7 +495,7 @@ def _reject_unsupported_release(release: str) -> None:
         raise NotModelledError(f"DeepSpeed {release} is not supported", f"use {OLDEST} or later")
 
 
-def _effective_values(run: Run, sp_size: int) -> ConfigValues:
+def _effective_values(run: ResolvedRun, sp_size: int) -> ConfigValues:
     """Effective values of the sections that the estimate reads."""
     effective_values = effective_values_of(
         run.config, run.world_size, run.release, "deepspeed", keys=SECTIONS
@@ -503,7 +503,7 @@ def _effective_values(run: Run, sp_size: int) -> ConfigValues:
     explicit_keys = {entry.key for entry in effective_values.values if entry.origin == "written"}
     values = {entry.key: entry.value for entry in effective_values.values if entry.origin != "ignored"}
     return ConfigValues(
-        values | ({SEQUENCE: sp_size} if sp_size > 1 else {}), explicit_keys | zenflow(run.config)
+        values | ({ULYSSES: sp_size} if sp_size > 1 else {}), explicit_keys | zenflow(run.config)
     )
 
 

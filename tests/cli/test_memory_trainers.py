@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dsconfig.resolve.training_method import selected_method
+from dsconfig.resolve.launch_settings import selected_method
 from tests.cli.conftest import Runs
 from tests.cli.estimates import config_of, estimate, phases_of
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.document.tree import UNKNOWN
+from dsconfig.document.located_tree import UNKNOWN
 from dsconfig.launch.python.name_bindings import last_dotted_name
 from dsconfig.launch.python.syntax_trees import (
     called_function_name,
@@ -18,8 +18,8 @@ from dsconfig.launch.python.syntax_trees import (
     literal_value,
     program_modules,
 )
-from dsconfig.launch.repository import repository_cache_key
-from dsconfig.launch.scripts_of_program import find_program_launches
+from dsconfig.launch.repository_files import repository_cache_key
+from dsconfig.launch.scripts_starting_program import find_program_launches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,7 +12,7 @@ from functools import lru_cache
 from dsconfig.core.file_access import is_file, may_read_file, read_contents, repository_root
 from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.launch.python.name_bindings import ModuleNames, NameBinding, last_dotted_name
-from dsconfig.launch.repository import python_files_of_repository, repository_cache_key, time_cache_key
+from dsconfig.launch.repository_files import python_files_of_repository, repository_cache_key, time_cache_key
 
 _MAX_FILE, _MAX_PROGRAM = 256 * 1024, 512 * 1024
 """Size limits in bytes: of one file, and of all files read for a program."""
