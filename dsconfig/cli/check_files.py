@@ -19,6 +19,7 @@ from dsconfig.core.diagnostic import SEVERITIES
 from dsconfig.core.file_access import register_named_paths
 from dsconfig.core.releases import ReleaseTarget
 from dsconfig.document import Document
+from dsconfig.document.config_file_names import is_python_name
 from dsconfig.job.detect_consumer import ConsumerEvidence, consumer_named_by_user
 from dsconfig.launch.locate_configs_of_jobs import locate_jobs
 from dsconfig.launch.read_passed_config import read_config_at_path as read_file
@@ -158,6 +159,16 @@ class FileChecker:
     def _read_document(self, name: str) -> Document:
         return read_stdin(self.options.stdin_name) if name == "-" else read_file(name)
 
+    def _follow_program(self, program: Document) -> list[Document]:
+        """Return the config file that a program names, with a note; the program itself if it names none."""
+        from dsconfig.launch.config_named_by_program import config_named_by_program
+
+        named = config_named_by_program(program)
+        if named is None:
+            return [program]
+        print_note(named.note)
+        return [named.document]
+
     def documents_in_file(self, name: str) -> Iterator[Document | None]:
         """Yield the configs in a file, several for a Python source; None if the file cannot be read.
 
@@ -165,6 +176,9 @@ class FileChecker:
         """
         try:
             documents = [self._read_document(name)]
+            # A fix of the config must not be written to the program.
+            if self.fixer is None and is_python_name(name):
+                documents = self._follow_program(documents[0])
             if documents[0].is_in_program:
                 from dsconfig.launch.python.config_dicts import sibling_documents
 

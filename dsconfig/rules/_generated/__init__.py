@@ -106,6 +106,7 @@ RULES: tuple[Entry, ...] = (
     ('DSC849', 'model-partitioned-without-engine', 'altered', None, None, False, 'launch file', 'dsconfig.rules.consumers.program_calls', None, None),
     ('DSC863', 'model-loaded-on-one-rank-first', 'altered', None, None, False, 'config', 'dsconfig.rules.consumers.model_handling_calls', ('<facts>',), None),
     ('DSC864', 'several-models-prepared', 'altered', None, None, False, 'config', 'dsconfig.rules.consumers.model_handling_calls', ('<facts>',), None),
+    ('DSC868', 'optimizer-prepared-alone', 'altered', None, None, False, 'config', 'dsconfig.rules.consumers.model_handling_calls', ('<facts>',), None),
     ('DSC865', 'sizes-of-partitions-counted', 'wasteful', None, None, False, 'config', 'dsconfig.rules.consumers.model_handling_calls', ('<facts>',), None),
     ('DSC866', 'schedule-unresolved-for-reference-model', 'crashes', None, None, False, 'config', 'dsconfig.rules.consumers.model_handling_calls', ('<facts>',), None),
     ('DSC867', 'auto-size-of-model-without-config', 'altered', None, None, False, 'config', 'dsconfig.rules.consumers.model_handling_calls', ('<facts>',), None),
