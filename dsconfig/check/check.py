@@ -66,7 +66,11 @@ def check(located: LocatedConfig, job: Job) -> Report:
     is_checked = not has_own_keys or _is_rejected_by_launcher(located, job)
     if located.relation == "embedded" and located.config is not None:
         config = _build_report(located.config, job, job.reader)
-        return _report_on_launch_file(located, job, config, is_checked=is_checked)
+        source = located.job.source if located.job else None
+        report = _report_on_launch_file(located, job, config, is_checked=is_checked)
+        return (
+            report if source is None else _add_source_report(report, _build_report(source, job, job.reader))
+        )
     reader = consumer_of_host_file(located, job)
     # Their values belong to the config, which is compared with them: a linked one, or Accelerate's own block.
     launch = job if located.config is None else job._replace(arguments=None)
@@ -85,6 +89,13 @@ def check(located: LocatedConfig, job: Job) -> Report:
     )
     notes += located.job.describe_unknown_batch_sizes(child.world_size) if located.job else ()
     return report.copy_with(notes=tuple(notes), children=(child,))
+
+
+def _add_source_report(report: Report, source: Report) -> Report:
+    """Add the report on the dict in a program from which a config was built, and leave out what both have."""
+    shown = {(each.code, each.path) for each in source.diagnostics}
+    of_command = tuple(each for each in report.diagnostics if (each.code, each.path) not in shown)
+    return report.copy_with(diagnostics=of_command, children=(source.copy_with(notes=()),))
 
 
 def check_document(

@@ -15,7 +15,7 @@ from dsconfig.check.effective_settings import EffectiveOptions
 from dsconfig.check.report import Report
 from dsconfig.cli.command_inputs import os_error_reason, read_stdin
 from dsconfig.cli.errors import UsageError, print_error, print_internal_error, print_note
-from dsconfig.core.diagnostic import SEVERITIES
+from dsconfig.core.diagnostic import SEVERITIES, Diagnostic
 from dsconfig.core.file_access import register_named_paths
 from dsconfig.core.releases import ReleaseTarget
 from dsconfig.document import Document
@@ -309,15 +309,32 @@ class DiagnosticTotals:
 
     def count_reports(self, report: Report, *, again: bool = False) -> Iterator[Report]:
         """Count a report and those of linked files; diagnostics that were reported before are left out."""
+        if report.summary and report.summary.config and report.is_embedded:
+            # A dict of the program, which other commands start as well.
+            report = report.copy_with(diagnostics=self._new_diagnostics(report, report.summary.config))
+        elif report.document is not None and report.document.is_in_program:
+            report = report.copy_with(diagnostics=self._new_diagnostics(report, _path_of_config(report)))
         self._count_report(report, again=again)
         yield report
         for child in report.children:
-            path = os.path.realpath(child.name)
-            again, reported = path in self._reported, self._reported.setdefault(path, set())
-            new = tuple(each for each in child if (each.code, each.dotted, each.message) not in reported)
-            reported |= {(each.code, each.dotted, each.message) for each in new}
+            path = _path_of_config(child)
+            again = path in self._reported
+            if child.document is not None and child.document.is_in_program:
+                yield from self.count_reports(child, again=again)
+                continue
+            new = self._new_diagnostics(child, path)
             if new or not again:
                 yield from self.count_reports(child.copy_with(diagnostics=new), again=again)
+
+    def _new_diagnostics(self, report: Report, config: str) -> tuple[Diagnostic, ...]:
+        """Return the diagnostics of a config that were not reported before.
+
+        `config`: its path, or the location of the call that receives it.
+        """
+        reported = self._reported.setdefault(config, set())
+        new = tuple(each for each in report if (each.code, each.dotted, each.message) not in reported)
+        reported |= {(each.code, each.dotted, each.message) for each in new}
+        return new
 
     def _count_report(self, report: Report, *, again: bool) -> None:
         """Count the diagnostics of a report, and its file unless it was counted before."""
@@ -373,6 +390,14 @@ class DiagnosticTotals:
         errors = self.by_severity["error"]
         fixable = 0 if fixing else sum(self.fixable.values())
         return overview_of_rules(self.by_rule, fixable, errors, style, listed=listed)
+
+
+def _path_of_config(report: Report) -> str:
+    """Return the path of a config; of one in a program with its line."""
+    path, document = os.path.realpath(report.name), report.document
+    if document is None or not document.is_in_program or document.root is None:
+        return path
+    return f"{path}:{document.position(document.root.span.start).line}"
 
 
 def _reaches_threshold(severity: str, threshold: str) -> bool:

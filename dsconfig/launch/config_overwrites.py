@@ -58,7 +58,8 @@ def config_overwrites_by_programs(name: str) -> tuple[ConfigOverwrite, ...]:
 
     A key that is `*`, or ends with it, stands for keys that are known only at run time.
     """
-    if name.startswith("<") or not name:
+    # `run.sh: --deepspeed` is the name of a config that stands in another file, or in none.
+    if name.startswith("<") or not name or ": " in name:
         return ()
     path = os.path.abspath(name)
     return _cached_config_overwrites(path, repository_cache_key(path))

@@ -25,6 +25,7 @@ from dsconfig.launch.config_references import find_consumer_in_repository, loop_
 from dsconfig.launch.embedded_text_offsets import read_with_variables
 from dsconfig.launch.framework_configs import build_openrlhf_config
 from dsconfig.launch.framework_presets import PRESET, framework_preset
+from dsconfig.launch.jobs_of_program import jobs_with_built_configs
 from dsconfig.launch.launch_commands import (
     ArgumentsForRanks,
     LaunchCommand,
@@ -34,7 +35,7 @@ from dsconfig.launch.launch_commands import (
     hashable_script_state,
 )
 from dsconfig.launch.launch_file_formats import SCRIPT, LaunchFileFormat, detect_launch_format, world_size_of
-from dsconfig.launch.launched_job import LaunchedJob, decode_config_argument
+from dsconfig.launch.launched_job import PROGRAM, LaunchedJob, decode_config_argument
 from dsconfig.launch.manifest_commands import (
     commands_of,
     expand_azure_inputs,
@@ -117,11 +118,13 @@ def jobs_of_commands(
             continue
         full_command, is_known = _merge_argument_file(command, launch)
         job = _job_of_command(launch_format, launch, full_command, script.shell, read_once)
-        job = job and _add_program_defaults(job, full_command, hashable_script_state(script.shell))
-        if job is not None and not is_known:
-            job = job._replace(training_arguments=None)
-        if job is not None:
-            yield job._replace(line=line)
+        if job is None and not command.path and command.program_file:
+            jobs = jobs_with_built_configs(launch_format, launch, full_command)
+        else:
+            jobs = iter([] if job is None else [job])
+        for each in jobs:
+            job = _add_program_defaults(each, full_command, hashable_script_state(script.shell))
+            yield (job if is_known else job._replace(training_arguments=None))._replace(line=line)
 
 
 def launchers_without_config(script: Document) -> Iterator[LaunchedJob]:
@@ -300,22 +303,8 @@ def _job_of_command(
     job_format = (command.format or launch_format)._replace(
         reader=command.consumer, commands=launch_format.commands
     )
-    job = LaunchedJob(
-        job_format,
-        launch,
-        command.path,
-        command.flag,
-        None,
-        None,
-        read_launch_file_arguments(
-            _without_defaults_of_unknown_flags(job_format, command), command.arguments
-        ),
-        command.world_size,
-        arguments=command.arguments,
-        processes=command.processes,
-        program_file=command.program_file,
-        folder=command.folder,
-        launcher=command.launcher,
+    job = command.job_without_config(
+        job_format, launch, _without_defaults_of_unknown_flags(job_format, command)
     )
     if job.training_arguments is not None and command.varying_flags:
         job = job._replace(
@@ -410,7 +399,8 @@ def _add_program_defaults(
     job: LaunchedJob, command: LaunchCommand, script: ScriptWithVariables
 ) -> LaunchedJob:
     """Return the job with the program's defaults for training arguments that the command leaves out."""
-    if command.format is not None or not command.program_file:
+    is_deepspeed_dict = job.format.builds == PROGRAM and job.format.reader == "deepspeed"
+    if command.format is not None or not command.program_file or is_deepspeed_dict:
         return job
     if job.format.reader != "transformers" and (command.consumer != "accelerate" or job.other_consumers):
         return job

@@ -11,9 +11,10 @@ from functools import lru_cache, partial
 from itertools import islice, pairwise, takewhile
 
 from dsconfig.core.json_types import Json, NamedTuple
+from dsconfig.document import Document
 from dsconfig.job.detect_consumer import LaunchArguments
 from dsconfig.launch.launch_file_formats import FORMATS, LaunchFileFormat, matches_format
-from dsconfig.launch.launched_job import decode_config_argument
+from dsconfig.launch.launched_job import LaunchedJob, decode_config_argument
 from dsconfig.launch.launcher_call import LauncherCall, find_launcher_call
 from dsconfig.launch.process_count import (
     ProcessCount,
@@ -46,7 +47,7 @@ class LaunchCommand(NamedTuple):
     """A command that runs DeepSpeed."""
 
     path: str
-    """The config as the command names it: a path or a preset's name; empty if the program builds its own."""
+    """The config as the command names it: a path or a preset's name; empty if the program builds its own, or none."""
     flag: str
     consumer: str
     format: LaunchFileFormat | None
@@ -84,6 +85,26 @@ class LaunchCommand(NamedTuple):
         name = self.flag.removeprefix("--").replace("-", "_")
         return bool(self.path) and self.flag.startswith("--") and name not in CONFIG_FLAGS
 
+    def job_without_config(
+        self, job_format: LaunchFileFormat, launch: Document, argument_format: LaunchFileFormat
+    ) -> LaunchedJob:
+        """Return the job of this command before its config is found. `argument_format`: names of its arguments."""
+        return LaunchedJob(
+            job_format,
+            launch,
+            self.path,
+            self.flag,
+            None,
+            None,
+            read_launch_file_arguments(argument_format, self.arguments),
+            self.world_size,
+            arguments=self.arguments,
+            processes=self.processes,
+            program_file=self.program_file,
+            folder=self.folder,
+            launcher=self.launcher,
+        )
+
 
 def find_launch_commands(shell: ShellInterpreter) -> Iterator[LaunchCommand]:
     """Yield each command of a shell text that runs DeepSpeed with a config."""
@@ -114,6 +135,7 @@ def _parse_launch_command(shell: ShellCommand, script: ShellInterpreter) -> Laun
         and not (program is not None and program.builds)
         and not _builds_plugin_config(words, flags)
         and not _argument_file(words, flags)
+        and not _starts_program(words)
     ):
         return None
     consumer = CONFIG_FLAGS.get(config_flag, "deepspeed" if config_flag else "accelerate")
@@ -152,10 +174,15 @@ _OWN_CONFIG_FLAG = re.compile(r"(?:\w+[_.])?(?:ds|deepspeed|deep_speed|zero)(?:_
 def find_program_commands(shell: ShellInterpreter) -> Iterator[LaunchCommand]:
     """Yield each command of a shell text that starts a Python program, with or without a config."""
     for each in shell.run_commands():
-        program = _program_file_of_command(each.words)
-        before = each.words[: each.words.index(program)] if program in each.words else each.words[:1]
-        if program and any(_STARTS_PROGRAMS.fullmatch(os.path.basename(word)) for word in before):
+        if _starts_program(each.words):
             yield _build_launch_command(each, shell, _parse_long_flags(each.words), "", "", None)
+
+
+def _starts_program(words: tuple[str, ...]) -> bool:
+    """Whether a command starts a Python program, by itself or with a launcher."""
+    program = _program_file_of_command(words)
+    before = words[: words.index(program)] if program in words else words[:1]
+    return bool(program) and any(_STARTS_PROGRAMS.fullmatch(os.path.basename(word)) for word in before)
 
 
 _STARTS_PROGRAMS = re.compile(r"python[\d.]*|torchrun|deepspeed|accelerate|torch\.distributed\.\w+")
@@ -200,10 +227,12 @@ def _may_have_more_flags(words: tuple[str, ...]) -> bool:
     program = _program_file_of_command(words)
     start = words.index(program) if program in words else 0
     return any(
-        _VARIABLE.fullmatch(word) and not last.startswith("--") for last, word in pairwise(words[start:])
+        _VARIABLE.fullmatch(word) and (word in _SCRIPT_ARGUMENTS or not last.startswith("--"))
+        for last, word in pairwise(words[start:])
     )
 
 
+_SCRIPT_ARGUMENTS = ("$@", "$*", "${@}", "${*}")
 _VARIABLE = re.compile(r"\$(?:\w+|[@*]|\{[^{}]*\})")
 
 
@@ -296,6 +325,8 @@ def _parse_long_flags(words: tuple[str, ...]) -> dict[str, Json]:
             name, equals, value = word[2:].partition("=")
             # Argparse takes a negative number such as `-1` as a value, not as a flag.
             is_switch = following.startswith("-") and not following[1:2].isdigit()
+            # `--deepspeed $@`: the script's own arguments are further flags.
+            is_switch = is_switch or following in _SCRIPT_ARGUMENTS
             # Both spellings are accepted: transformers hf_argparser.py:HfArgumentParser._parse_dataclass_field.
             flags[name.replace("-", "_")] = value if equals else True if is_switch else following
             if name in LORA_TARGET_KEYS and not equals and not is_switch:

@@ -117,13 +117,16 @@ class LocatedConfig(NamedTuple):
         if is_added:
             advice = f"set `{diagnostic.path[0]}` in the launch file; without it, {job.format.name} adds this value"
             diagnostic, fix = diagnostic._replace(help=advice), None
+        location = map_location(diagnostic.location, diagnostic.path)
+        related = (
+            each._replace(path=(*base, *each.path), location=map_location(each.location, each.path))
+            for each in diagnostic.related
+        )
         return diagnostic._replace(
             path=(*base, *diagnostic.path),
-            location=map_location(diagnostic.location, diagnostic.path),
-            related=tuple(
-                each._replace(path=(*base, *each.path), location=map_location(each.location, each.path))
-                for each in diagnostic.related
-            ),
+            location=location,
+            # The command that leads to a built config is the location of all its keys.
+            related=tuple(each for each in related if each.location is None or each.location != location),
             fix=fix,
         )
 

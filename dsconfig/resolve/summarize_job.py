@@ -10,6 +10,7 @@ from dsconfig.core.batch_triplet import KEYS
 from dsconfig.core.job_summary import JobSummary
 from dsconfig.document.located_tree import unknown_paths, without_unknown
 from dsconfig.launch.launch_file_formats import SCRIPT
+from dsconfig.launch.launched_job import PROGRAM
 from dsconfig.resolve.batch import ConfigWithoutWorldSize, unknown_world_size_error
 from dsconfig.resolve.errors import ResolveError, UnfilledError
 from dsconfig.resolve.input_config import launch_world_size
@@ -52,6 +53,8 @@ def summarize_job(located: LocatedConfig, job: Job, report: Report) -> JobSummar
     notes = (located.note, *located.job.describe_unknown_batch_sizes(job.ranks)[: job.ranks is None])
     has_file = located.config is not None and not located.job.is_embedded
     config = located.config.name if has_file and located.config else ""
+    if located.job.format.builds == PROGRAM:
+        config, consumer = located.job.reference, library
     summary = JobSummary(
         located.job.location, consumer, config, job.ranks, None, None, "", "", "", notes, counts
     )

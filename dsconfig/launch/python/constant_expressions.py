@@ -38,7 +38,7 @@ class ConstantEvaluator:
             if isinstance(number, int | float) and not isinstance(number, bool):
                 return -number if isinstance(value.op, ast.USub) else number
         if isinstance(value, ast.BinOp):
-            return _compute_arithmetic(
+            return compute_arithmetic(
                 value.op,
                 self.evaluate_constant(value.left, depth + 1),
                 self.evaluate_constant(value.right, depth + 1),
@@ -86,7 +86,7 @@ class ConstantEvaluator:
         )
 
 
-def _compute_arithmetic(operator: ast.operator, left: Json, right: Json) -> Json:
+def compute_arithmetic(operator: ast.operator, left: Json, right: Json) -> Json:
     """Compute simple arithmetic; `UNKNOWN` for numbers that are too large for a config."""
     if not all(isinstance(each, int | float) and abs(each) < _LIMIT for each in (left, right)):
         return UNKNOWN
@@ -102,6 +102,8 @@ def _compute_arithmetic(operator: ast.operator, left: Json, right: Json) -> Json
                 return left / right
             case ast.FloorDiv():
                 return left // right
+            case ast.Mod():
+                return left % right
             case ast.Pow() if abs(right) < 64:
                 return left**right
     except (ArithmeticError, ValueError):
