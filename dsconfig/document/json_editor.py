@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dsconfig.document.located_tree import ObjectMember, TextSpan, TreeNode
-from dsconfig.document.text_edit import EditError, TextEdit, remove_overlaps
-from dsconfig.document.text_layout import (
+from dsconfig.document.layout import (
     QUOTES,
     EntryStyle,
     RawValue,
@@ -18,6 +16,8 @@ from dsconfig.document.text_layout import (
     quote_like_sample,
     spells_number,
 )
+from dsconfig.document.text_edit import EditError, TextEdit, remove_overlaps
+from dsconfig.document.tree import ObjectMember, TextSpan, TreeNode
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:

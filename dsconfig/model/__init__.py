@@ -6,12 +6,12 @@ checkers read the stub beside this file.
 
 _OTHER_NAMES = {
     "BuildError": "build_section",
-    "BuildProblem": "build_section",
+    "Problem": "build_section",
     "Key": "key",
     "OPTIMIZERS": "optimizer",
-    "OptimizerTypeInfo": "optimizer",
+    "OptimizerType": "optimizer",
     "SCHEDULERS": "scheduler",
-    "SchedulerTypeInfo": "scheduler",
+    "SchedulerType": "scheduler",
     "Section": "section",
 }
 """Public names that are neither a section class nor a TypedDict, each with its module."""

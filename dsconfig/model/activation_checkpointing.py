@@ -31,7 +31,7 @@ class ActivationCheckpointing(Section):
     """Log the forward and backward time of each checkpointed function."""
 
 
-class ActivationCheckpointingRootKeys(RootKeys):
+class ActivationCheckpointingKeys(RootKeys):
     """The root key of activation checkpointing."""
 
     NOT_KEYS: ClassVar[tuple[str, ...]] = ("gradient_checkpointing",)

@@ -33,7 +33,7 @@ KIND = "config"
 _FEW_KEYS = 4
 
 
-class BuildProblem(NamedTuple):
+class Problem(NamedTuple):
     """One field with a value that the section does not accept."""
 
     path: str
@@ -51,7 +51,7 @@ class BuildProblem(NamedTuple):
 class BuildError(ValueError):
     """A section cannot be built from some values; `problems` lists the fields and the values that they accept."""
 
-    def __init__(self, section: str, problems: Iterable[BuildProblem]) -> None:
+    def __init__(self, section: str, problems: Iterable[Problem]) -> None:
         self.section, self.problems = section, tuple(problems)
         lines = [
             f"`{_printable_path(each.path)}` {each.message}" if each.path else each.message
@@ -60,7 +60,7 @@ class BuildError(ValueError):
         text = f" {lines[0]}" if len(lines) == 1 else "".join(f"\n  {line}" for line in lines)
         super().__init__(f"{section}:{text}")
 
-    def __reduce__(self) -> tuple[type[BuildError], tuple[str, tuple[BuildProblem, ...]]]:
+    def __reduce__(self) -> tuple[type[BuildError], tuple[str, tuple[Problem, ...]]]:
         return type(self), (self.section, self.problems)
 
 
@@ -69,11 +69,11 @@ def build_error(section: str, error: ValidationError) -> BuildError:
     return BuildError(section, (_problem_from_details(each) for each in error.errors(include_url=False)))
 
 
-def _problem_from_details(details: ErrorDetails) -> BuildProblem:
+def _problem_from_details(details: ErrorDetails) -> Problem:
     context = details.get("ctx", {})
     value = None if context.get("missing") else details["input"]
     path = dotted_path(tuple(part if part != "" else '""' for part in details["loc"]))
-    return BuildProblem(path, details["msg"], context.get("accepted"), value, context.get("meant", ()))
+    return Problem(path, details["msg"], context.get("accepted"), value, context.get("meant", ()))
 
 
 def translate_pydantic_error(

@@ -154,7 +154,7 @@ class DatastatesCkpt(Section):
     """
 
 
-class CheckpointRootKeys(RootKeys):
+class CheckpointKeys(RootKeys):
     """Root keys about checkpoints."""
 
     checkpoint: Annotated[

@@ -100,7 +100,7 @@ class Compile(Section):
     """Additional keyword arguments for torch.compile."""
 
 
-class CompileRootKeys(RootKeys):
+class CompileKeys(RootKeys):
     """The root key of compilation."""
 
     compile: Annotated[

@@ -11,7 +11,7 @@ from dsconfig.model.section import RootKeys, Section
 # Keys that the groups of every compression technique share.
 
 
-class CompressionGroup(Section):
+class Group(Section):
     """Modules that are compressed alike; each technique adds its `params`."""
 
     modules: Annotated[list[str] | str, Key(since="0.7.0", until="0.19.6")] = "*"
@@ -100,7 +100,7 @@ class WeightBits(Section):
     """Steps between two reductions by one bit; a longer period loses less accuracy."""
 
 
-class WeightGroup(CompressionGroup):
+class WeightGroup(Group):
     """Modules whose weights are quantized with the same settings."""
 
     SOURCE = "compression/config.py:get_weight_quantization_different_groups"
@@ -168,7 +168,7 @@ class ActivationBits(Section):
     """Number of bits of an activation. DeepSpeed rejects the config without it."""
 
 
-class ActivationGroup(CompressionGroup):
+class ActivationGroup(Group):
     """Modules whose inputs are quantized with the same settings."""
 
     SOURCE = "compression/config.py:get_activation_quantization_different_groups"
@@ -220,14 +220,14 @@ class _PruningParameters(Section):
     """Steps before pruning starts; training without it first loses less accuracy."""
 
 
-class _PruningGroup(CompressionGroup):
+class _PruningGroup(Group):
     """Modules that are pruned alike."""
 
     params: Annotated[DenseRatio, Key(since="0.7.0", until="0.19.6")]
     """Fraction that is kept."""
 
 
-class SparsePruningParameters(_PruningParameters):
+class SparseParameters(_PruningParameters):
     """Settings for all groups of individual weights."""
 
     SOURCE = "compression/config.py:get_sparse_pruning_shared_parameters"
@@ -259,7 +259,7 @@ class SparsePruningParameters(_PruningParameters):
     """Steps between two prunings. For snip_momentum."""
 
 
-class SparsePruningGroup(_PruningGroup):
+class SparseGroup(_PruningGroup):
     """Modules whose individual weights are pruned with the same settings."""
 
     SOURCE = "compression/config.py:get_sparse_pruning_different_groups"
@@ -271,19 +271,19 @@ class SparsePruning(Section):
     SOURCE = "compression/config.py:get_sparse_pruning"
 
     shared_parameters: Annotated[
-        SparsePruningParameters,
+        SparseParameters,
         Key(
             since="0.7.0", until="0.19.6", source="compression/config.py:get_sparse_pruning_shared_parameters"
         ),
-    ] = Field(default_factory=SparsePruningParameters)
+    ] = Field(default_factory=SparseParameters)
     """Settings for all groups."""
     different_groups: Annotated[
-        dict[str, SparsePruningGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
+        dict[str, SparseGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
     ]
     """Groups of modules, under names of your choice. Required if the technique is present."""
 
 
-class RowPruningParameters(_PruningParameters):
+class RowParameters(_PruningParameters):
     """Settings for all groups of rows."""
 
     SOURCE = "compression/config.py:get_row_pruning_shared_parameters"
@@ -292,7 +292,7 @@ class RowPruningParameters(_PruningParameters):
     """Rank rows by magnitude, or by a learned score."""
 
 
-class RowPruningGroup(_PruningGroup):
+class RowGroup(_PruningGroup):
     """Modules whose rows are pruned with the same settings."""
 
     SOURCE = "compression/config.py:get_row_pruning_different_groups"
@@ -304,17 +304,17 @@ class RowPruning(Section):
     SOURCE = "compression/config.py:get_row_pruning"
 
     shared_parameters: Annotated[
-        RowPruningParameters,
+        RowParameters,
         Key(since="0.7.0", until="0.19.6", source="compression/config.py:get_row_pruning_shared_parameters"),
-    ] = Field(default_factory=RowPruningParameters)
+    ] = Field(default_factory=RowParameters)
     """Settings for all groups."""
     different_groups: Annotated[
-        dict[str, RowPruningGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
+        dict[str, RowGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
     ]
     """Groups of modules, under names of your choice. Required if the technique is present."""
 
 
-class HeadPruningParameters(_PruningParameters):
+class HeadParameters(_PruningParameters):
     """Settings for all groups of attention heads."""
 
     SOURCE = "compression/config.py:get_head_pruning_shared_parameters"
@@ -325,7 +325,7 @@ class HeadPruningParameters(_PruningParameters):
     """Number of attention heads of a layer. Required if the technique is enabled."""
 
 
-class HeadPruningGroup(_PruningGroup):
+class HeadGroup(_PruningGroup):
     """Modules whose attention heads are pruned with the same settings."""
 
     SOURCE = "compression/config.py:get_head_pruning_different_groups"
@@ -337,17 +337,17 @@ class HeadPruning(Section):
     SOURCE = "compression/config.py:get_head_pruning"
 
     shared_parameters: Annotated[
-        HeadPruningParameters,
+        HeadParameters,
         Key(since="0.7.0", until="0.19.6", source="compression/config.py:get_head_pruning_shared_parameters"),
-    ] = Field(default_factory=HeadPruningParameters)
+    ] = Field(default_factory=HeadParameters)
     """Settings for all groups."""
     different_groups: Annotated[
-        dict[str, HeadPruningGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
+        dict[str, HeadGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
     ]
     """Groups of modules, under names of your choice. Required if the technique is present."""
 
 
-class ChannelPruningParameters(_PruningParameters):
+class ChannelParameters(_PruningParameters):
     """Settings for all groups of channels."""
 
     SOURCE = "compression/config.py:get_channel_pruning_shared_parameters"
@@ -356,7 +356,7 @@ class ChannelPruningParameters(_PruningParameters):
     """Rank channels by magnitude, or by a learned score."""
 
 
-class ChannelPruningGroup(_PruningGroup):
+class ChannelGroup(_PruningGroup):
     """Modules whose channels are pruned with the same settings."""
 
     SOURCE = "compression/config.py:get_channel_pruning_different_groups"
@@ -368,16 +368,16 @@ class ChannelPruning(Section):
     SOURCE = "compression/config.py:get_channel_pruning"
 
     shared_parameters: Annotated[
-        ChannelPruningParameters,
+        ChannelParameters,
         Key(
             since="0.7.0",
             until="0.19.6",
             source="compression/config.py:get_channel_pruning_shared_parameters",
         ),
-    ] = Field(default_factory=ChannelPruningParameters)
+    ] = Field(default_factory=ChannelParameters)
     """Settings for all groups."""
     different_groups: Annotated[
-        dict[str, ChannelPruningGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
+        dict[str, ChannelGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
     ]
     """Groups of modules, under names of your choice. Required if the technique is present."""
 
@@ -454,7 +454,7 @@ class CompressionTraining(Section):
     """Initialize a shallow student from layers of a deep teacher."""
 
 
-class CompressionRootKeys(RootKeys):
+class CompressionKeys(RootKeys):
     """The root key of compression."""
 
     compression_training: Annotated[

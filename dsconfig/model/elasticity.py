@@ -65,7 +65,7 @@ class Elasticity(Section):
     parallelism."""
 
 
-class ElasticityRootKeys(RootKeys):
+class ElasticityKeys(RootKeys):
     """The root key of elasticity."""
 
     elasticity: Annotated[

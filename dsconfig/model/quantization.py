@@ -250,7 +250,7 @@ class WeightQuantization(Section):
     """Quantize an existing model; keys are parts of module names."""
 
 
-class QuantizationRootKeys(RootKeys):
+class QuantizationKeys(RootKeys):
     """Root keys about quantization."""
 
     quantize_training: Annotated[

@@ -32,15 +32,16 @@ GENERATED = {name for name in modules() if "_generated" in name.split(".")}
 
 ELASTIC: Mapping[str, str] = {
     "errors": "",
+    "json_types": "",
     "constants": "",
     "divisors": "",
-    "json_files": "",
+    "atomic_write": "",
     # DeepSpeed's own solver, as its releases had it; then plans upon it.
-    "deepspeed": "constants divisors errors json_files",
-    "planning": "constants deepspeed divisors errors json_files",
+    "deepspeed": "constants divisors errors json_types",
+    "planning": "constants deepspeed divisors errors json_types",
     # What a training process asks of its agent; then the agent, which alone needs torch.
-    "worker": "errors json_files",
-    "agent": "constants errors json_files planning worker",
+    "worker": "atomic_write errors json_types",
+    "agent": "atomic_write constants errors json_types planning worker",
     "launch": "agent",
     "elastic": "",
 }

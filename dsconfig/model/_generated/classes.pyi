@@ -704,12 +704,12 @@ class ActivationBits(Section):
 class SparsePruning(Section):
     """Pruning of individual weights."""
     def __init__(self, **values: Unpack[dicts.SparsePruningDict]) -> None: ...
-    shared_parameters: SparsePruningParameters
-    different_groups: dict[str, SparsePruningGroup]
+    shared_parameters: SparseParameters
+    different_groups: dict[str, SparseGroup]
 
-class SparsePruningParameters(Section):
+class SparseParameters(Section):
     """Settings for all groups of individual weights."""
-    def __init__(self, **values: Unpack[dicts.SparsePruningParametersDict]) -> None: ...
+    def __init__(self, **values: Unpack[dicts.SparseParametersDict]) -> None: ...
     enabled: bool
     schedule_offset: int
     method: Literal["l1", "topk", "snip_momentum"]
@@ -719,9 +719,9 @@ class SparsePruningParameters(Section):
     schedule_offset_end: int
     schedule_offset_stride: int
 
-class SparsePruningGroup(Section):
+class SparseGroup(Section):
     """Modules whose individual weights are pruned with the same settings."""
-    def __init__(self, **values: Unpack[dicts.SparsePruningGroupDict]) -> None: ...
+    def __init__(self, **values: Unpack[dicts.SparseGroupDict]) -> None: ...
     modules: list[str] | str
     related_modules: list[list[str]] | None
     params: DenseRatio
@@ -734,19 +734,19 @@ class DenseRatio(Section):
 class RowPruning(Section):
     """Pruning of rows."""
     def __init__(self, **values: Unpack[dicts.RowPruningDict]) -> None: ...
-    shared_parameters: RowPruningParameters
-    different_groups: dict[str, RowPruningGroup]
+    shared_parameters: RowParameters
+    different_groups: dict[str, RowGroup]
 
-class RowPruningParameters(Section):
+class RowParameters(Section):
     """Settings for all groups of rows."""
-    def __init__(self, **values: Unpack[dicts.RowPruningParametersDict]) -> None: ...
+    def __init__(self, **values: Unpack[dicts.RowParametersDict]) -> None: ...
     enabled: bool
     schedule_offset: int
     method: Literal["l1", "topk"]
 
-class RowPruningGroup(Section):
+class RowGroup(Section):
     """Modules whose rows are pruned with the same settings."""
-    def __init__(self, **values: Unpack[dicts.RowPruningGroupDict]) -> None: ...
+    def __init__(self, **values: Unpack[dicts.RowGroupDict]) -> None: ...
     modules: list[str] | str
     related_modules: list[list[str]] | None
     params: DenseRatio
@@ -754,20 +754,20 @@ class RowPruningGroup(Section):
 class HeadPruning(Section):
     """Pruning of attention heads."""
     def __init__(self, **values: Unpack[dicts.HeadPruningDict]) -> None: ...
-    shared_parameters: HeadPruningParameters
-    different_groups: dict[str, HeadPruningGroup]
+    shared_parameters: HeadParameters
+    different_groups: dict[str, HeadGroup]
 
-class HeadPruningParameters(Section):
+class HeadParameters(Section):
     """Settings for all groups of attention heads."""
-    def __init__(self, **values: Unpack[dicts.HeadPruningParametersDict]) -> None: ...
+    def __init__(self, **values: Unpack[dicts.HeadParametersDict]) -> None: ...
     enabled: bool
     schedule_offset: int
     method: Literal["l1", "topk"]
     num_heads: int
 
-class HeadPruningGroup(Section):
+class HeadGroup(Section):
     """Modules whose attention heads are pruned with the same settings."""
-    def __init__(self, **values: Unpack[dicts.HeadPruningGroupDict]) -> None: ...
+    def __init__(self, **values: Unpack[dicts.HeadGroupDict]) -> None: ...
     modules: list[str] | str
     related_modules: list[list[str]] | None
     params: DenseRatio
@@ -775,19 +775,19 @@ class HeadPruningGroup(Section):
 class ChannelPruning(Section):
     """Pruning of channels."""
     def __init__(self, **values: Unpack[dicts.ChannelPruningDict]) -> None: ...
-    shared_parameters: ChannelPruningParameters
-    different_groups: dict[str, ChannelPruningGroup]
+    shared_parameters: ChannelParameters
+    different_groups: dict[str, ChannelGroup]
 
-class ChannelPruningParameters(Section):
+class ChannelParameters(Section):
     """Settings for all groups of channels."""
-    def __init__(self, **values: Unpack[dicts.ChannelPruningParametersDict]) -> None: ...
+    def __init__(self, **values: Unpack[dicts.ChannelParametersDict]) -> None: ...
     enabled: bool
     schedule_offset: int
     method: Literal["l1", "topk"]
 
-class ChannelPruningGroup(Section):
+class ChannelGroup(Section):
     """Modules whose channels are pruned with the same settings."""
-    def __init__(self, **values: Unpack[dicts.ChannelPruningGroupDict]) -> None: ...
+    def __init__(self, **values: Unpack[dicts.ChannelGroupDict]) -> None: ...
     modules: list[str] | str
     related_modules: list[list[str]] | None
     params: DenseRatio

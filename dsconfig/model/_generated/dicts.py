@@ -18,23 +18,22 @@ if TYPE_CHECKING:
 __all__ = [
     "ActivationBitsDict", "ActivationCheckpointingDict", "ActivationGroupDict", "ActivationParametersDict",
     "AdagradParamsDict", "AdamParamsDict", "AdamWParamsDict", "AioDict", "AmpDict", "AutotuningDict",
-    "Bf16Dict", "ChannelPruningDict", "ChannelPruningGroupDict", "ChannelPruningParametersDict",
-    "CheckpointDict", "CheckpointWriterDict", "CometDict", "CommsLoggerDict", "CompileDict",
-    "CompressionTrainingDict", "ConfigDict", "CsvMonitorDict", "CurriculumLearningDict",
-    "CurriculumMetricDict", "DataEfficiencyDict", "DataRoutingDict", "DataSamplingDict", "DataTypesDict",
-    "DatastatesCkptDict", "DenseRatioDict", "DynamicBatchingDict", "EigenvalueDict", "ElasticityDict",
-    "ExpertParallelDict", "FlopsProfilerDict", "Fp16Dict", "Fp16MixedQuantizeDict", "GroupQuantizationDict",
-    "HeadPruningDict", "HeadPruningGroupDict", "HeadPruningParametersDict", "HybridEngineDict",
-    "LRRangeTestParamsDict", "LambParamsDict", "LayerReductionDict", "LayerSpecDict",
-    "LayerTokenLearningRateDict", "LeafModuleDict", "LengthScheduleDict", "LionParamsDict",
+    "Bf16Dict", "ChannelGroupDict", "ChannelParametersDict", "ChannelPruningDict", "CheckpointDict",
+    "CheckpointWriterDict", "CometDict", "CommsLoggerDict", "CompileDict", "CompressionTrainingDict",
+    "ConfigDict", "CsvMonitorDict", "CurriculumLearningDict", "CurriculumMetricDict", "DataEfficiencyDict",
+    "DataRoutingDict", "DataSamplingDict", "DataTypesDict", "DatastatesCkptDict", "DenseRatioDict",
+    "DynamicBatchingDict", "EigenvalueDict", "ElasticityDict", "ExpertParallelDict", "FlopsProfilerDict",
+    "Fp16Dict", "Fp16MixedQuantizeDict", "GroupQuantizationDict", "HeadGroupDict", "HeadParametersDict",
+    "HeadPruningDict", "HybridEngineDict", "LRRangeTestParamsDict", "LambParamsDict", "LayerReductionDict",
+    "LayerSpecDict", "LayerTokenLearningRateDict", "LeafModuleDict", "LengthScheduleDict", "LionParamsDict",
     "MetricCurriculumDict", "MetricScheduleDict", "MixedFp16Dict", "ModelInfoDict", "MuonParamsDict",
     "NebulaDict", "OffloadOptimizerDict", "OffloadParamDict", "OneBitAdamParamsDict", "OneBitLambParamsDict",
     "OneBitParamsDict", "OneCycleParamsDict", "OptimizerDict", "OptimizerParamsDict", "ParallelWriteDict",
     "PartitionConfigDict", "PipelineDict", "ProgressiveLayerDropDict", "QuantizeAlgoDict", "QuantizeBitsDict",
     "QuantizeScheduleDict", "QuantizeTrainingDict", "QuantizedActivationsDict", "QuantizedWeightsDict",
-    "RandomLtdDict", "RowPruningDict", "RowPruningGroupDict", "RowPruningParametersDict", "SchedulerDict",
-    "SchedulerParamsDict", "SparseAttentionDict", "SparsePruningDict", "SparsePruningGroupDict",
-    "SparsePruningParametersDict", "TensorParallelDict", "TensorParallelGroupDict", "TensorboardDict",
+    "RandomLtdDict", "RowGroupDict", "RowParametersDict", "RowPruningDict", "SchedulerDict",
+    "SchedulerParamsDict", "SparseAttentionDict", "SparseGroupDict", "SparseParametersDict",
+    "SparsePruningDict", "TensorParallelDict", "TensorParallelGroupDict", "TensorboardDict",
     "ThroughputTimerDict", "TimersDict", "TokenScheduleDict", "TokenScheduleConfigDict", "TorchAutocastDict",
     "WandbDict", "WarmupCosineLRParamsDict", "WarmupDecayLRParamsDict", "WarmupLRParamsDict",
     "WeightBitsDict", "WeightGroupDict", "WeightParametersDict", "WeightQuantizationDict", "ZenFlowDict",
@@ -1479,12 +1478,12 @@ class ActivationBitsDict(TypedDict, total=False):
 
 class SparsePruningDict(TypedDict, total=False):
     """Pruning of individual weights."""
-    shared_parameters: model.SparsePruningParameters | SparsePruningParametersDict
+    shared_parameters: model.SparseParameters | SparseParametersDict
     """Settings for all groups.\n\n- Accepts: an object\n- Releases: 0.7.0 to 0.19.6"""
-    different_groups: Required[Mapping[str, model.SparsePruningGroup | SparsePruningGroupDict]]
+    different_groups: Required[Mapping[str, model.SparseGroup | SparseGroupDict]]
     """Groups of modules, under names of your choice. Required if the technique is present.\n\n- Accepts: an object\n- Default: required\n- Releases: 0.7.0 to 0.19.6"""
 
-class SparsePruningParametersDict(TypedDict, total=False):
+class SparseParametersDict(TypedDict, total=False):
     """Settings for all groups of individual weights."""
     enabled: bool
     """Enable the technique; a group alone has no effect.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.7.0 to 0.19.6"""
@@ -1503,7 +1502,7 @@ class SparsePruningParametersDict(TypedDict, total=False):
     schedule_offset_stride: int
     """Steps between two prunings. For snip_momentum.\n\n- Accepts: an integer\n- Unit: steps\n- Default: `1`\n- Releases: 0.9.3 to 0.19.6"""
 
-class SparsePruningGroupDict(TypedDict, total=False):
+class SparseGroupDict(TypedDict, total=False):
     """Modules whose individual weights are pruned with the same settings."""
     modules: list[str] | tuple[str, ...] | str
     """Regular expressions for the names of the modules; the default matches all.\n\n- Accepts: a list of strings or a string\n- Default: `"*"`\n- Releases: 0.7.0 to 0.19.6"""
@@ -1519,12 +1518,12 @@ class DenseRatioDict(TypedDict, total=False):
 
 class RowPruningDict(TypedDict, total=False):
     """Pruning of rows."""
-    shared_parameters: model.RowPruningParameters | RowPruningParametersDict
+    shared_parameters: model.RowParameters | RowParametersDict
     """Settings for all groups.\n\n- Accepts: an object\n- Releases: 0.7.0 to 0.19.6"""
-    different_groups: Required[Mapping[str, model.RowPruningGroup | RowPruningGroupDict]]
+    different_groups: Required[Mapping[str, model.RowGroup | RowGroupDict]]
     """Groups of modules, under names of your choice. Required if the technique is present.\n\n- Accepts: an object\n- Default: required\n- Releases: 0.7.0 to 0.19.6"""
 
-class RowPruningParametersDict(TypedDict, total=False):
+class RowParametersDict(TypedDict, total=False):
     """Settings for all groups of rows."""
     enabled: bool
     """Enable the technique; a group alone has no effect.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.7.0 to 0.19.6"""
@@ -1533,7 +1532,7 @@ class RowPruningParametersDict(TypedDict, total=False):
     method: Literal["l1", "topk"] | Enum
     """Rank rows by magnitude, or by a learned score.\n\n- Accepts: one of `"l1"` or `"topk"`\n- Default: `"l1"`\n- Releases: 0.7.0 to 0.19.6"""
 
-class RowPruningGroupDict(TypedDict, total=False):
+class RowGroupDict(TypedDict, total=False):
     """Modules whose rows are pruned with the same settings."""
     modules: list[str] | tuple[str, ...] | str
     """Regular expressions for the names of the modules; the default matches all.\n\n- Accepts: a list of strings or a string\n- Default: `"*"`\n- Releases: 0.7.0 to 0.19.6"""
@@ -1544,12 +1543,12 @@ class RowPruningGroupDict(TypedDict, total=False):
 
 class HeadPruningDict(TypedDict, total=False):
     """Pruning of attention heads."""
-    shared_parameters: model.HeadPruningParameters | HeadPruningParametersDict
+    shared_parameters: model.HeadParameters | HeadParametersDict
     """Settings for all groups.\n\n- Accepts: an object\n- Releases: 0.7.0 to 0.19.6"""
-    different_groups: Required[Mapping[str, model.HeadPruningGroup | HeadPruningGroupDict]]
+    different_groups: Required[Mapping[str, model.HeadGroup | HeadGroupDict]]
     """Groups of modules, under names of your choice. Required if the technique is present.\n\n- Accepts: an object\n- Default: required\n- Releases: 0.7.0 to 0.19.6"""
 
-class HeadPruningParametersDict(TypedDict, total=False):
+class HeadParametersDict(TypedDict, total=False):
     """Settings for all groups of attention heads."""
     enabled: bool
     """Enable the technique; a group alone has no effect.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.7.0 to 0.19.6"""
@@ -1560,7 +1559,7 @@ class HeadPruningParametersDict(TypedDict, total=False):
     num_heads: int
     """Number of attention heads of a layer. Required if the technique is enabled.\n\n- Accepts: an integer\n- Releases: 0.7.0 to 0.19.6"""
 
-class HeadPruningGroupDict(TypedDict, total=False):
+class HeadGroupDict(TypedDict, total=False):
     """Modules whose attention heads are pruned with the same settings."""
     modules: list[str] | tuple[str, ...] | str
     """Regular expressions for the names of the modules; the default matches all.\n\n- Accepts: a list of strings or a string\n- Default: `"*"`\n- Releases: 0.7.0 to 0.19.6"""
@@ -1571,12 +1570,12 @@ class HeadPruningGroupDict(TypedDict, total=False):
 
 class ChannelPruningDict(TypedDict, total=False):
     """Pruning of channels."""
-    shared_parameters: model.ChannelPruningParameters | ChannelPruningParametersDict
+    shared_parameters: model.ChannelParameters | ChannelParametersDict
     """Settings for all groups.\n\n- Accepts: an object\n- Releases: 0.7.0 to 0.19.6"""
-    different_groups: Required[Mapping[str, model.ChannelPruningGroup | ChannelPruningGroupDict]]
+    different_groups: Required[Mapping[str, model.ChannelGroup | ChannelGroupDict]]
     """Groups of modules, under names of your choice. Required if the technique is present.\n\n- Accepts: an object\n- Default: required\n- Releases: 0.7.0 to 0.19.6"""
 
-class ChannelPruningParametersDict(TypedDict, total=False):
+class ChannelParametersDict(TypedDict, total=False):
     """Settings for all groups of channels."""
     enabled: bool
     """Enable the technique; a group alone has no effect.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.7.0 to 0.19.6"""
@@ -1585,7 +1584,7 @@ class ChannelPruningParametersDict(TypedDict, total=False):
     method: Literal["l1", "topk"] | Enum
     """Rank channels by magnitude, or by a learned score.\n\n- Accepts: one of `"l1"` or `"topk"`\n- Default: `"l1"`\n- Releases: 0.7.0 to 0.19.6"""
 
-class ChannelPruningGroupDict(TypedDict, total=False):
+class ChannelGroupDict(TypedDict, total=False):
     """Modules whose channels are pruned with the same settings."""
     modules: list[str] | tuple[str, ...] | str
     """Regular expressions for the names of the modules; the default matches all.\n\n- Accepts: a list of strings or a string\n- Default: `"*"`\n- Releases: 0.7.0 to 0.19.6"""

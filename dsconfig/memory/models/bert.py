@@ -1,0 +1,231 @@
+"""BERT and RoBERTa, with a masked-LM or a sequence classification head."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, nullcontext
+
+from dsconfig.memory.autograd_graph import ActivationTensor, ForwardTape, Module
+from dsconfig.memory.layers import (
+    AttentionHeads,
+    activation,
+    add_residual,
+    attention,
+    dropout,
+    linear,
+    multi_head_dimensions,
+    relu,
+)
+from dsconfig.memory.losses import LOGITS, loss_in_logits_dtype
+from dsconfig.memory.models.architecture import Architecture, MicroBatch
+from dsconfig.memory.norms import layer_norm
+
+
+class BertOutput:
+    """`BertSelfOutput` or `BertOutput`: projection, dropout, and norm of the residual sum."""
+
+    def __init__(self, tape: ForwardTape, prefix: str, hidden: int, in_features: int) -> None:
+        self.module = tape.module(f"{prefix}.output")
+        self.dense = tape.projection(f"{prefix}.output.dense", hidden, in_features, hidden)
+        self.norm = tape.module(f"{prefix}.output.LayerNorm", hidden, hidden)
+        self.dropout = tape.module(f"{prefix}.output.dropout")
+
+    def compute(
+        self, tape: ForwardTape, y: ActivationTensor, x: ActivationTensor, rows: int, arch: Architecture
+    ) -> ActivationTensor:
+        """Project `y`, add the residual `x`, and normalize."""
+        with tape.record_module(self.module, y, x):
+            y = linear(tape, self.dense, y, rows, arch.hidden_size)
+            with tape.record_module(self.dropout):
+                y = dropout(tape, y, arch.dropout)
+            return layer_norm(tape, self.norm, add_residual(tape, y, x), rows)
+
+
+class BertLayer:
+    """Modules of one layer."""
+
+    def __init__(self, tape: ForwardTape, arch: Architecture, prefix: str) -> None:
+        hidden, wide = arch.hidden_size, arch.intermediate_size
+        self.module = tape.module(prefix)
+        self.attention = tape.module(f"{prefix}.attention")
+        self.self_attention = tape.module(f"{prefix}.attention.self")
+        self.inputs = [
+            tape.projection(f"{prefix}.attention.self.{name}", hidden, hidden, hidden)
+            for name in ("query", "key", "value")
+        ]
+        self.attention_output = BertOutput(tape, f"{prefix}.attention", hidden, hidden)
+        self.intermediate = tape.module(f"{prefix}.intermediate")
+        self.up = tape.projection(f"{prefix}.intermediate.dense", wide, hidden, wide)
+        self.act = tape.module(f"{prefix}.intermediate.intermediate_act_fn")
+        self.output = BertOutput(tape, prefix, hidden, wide)
+
+
+class BertEmbeddings:
+    """Word, position and token type embeddings; RoBERTa registers positions last."""
+
+    def __init__(self, tape: ForwardTape, arch: Architecture, prefix: str) -> None:
+        hidden = arch.hidden_size
+        self.module = tape.module(prefix, inputs_require_grad=False)
+        sizes = {
+            "word": arch.vocab_size,
+            "position": arch.max_position_embeddings + arch.position_offset,
+            "token_type": arch.type_vocab_size,
+        }
+        words = tape.module(
+            f"{prefix}.word_embeddings",
+            (sizes["word"], hidden),
+            inputs_require_grad=False,
+            casts=arch.tie_word_embeddings,
+        )
+        self.tables = {"word": words}
+        positions_last = arch.name == "roberta"
+        for name in ("token_type",) if positions_last else ("position", "token_type"):
+            self.tables[name] = self._embedding_table(tape, prefix, name, sizes[name], hidden)
+        self.norm = tape.module(f"{prefix}.LayerNorm", hidden, hidden)
+        self.dropout = tape.module(f"{prefix}.dropout")
+        if positions_last:
+            self.tables["position"] = self._embedding_table(
+                tape, prefix, "position", sizes["position"], hidden
+            )
+
+    @staticmethod
+    def _embedding_table(tape: ForwardTape, prefix: str, name: str, rows: int, hidden: int) -> Module:
+        return tape.module(f"{prefix}.{name}_embeddings", (rows, hidden), inputs_require_grad=False)
+
+    def compute(self, tape: ForwardTape, arch: Architecture, batch: MicroBatch) -> ActivationTensor:
+        """Sum the embeddings and normalize."""
+        rows, hidden = batch.micro_batch_size * batch.sequence_length, arch.hidden_size
+        position_rows = rows if arch.name == "roberta" else batch.sequence_length
+        with tape.record_module(self.module):
+            embeddings = []
+            for name, count in (("word", rows), ("token_type", rows), ("position", position_rows)):
+                table = self.tables[name]
+                with tape.record_module(table):
+                    y = tape.op([], tape.tensor(count * hidden), weights=table.weights)
+                    if name == "word" and batch.needs_input_grad:
+                        tape.enable_input_grad(y)
+                embeddings.append(y)
+                if len(embeddings) > 1:
+                    total = tape.op(embeddings, tape.tensor(rows * hidden), shares_grad=count == rows)
+                    embeddings = [total]
+            x = layer_norm(tape, self.norm, embeddings[0], rows)
+            with tape.record_module(self.dropout):
+                return dropout(tape, x, arch.dropout)
+
+
+class MaskedLMHead:
+    """Masked-LM head: a transform, then the tied word embedding with a bias."""
+
+    def __init__(self, tape: ForwardTape, arch: Architecture, words: Module) -> None:
+        hidden, bert = arch.hidden_size, arch.name == "bert"
+        prefix = "cls.predictions" if bert else "lm_head"
+        self.outer = [tape.module("cls", inputs_require_grad=True)] if bert else []
+        self.module = tape.module(prefix, arch.vocab_size, casts=True)
+        inner = f"{prefix}.transform" if bert else prefix
+        self.transform = tape.module(inner) if bert else None
+        self.dense = tape.projection(f"{inner}.dense", hidden, hidden, hidden)
+        self.act = tape.module(f"{inner}.transform_act_fn") if bert else None
+        self.norm = tape.module(f"{inner}.{'LayerNorm' if bert else 'layer_norm'}", hidden, hidden)
+        sizes = () if arch.tie_word_embeddings else ((arch.vocab_size, hidden),)
+        self.decoder = tape.module(f"{prefix}.decoder", *sizes, casts=True)
+        self.decoder.weights = (
+            *(words if arch.tie_word_embeddings else self.decoder).weights,
+            *self.module.weights,
+        )
+        self.module.weights[0].module_number = self.decoder.number
+        self.module.external_params, self.module.weights = self.module.weights, ()  # the bias is of both
+        tape.untied_numel = arch.vocab_size * (hidden if arch.tie_word_embeddings else 0) + arch.vocab_size
+
+    def loss(self, tape: ForwardTape, arch: Architecture, batch: MicroBatch, x: ActivationTensor) -> None:
+        """Record logits and their loss."""
+        rows = batch.micro_batch_size * batch.sequence_length
+        with ExitStack() as stack:
+            for module in (*self.outer, self.module):
+                stack.enter_context(tape.record_module(module))
+            with tape.record_module(self.transform) if self.transform else nullcontext():
+                y = activation(tape, self.act, linear(tape, self.dense, x, rows, arch.hidden_size))
+                y = layer_norm(tape, self.norm, y, rows)
+            logits = linear(tape, self.decoder, y, rows, arch.vocab_size, LOGITS)
+        loss_in_logits_dtype(tape, logits)
+
+
+class ClassificationHead:
+    """Classification head on the first token of each sequence."""
+
+    def __init__(self, tape: ForwardTape, arch: Architecture) -> None:
+        hidden, self.is_bert = arch.hidden_size, arch.name == "bert"
+        prefix = "bert.pooler" if self.is_bert else "classifier"
+        self.module = tape.module(prefix)
+        self.dense = tape.projection(f"{prefix}.dense", hidden, hidden, hidden)
+        self.act = tape.module(f"{prefix}.activation")
+        self.dropout = tape.module("dropout" if self.is_bert else f"{prefix}.dropout")
+        output_name = "classifier" if self.is_bert else f"{prefix}.out_proj"
+        self.classes = tape.module(output_name, (arch.num_labels, hidden), arch.num_labels, casts=True)
+
+    def pooled(self, tape: ForwardTape, batch: MicroBatch, x: ActivationTensor) -> ActivationTensor:
+        """Record the pooler on the first token of each sequence."""
+        hidden = self.dense.weights[0].shape[0]
+        with tape.record_module(self.module):
+            first = tape.op([x], tape.tensor(batch.micro_batch_size * hidden, x.itemsize))
+            return relu(
+                tape, self.act, linear(tape, self.dense, first, batch.micro_batch_size, hidden, flat=True)
+            )
+
+    def loss(self, tape: ForwardTape, arch: Architecture, batch: MicroBatch, x: ActivationTensor) -> None:
+        """Record class logits and their loss."""
+        if not self.is_bert:
+            x = self.pooled(tape, batch, x)
+        with tape.record_module(self.dropout):
+            x = dropout(tape, x, arch.dropout)
+        loss_in_logits_dtype(
+            tape, linear(tape, self.classes, x, batch.micro_batch_size, arch.num_labels, flat=True)
+        )
+
+
+def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
+    """Build the modules and, unless only parameters are needed, record the pass."""
+    tape = batch.new_tape()
+    rows, name = batch.micro_batch_size * batch.sequence_length, arch.name
+    root, model = tape.module("", inputs_require_grad=False), tape.module(name, inputs_require_grad=False)
+    embeddings = BertEmbeddings(tape, arch, f"{name}.embeddings")
+    encoder = tape.module(f"{name}.encoder")
+    layers = [BertLayer(tape, arch, f"{name}.encoder.layer.{index}") for index in range(arch.num_layers)]
+    head = (
+        ClassificationHead(tape, arch)
+        if arch.num_labels
+        else MaskedLMHead(tape, arch, embeddings.tables["word"])
+    )
+    tape.input_bytes = 8 * (batch.micro_batch_size if arch.num_labels else rows)
+    if not batch.records_pass:
+        return tape
+    heads = multi_head_dimensions(arch, batch, has_no_mask=True, fp32_softmax=False)
+    with tape.record_module(root):
+        with tape.record_module(model):
+            x = embeddings.compute(tape, arch, batch)
+            with tape.record_module(encoder):
+                for layer in layers:
+                    x = record_layer(tape, arch, layer, heads, batch, x)
+            if isinstance(head, ClassificationHead) and arch.name == "bert":
+                x = head.pooled(tape, batch, x)
+        head.loss(tape, arch, batch, x)
+    return tape
+
+
+def record_layer(
+    tape: ForwardTape,
+    arch: Architecture,
+    layer: BertLayer,
+    heads: AttentionHeads,
+    batch: MicroBatch,
+    x: ActivationTensor,
+) -> ActivationTensor:
+    """Record one layer and return its output."""
+    rows, hidden = heads.num_tokens, arch.hidden_size
+    with tape.record_module(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
+        with tape.record_module(layer.attention, x):
+            with tape.record_module(layer.self_attention):
+                qkv = [linear(tape, module, x, rows, hidden) for module in layer.inputs]
+                y = attention(tape, batch.attn_implementation, heads, qkv[0], qkv[1], qkv[2])
+            x = layer.attention_output.compute(tape, y, x, rows, arch)
+        with tape.record_module(layer.intermediate, x):
+            y = activation(tape, layer.act, linear(tape, layer.up, x, rows, arch.intermediate_size))
+        return layer.output.compute(tape, y, x, rows, arch)
