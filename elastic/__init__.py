@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from elastic.deepspeed.differences_from_deepspeed import DIFFERENCES as DIFFERENCES
     from elastic.deepspeed.elasticity_config import ElasticityConfig as ElasticityConfig
     from elastic.deepspeed.release_behavior import SEMANTICS as SEMANTICS
-    from elastic.deepspeed.release_behavior import Semantics as Semantics
+    from elastic.deepspeed.release_behavior import ElasticitySemantics as ElasticitySemantics
     from elastic.deepspeed.release_behavior import semantics_for as semantics_for
     from elastic.deepspeed.solver import as_released as as_released
     from elastic.deepspeed.solver import compute_elastic_config as compute_elastic_config
@@ -47,14 +47,14 @@ if TYPE_CHECKING:
     from elastic.errors import ElasticityConfigError as ElasticityConfigError
     from elastic.errors import ElasticityError as ElasticityError
     from elastic.errors import ElasticityIncompatibleWorldSize as ElasticityIncompatibleWorldSize
-    from elastic.planning.exact_search import Search as Search
+    from elastic.planning.exact_search import BatchSearchResult as BatchSearchResult
     from elastic.planning.exact_search import keeping_batch as keeping_batch
     from elastic.planning.exact_search import search as search
     from elastic.planning.plan import Plan as Plan
-    from elastic.planning.plan import Row as Row
+    from elastic.planning.plan import PlanRow as PlanRow
     from elastic.planning.plan import plan as plan
     from elastic.worker.checkpoints import Checkpoints as Checkpoints
-    from elastic.worker.checkpoints import Saved as Saved
+    from elastic.worker.checkpoints import SavedCheckpoint as SavedCheckpoint
     from elastic.worker.checkpoints import universal as universal
     from elastic.worker.checkpoints import with_universal as with_universal
     from elastic.worker.session import NotElasticError as NotElasticError
@@ -65,17 +65,17 @@ if TYPE_CHECKING:
 __all__ = [
     "DIFFERENCES",
     "SEMANTICS",
+    "BatchSearchResult",
     "Checkpoints",
     "ElasticityConfig",
     "ElasticityConfigError",
     "ElasticityError",
     "ElasticityIncompatibleWorldSize",
+    "ElasticitySemantics",
     "NotElasticError",
     "Plan",
-    "Row",
-    "Saved",
-    "Search",
-    "Semantics",
+    "PlanRow",
+    "SavedCheckpoint",
     "Session",
     "as_released",
     "compute_elastic_config",
@@ -99,7 +99,7 @@ __all__ = [
 _EXPORTS = {
     "deepspeed.elasticity_config": ("ElasticityConfig",),
     "deepspeed.differences_from_deepspeed": ("DIFFERENCES",),
-    "deepspeed.release_behavior": ("SEMANTICS", "Semantics", "semantics_for"),
+    "deepspeed.release_behavior": ("SEMANTICS", "ElasticitySemantics", "semantics_for"),
     "deepspeed.solver": (
         "get_best_candidates",
         "get_candidate_batch_sizes",
@@ -112,9 +112,9 @@ _EXPORTS = {
         "ensure_immutable_elastic_config",
     ),
     "errors": ("ElasticityConfigError", "ElasticityError", "ElasticityIncompatibleWorldSize"),
-    "planning.exact_search": ("Search", "keeping_batch", "search"),
-    "planning.plan": ("Plan", "Row", "plan"),
-    "worker.checkpoints": ("Checkpoints", "Saved", "universal", "with_universal"),
+    "planning.exact_search": ("BatchSearchResult", "keeping_batch", "search"),
+    "planning.plan": ("Plan", "PlanRow", "plan"),
+    "worker.checkpoints": ("Checkpoints", "SavedCheckpoint", "universal", "with_universal"),
     "worker.session": ("NotElasticError", "Session", "current", "is_elastic"),
 }
 

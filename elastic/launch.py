@@ -27,9 +27,8 @@ from torch.distributed.elastic.rendezvous import (
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from elastic.agent.errors import AgentError, SettingsError, TrainingFailedError
-from elastic.agent.job_settings import Job
+from elastic.agent.job_settings import ElasticJob, RendezvousSettings, read_settings
 from elastic.agent.rendezvous import PlanRendezvous
-from elastic.agent.rendezvous_settings import RendezvousSettings, read_settings
 from elastic.agent.store_endpoint import parse_endpoint
 from elastic.agent.token_store import read_token
 from elastic.agent.torch_compat import set_shutdown_timeout
@@ -38,14 +37,14 @@ _BACKEND = "dsconfig-launch"
 """Rendezvous backend that takes the job as an object; the backend `dsconfig` of stock torchrun takes a file path."""
 
 _UNLIMITED = 1_000_000
-"""Restarts that torch may make: torch also counts lost nodes, so `Job.max_restarts` decides instead."""
+"""Restarts that torch may make: torch also counts lost nodes, so `ElasticJob.max_restarts` decides instead."""
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class AgentLaunch:
     """Parameters of one node of a job."""
 
-    job: Job
+    job: ElasticJob
     endpoint: str
     """`HOST[:PORT]` of the store, or `etcd://HOST[:PORT],...`."""
     run_id: str = "default"
@@ -69,7 +68,7 @@ class Launch:
     """File of this node's events; `None`: one in a temporary directory."""
 
 
-def launch(node: Launch, command: Sequence[str], *, bare: bool = False) -> None:
+def launch(node: AgentLaunch, command: Sequence[str], *, bare: bool = False) -> None:
     """Run `command` (a script and its arguments) on this node until the job ends; return on success.
 
     `bare` runs the command itself instead of `python -m elastic.worker`.  Raises an `AgentError`,
@@ -93,7 +92,7 @@ def worker_arguments(command: Sequence[str]) -> list[str]:
     return ["-u", "-m", "elastic.worker", *command]
 
 
-def _launch_config(node: Launch, handlers: list[PlanRendezvous]) -> LaunchConfig:
+def _launch_config(node: AgentLaunch, handlers: list[PlanRendezvous]) -> LaunchConfig:
     try:
         redirects, tee = Std.from_str(node.redirects), Std.from_str(node.tee)
     except ValueError as error:
@@ -117,7 +116,7 @@ def _launch_config(node: Launch, handlers: list[PlanRendezvous]) -> LaunchConfig
 
 def _create_plan_handler(params: RendezvousParameters) -> RendezvousHandler:
     """Create the handler. Torch's registry keeps one function per backend for the whole process."""
-    node: Launch = params.get("launch")
+    node: AgentLaunch = params.get("launch")
     handler = PlanRendezvous(
         node.job,
         node.settings,
@@ -131,7 +130,7 @@ def _create_plan_handler(params: RendezvousParameters) -> RendezvousHandler:
     return handler
 
 
-def create_handler(job: Job, params: RendezvousParameters) -> RendezvousHandler:
+def create_handler(job: ElasticJob, params: RendezvousParameters) -> RendezvousHandler:
     """Create the handler for stock torchrun: settings come from `--rdzv-conf`, and errors end the process."""
     try:
         token = read_token(params.get("token"))
@@ -174,4 +173,4 @@ def _first_line_of_error(error: ChildFailedError) -> str:
     return f"rank {rank} ended with {failure.exitcode}"
 
 
-__all__ = ["AgentError", "Launch", "SignalException", "create_handler", "launch", "worker_arguments"]
+__all__ = ["AgentError", "AgentLaunch", "SignalException", "create_handler", "launch", "worker_arguments"]

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from importlib import import_module
 
 import dsconfig.model
-from dsconfig.model import iter_fields
+from dsconfig.model import iterate_model_fields
 from dsconfig.model.section import RootKeys, Section
 
 _MODEL = "dsconfig.model"
@@ -18,7 +18,7 @@ _NO_SECTIONS = {
     "build_section",
     "config_operations",
     "field_annotations",
-    "iter_fields",
+    "iterate_model_fields",
     "key",
     "key_description",
     "key_table",
@@ -117,7 +117,7 @@ def _position_of_class(cls: type[Section]) -> tuple[int, str]:
 def render(config: type[Section]) -> str:
     """The source of `classes.py`."""
     names: dict[str, list[str]] = {}
-    for cls in iter_fields.iter_sections(config):
+    for cls in iterate_model_fields.iter_sections(config):
         names.setdefault(_module_of_class(cls), []).append(cls.__name__)
     by_module = {module: sorted(classes) for module, classes in sorted(names.items())}
     return _CLASSES.format(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 
-from dsconfig.model import iter_fields
-from dsconfig.model.optimizer import OPTIMIZERS, OptimizerType
-from dsconfig.model.scheduler import SCHEDULERS, SchedulerType
+from dsconfig.model import iterate_model_fields
+from dsconfig.model.optimizer import OPTIMIZERS, OptimizerTypeInfo
+from dsconfig.model.scheduler import SCHEDULERS, SchedulerTypeInfo
 from dsconfig.model.section import Section
 
 _HEAD = '''"""Generated from dsconfig/model by `make generate`; do not edit."""
@@ -18,7 +18,7 @@ from typing import Any
 
 def render(config: type[Section]) -> str:
     """The source of the module, for the root of the model."""
-    sections = list(iter_fields.iter_sections(config))
+    sections = list(iterate_model_fields.iter_sections(config))
     tables = (
         _key_docstrings(sections),
         _declaring_classes(sections),
@@ -31,15 +31,17 @@ def render(config: type[Section]) -> str:
 def _key_docstrings(sections: list[type[Section]]) -> Iterator[str]:
     """Docstrings of keys, by the class that declares them."""
     owners = {
-        field.owner: None for section in sections for field in iter_fields.iter_fields_of_section(section)
+        field.owner: None
+        for section in sections
+        for field in iterate_model_fields.iter_fields_of_section(section)
     }
     yield "PROSE: dict[str, dict[str, str]] = {"
     for owner in owners:
         yield f"    {owner.__name__!r}: {{"
-        for key, text in iter_fields.field_docstrings(owner).items():
+        for key, text in iterate_model_fields.field_docstrings(owner).items():
             if any(
                 field.owner is owner and field.name == key
-                for field in iter_fields.iter_fields_of_section(owner)
+                for field in iterate_model_fields.iter_fields_of_section(owner)
             ):
                 yield f"        {key!r}: {text!r},"
         yield "    },"
@@ -50,7 +52,9 @@ def _declaring_classes(sections: list[type[Section]]) -> Iterator[str]:
     yield "OWNERS: dict[str, tuple[str, ...]] = {"
     for section in sections:
         names = tuple(
-            dict.fromkeys(field.owner.__name__ for field in iter_fields.iter_fields_of_section(section))
+            dict.fromkeys(
+                field.owner.__name__ for field in iterate_model_fields.iter_fields_of_section(section)
+            )
         )
         if names not in ((), (section.__name__,)):
             yield f"    {section.__name__!r}: {names!r},"
@@ -61,7 +65,8 @@ def _value_meanings(sections: list[type[Section]]) -> Iterator[str]:
     yield "MEANINGS: dict[str, dict[str, tuple[tuple[Any, str], ...]]] = {"
     for section in sections:
         meanings = {
-            field.name: tuple(field.key.means) for field in iter_fields.iter_fields_of_section(section)
+            field.name: tuple(field.key.means)
+            for field in iterate_model_fields.iter_fields_of_section(section)
         }
         if section.__name__ == "Optimizer":
             meanings["type"] = tuple((kind.name, _docstring_of_params(kind)) for kind in OPTIMIZERS)
@@ -72,7 +77,7 @@ def _value_meanings(sections: list[type[Section]]) -> Iterator[str]:
             yield f"    {section.__name__!r}: {documented!r},"
 
 
-def _docstring_of_params(kind: OptimizerType | SchedulerType) -> str:
+def _docstring_of_params(kind: OptimizerTypeInfo | SchedulerTypeInfo) -> str:
     """The docstring of an optimizer's or scheduler's params, on one line."""
     return " ".join((inspect.getdoc(kind.params) or "").split()) if kind.params else kind.notes
 
@@ -83,7 +88,7 @@ def _source_locations(sections: list[type[Section]]) -> Iterator[str]:
     for section in sections:
         of_keys = {
             field.name: field.key.source
-            for field in iter_fields.iter_fields_of_section(section)
+            for field in iterate_model_fields.iter_fields_of_section(section)
             if field.key.source
         }
         yield f"    {section.__name__!r}: {(section.SOURCE, of_keys)!r},"

@@ -7,10 +7,10 @@ from typing import TypeAlias
 
 from dsconfig.core.json_types import Json
 from dsconfig.core.releases import NEVER, PYDANTIC_2, release_number
-from dsconfig.model import iter_fields
+from dsconfig.model import iterate_model_fields
 from dsconfig.model.key import BooleanReplacement, Key, SectionReading
-from dsconfig.model.optimizer import OPTIMIZERS, OptimizerType
-from dsconfig.model.scheduler import SCHEDULERS, SchedulerType
+from dsconfig.model.optimizer import OPTIMIZERS, OptimizerTypeInfo
+from dsconfig.model.scheduler import SCHEDULERS, SchedulerTypeInfo
 from dsconfig.model.section import Section, is_section
 
 Lines: TypeAlias = Iterator[str]
@@ -31,7 +31,7 @@ _FLAGS = tuple(name for name, kind in Key.__annotations__.items() if kind == "bo
 
 def render(config: type[Section]) -> str:
     """The source of the module, for the root of the model."""
-    sections = list(iter_fields.iter_sections(config))
+    sections = list(iterate_model_fields.iter_sections(config))
     tables = (
         _section_lines(sections),
         _variant_lines(sections),
@@ -44,7 +44,9 @@ def render(config: type[Section]) -> str:
 def _section_lines(sections: list[type[Section]]) -> Lines:
     yield "SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]], tuple[int, ...]]] = {"
     for section in sections:
-        entries = {field.name: _key_entry(field) for field in iter_fields.iter_fields_of_section(section)}
+        entries = {
+            field.name: _key_entry(field) for field in iterate_model_fields.iter_fields_of_section(section)
+        }
         yield f"    {section.__name__!r}: ({_read_intervals(section.READS)!r}, {{"
         for name, entry in entries.items():
             yield f"        {name!r}: {entry!r},"
@@ -71,7 +73,7 @@ def _release_borders(
 def _variant_lines(sections: list[type[Section]]) -> Lines:
     yield "VARIANTS: dict[str, tuple[str, ...]] = {"
     for section in sections:
-        names = tuple(child.__name__ for child in iter_fields.iter_section_variants(section))
+        names = tuple(child.__name__ for child in iterate_model_fields.iter_section_variants(section))
         if names:
             yield f"    {section.__name__!r}: {names!r},"
 
@@ -92,7 +94,7 @@ def _type_lines() -> Lines:
 def _miswritten_path_lines(config: type[Section]) -> Lines:
     """Paths that people write although no release reads them, each with the right path, or an empty string."""
     right_paths: dict[str, str] = {}
-    for path, field in iter_fields.iter_field_paths(config):
+    for path, field in iterate_model_fields.iter_field_paths(config):
         for wrong_path in field.key.miswritten:
             right_paths.setdefault(wrong_path, ".".join(path))
     yield "MISWRITTEN: dict[str, str] = {"
@@ -103,8 +105,8 @@ def _miswritten_path_lines(config: type[Section]) -> Lines:
 def _not_keys(config: type[Section]) -> dict[str, str]:
     """Names in documentation that never had a meaning, below the first path to their section."""
     first_paths: dict[type[Section], tuple[str, ...]] = {config: ()}
-    for path, field in iter_fields.iter_field_paths(config):
-        for section in filter(is_section, iter_fields.union_arms(field.annotation)):
+    for path, field in iterate_model_fields.iter_field_paths(config):
+        for section in filter(is_section, iterate_model_fields.union_arms(field.annotation)):
             first_paths.setdefault(section, path)
     return {
         ".".join((*path, word)): ""
@@ -114,7 +116,7 @@ def _not_keys(config: type[Section]) -> dict[str, str]:
     }
 
 
-def _type_entry(kind: OptimizerType | SchedulerType) -> tuple[object, ...]:
+def _type_entry(kind: OptimizerTypeInfo | SchedulerTypeInfo) -> tuple[object, ...]:
     params = kind.params.__name__ if kind.params else None
     return kind.name, params, release_number(kind.since), _last_release(kind.until)
 
@@ -129,7 +131,7 @@ def _last_release(until: str | None) -> int:
     return NEVER if until is None else release_number(until)
 
 
-def _key_entry(field: iter_fields.ModelField) -> tuple[object, ...]:
+def _key_entry(field: iterate_model_fields.ModelField) -> tuple[object, ...]:
     """Type, default and releases of a key, and its other properties by name."""
     key = field.key
     spans = key.spans or ((key.since, key.until),)
@@ -147,7 +149,7 @@ def _dated_properties(key: Key) -> dict[str, object]:
     """Properties that differ between releases, with the numbers of the releases."""
     return {
         "was": tuple(
-            (release_number(was.until), iter_fields.spec_of_annotation(was.type)) for was in key.was
+            (release_number(was.until), iterate_model_fields.spec_of_annotation(was.type)) for was in key.was
         ),
         "defaults": tuple((release_number(last), value) for last, value in key.defaults),
         "aliases": tuple((a.name, release_number(a.since), _last_release(a.until)) for a in key.aliases),

@@ -14,7 +14,7 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from dsconfig.model import iter_fields
+from dsconfig.model import iterate_model_fields
 from dsconfig.model.key_description import describe_key
 from dsconfig.model.key_table import keys_of_section_class
 from dsconfig.model.section import Section, is_section
@@ -85,14 +85,14 @@ EditorKeysDict = TypedDict("EditorKeysDict", {{"$schema": str, "$dsconfig": "dic
 
 def class_stub(config: type[Section]) -> str:
     """The source of `classes.pyi`: classes with their attributes, base classes first."""
-    sections = list(iter_fields.iter_sections(config))
+    sections = list(iterate_model_fields.iter_sections(config))
     ordered = sorted(sections, key=lambda section: len(_public_bases(section, sections)))
     return _STUB.format(classes="\n".join(_class_source(section, sections) for section in ordered))
 
 
 def typed_dicts(config: type[Section]) -> str:
     """The source of `dicts.py`."""
-    sections = list(iter_fields.iter_sections(config))
+    sections = list(iterate_model_fields.iter_sections(config))
     names = " ".join(f'"{name}Dict",' for name in sorted(section.__name__ for section in sections))
     return _DICTS.format(
         names=textwrap.indent(textwrap.fill(names, _WIDTH), "    "),
@@ -112,7 +112,7 @@ def _class_source(section: type[Section], exported: list[type[Section]]) -> str:
     lines += [f"    def __init__(self, **values: Unpack[dicts.{name}Dict]) -> None: ..."]
     lines += [
         f"    {field.attribute}: {_attribute_type(field.annotation)}"
-        for field in iter_fields.iter_fields_of_section(section)
+        for field in iterate_model_fields.iter_fields_of_section(section)
     ]
     return "\n".join(lines) + "\n"
 
@@ -121,7 +121,7 @@ def _typed_dict_source(section: type[Section], config: type[Section]) -> str:
     base = "EditorKeysDict" if section is config else "TypedDict"
     doc = (inspect.getdoc(section) or "").split("\n")[0]
     lines = [f"class {section.__name__}Dict({base}, total=False):", _one_line_docstring(doc)]
-    for field in iter_fields.iter_fields_of_section(section):
+    for field in iterate_model_fields.iter_fields_of_section(section):
         type_ = _accepted_type(field)
         description = describe_key(keys_of_section_class(section.__name__)[field.name]).without_history()
         lines.append(f"    {field.name}: {f'Required[{type_}]' if field.required else type_}")
@@ -151,7 +151,7 @@ def _attribute_type(annotation: object) -> str:
     return annotation.__name__ if is_section(annotation) else _PLAIN[annotation]
 
 
-def _accepted_type(field: iter_fields.ModelField) -> str:
+def _accepted_type(field: iterate_model_fields.ModelField) -> str:
     """The type of a value from which the key can be built."""
     text = _union_of_arms(_accepted_arms(field.annotation))
     arms = text.split(" | ")
@@ -184,7 +184,7 @@ def _accepted_arms(annotation: object) -> Iterator[str]:
         yield f"Mapping[str, {_union_of_arms(_accepted_arms(arguments[1]))}]"
     elif is_section(annotation):
         yield f"model.{annotation.__name__}"
-        for section in (annotation, *iter_fields.iter_section_variants(annotation)):
+        for section in (annotation, *iterate_model_fields.iter_section_variants(annotation)):
             yield f"{section.__name__}Dict"
     else:
         yield _PLAIN[annotation]

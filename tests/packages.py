@@ -81,7 +81,7 @@ PACKAGES: Mapping[str, Package] = {
         "check core document elastic fix job launch memory model render resolve rules schema",
     ),
     "lsp": Package(
-        "the language server: `service` answers requests as plain data, `server` is the transport",
+        "the language server: `language_server` answers requests as plain data, `stdio_server` is the transport",
         "check cli core document fix job launch model render resolve schema",
     ),
     "types": Package("all section classes, parameter classes and TypedDicts, for type annotations", "model"),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dsconfig.core.releases import ReleaseTarget
     from dsconfig.launch.config_source import ConfigSource
     from dsconfig.model._generated.dicts import ConfigDict
-    from dsconfig.model.config_operations import Difference
+    from dsconfig.model.config_operations import ConfigDifference
 
 
 # `Config`.
@@ -168,7 +168,7 @@ class Config(Keys):
     def __ror__(self, other: Mapping[str, Any]) -> Self:
         return type(self)(**other).merge(self) if isinstance(other, Mapping) else NotImplemented
 
-    def diff(self, other: Config | Mapping[str, Any]) -> tuple[Difference, ...]:
+    def diff(self, other: Config | Mapping[str, Any]) -> tuple[ConfigDifference, ...]:
         """Differences to another config, each with `path`, `kind`, `before` and `after`."""
         from dsconfig.model.config_operations import config_as_json_object, list_differences
 

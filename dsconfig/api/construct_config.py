@@ -15,7 +15,7 @@ from dsconfig.check.report import Report
 from dsconfig.core.releases import NUMBERS, ReleaseTarget
 from dsconfig.launch.classify_config_file import may_be_config
 from dsconfig.model.config_operations import config_as_json_object
-from dsconfig.model.iter_fields import ModelField, iter_fields_of_section, union_arms
+from dsconfig.model.iterate_model_fields import ModelField, iter_fields_of_section, union_arms
 from dsconfig.model.key_table import find_type, keys_of_section_or_base, types_of_section
 from dsconfig.model.section import Section, is_section, to_plain_value
 

@@ -18,7 +18,7 @@ from dsconfig.fix.migrate import Migration, map_migration_to_launch_file
 from dsconfig.fix.migrate import migrate as migrate_document
 from dsconfig.job.job import Job, JobFact, job_from_consumer, merge_jobs
 from dsconfig.launch.config_source import ConfigSource
-from dsconfig.launch.locate_jobs import read_config_of_job
+from dsconfig.launch.locate_configs_of_jobs import read_config_of_job
 from dsconfig.launch.located_config import find_editable_config, locate_config
 from dsconfig.resolve.batch import elastic_batch_solver
 

@@ -19,7 +19,7 @@ from dsconfig.core.releases import LATEST, RELEASES, ReleaseTarget, resolve_targ
 from dsconfig.document import Document
 from dsconfig.job.detect_consumer import ConsumerEvidence
 from dsconfig.launch.config_source import ConfigSource
-from dsconfig.launch.locate_jobs import read_config_of_job
+from dsconfig.launch.locate_configs_of_jobs import read_config_of_job
 from dsconfig.launch.located_config import locate_config, why_host_has_no_config
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ ALL_RELEASES = ReleaseTarget(RELEASES, f">={RELEASES[0]},<={LATEST}", "argument"
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class CompatRange:
     """Consecutive releases, oldest first, with the same result, and the first error as the reason."""
 
     releases: tuple[str, ...]
@@ -51,7 +51,7 @@ def compat(
     model: ModelSource | None = None,
     launch: str | os.PathLike[str] | None = None,
     job: int | None = None,
-) -> tuple[Stretch, ...]:
+) -> tuple[CompatRange, ...]:
     """Find out what each release does with a config; consecutive releases with the same result are one range.
 
     Args:
@@ -88,14 +88,14 @@ def compat(
         ),
         key=lambda diagnostic: diagnostic.effect is not Effect.REJECTED,
     )
-    ranges: list[Stretch] = []
+    ranges: list[CompatRange] = []
     for release in target.releases:
         reason = next((diagnostic for diagnostic in errors if release in diagnostic.releases), None)
         if ranges and ranges[-1].reason is reason:
             previous = ranges.pop()
-            ranges.append(Stretch((*previous.releases, release), previous.word, reason))
+            ranges.append(CompatRange((*previous.releases, release), previous.word, reason))
         else:
-            ranges.append(Stretch((release,), _verdict_for_reason(reason), reason))
+            ranges.append(CompatRange((release,), _verdict_for_reason(reason), reason))
     return tuple(ranges)
 
 
@@ -110,7 +110,7 @@ def _verdict_for_reason(reason: Diagnostic | None) -> Verdict:
 _TONES = {"ok": "good", "crashes": "error", "rejected": "error"}
 
 
-def compat_table(ranges: Sequence[Stretch], style: TerminalStyle) -> str:
+def compat_table(ranges: Sequence[CompatRange], style: TerminalStyle) -> str:
     """Return a line for each range: the releases, the result and the reason."""
     from dsconfig.render.terminal_style import escape_unprintable, wrap_line
 

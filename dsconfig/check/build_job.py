@@ -9,7 +9,7 @@ from dsconfig.core import releases
 from dsconfig.core.json_types import Json
 from dsconfig.core.releases import NUMBERS, ReleaseTarget, UnknownReleaseError
 from dsconfig.document import Document
-from dsconfig.document.reader import read_mapping_file
+from dsconfig.document.read_document import read_mapping_file
 from dsconfig.job.consumers import ELASTIC, accelerate_launch_file
 from dsconfig.job.consumers.consumer_versions import (
     EXPECTED_CONSUMER,
@@ -216,7 +216,7 @@ def add_version_and_launch_arguments(
         programs = reader.facts.program_files
         is_started = reader.launch or reader.processes or reader.training_arguments is not None
         if launch is None and len(programs) == 1 and not is_started:
-            from dsconfig.launch.scripts_of_program import add_program_launch_facts
+            from dsconfig.launch.scripts_starting_program import add_program_launch_facts
 
             reader = add_program_launch_facts(reader, programs[0], located.host.name)
     document = located.config if located.job is None and located.config is not None else located.host
@@ -240,7 +240,7 @@ def _detect_consumer(located: LocatedConfig) -> ConsumerEvidence:
     if located.relation != "file":
         return ConsumerEvidence("accelerate", "it is an Accelerate launch file", "content")
     if host.is_in_program:
-        from dsconfig.launch.notebook_jobs import consumer_of_written_file
+        from dsconfig.launch.jobs_of_notebook import consumer_of_written_file
         from dsconfig.launch.python.config_dicts import consumer_of_document
 
         return consumer_of_written_file(host) or consumer_of_document(host)

@@ -29,7 +29,7 @@ from dsconfig.core.releases import NUMBERS, ReleaseInterval, ReleaseTarget
 from dsconfig.core.wording import numbers_for_yaml
 from dsconfig.document import Document
 from dsconfig.document.document import location_of_path, location_of_span
-from dsconfig.document.tree import unknown_paths
+from dsconfig.document.located_tree import unknown_paths
 from dsconfig.evaluation.evaluate import EvaluationOutcome, TextFindings, evaluate
 from dsconfig.evaluation.rule_context import Context, EvaluatedDocument
 from dsconfig.job.consumers.consumer_versions import unknown_version_note
@@ -38,7 +38,7 @@ from dsconfig.job.job import Job
 from dsconfig.launch import classify_config_file
 from dsconfig.launch.config_overwrites import config_overwrites_by_programs, overwrite_of_key
 from dsconfig.launch.launch_file_formats import detect_launch_format, is_shell_script_name
-from dsconfig.launch.locate_jobs import locate_again, locate_jobs
+from dsconfig.launch.locate_configs_of_jobs import locate_again, locate_jobs
 from dsconfig.launch.located_config import LocatedConfig, locate_config
 from dsconfig.rules import Rule
 from dsconfig.rules._batch_triplet import supported_world_sizes
@@ -66,7 +66,11 @@ def check(located: LocatedConfig, job: Job) -> Report:
     is_checked = not has_own_keys or _is_rejected_by_launcher(located, job)
     if located.relation == "embedded" and located.config is not None:
         config = _build_report(located.config, job, job.reader)
-        return _report_on_launch_file(located, job, config, is_checked=is_checked)
+        source = located.job.source if located.job else None
+        report = _report_on_launch_file(located, job, config, is_checked=is_checked)
+        return (
+            report if source is None else _add_source_report(report, _build_report(source, job, job.reader))
+        )
     reader = consumer_of_host_file(located, job)
     # Their values belong to the config, which is compared with them: a linked one, or Accelerate's own block.
     launch = job if located.config is None else job._replace(arguments=None)
@@ -85,6 +89,13 @@ def check(located: LocatedConfig, job: Job) -> Report:
     )
     notes += located.job.describe_unknown_batch_sizes(child.world_size) if located.job else ()
     return report.copy_with(notes=tuple(notes), children=(child,))
+
+
+def _add_source_report(report: Report, source: Report) -> Report:
+    """Add the report on the dict in a program from which a config was built, and leave out what both have."""
+    shown = {(each.code, each.path) for each in source.diagnostics}
+    of_command = tuple(each for each in report.diagnostics if (each.code, each.path) not in shown)
+    return report.copy_with(diagnostics=of_command, children=(source.copy_with(notes=()),))
 
 
 def check_document(

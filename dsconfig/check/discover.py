@@ -26,7 +26,7 @@ from dsconfig.document.config_file_names import (
     is_yaml_name,
 )
 from dsconfig.launch.launch_file_formats import is_shell_script_name
-from dsconfig.launch.repository import calls_launch_script, may_start_deepspeed_job
+from dsconfig.launch.repository_files import calls_launch_script, may_start_deepspeed_job
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def entry_starts_job(entry: os.DirEntry[str]) -> bool:
         return False
     from dsconfig.document import read_bytes
     from dsconfig.launch.find_jobs import job_of_launch_file
-    from dsconfig.launch.script_jobs import script_starts_job as has_job
+    from dsconfig.launch.jobs_of_script import script_starts_job as has_job
 
     try:
         return has_job(read_bytes(data, _shorten_path(entry.path)), job_of_launch_file)
@@ -342,7 +342,7 @@ def _convert_to_utf8(data: bytes) -> bytes:
     """Convert UTF-16 or UTF-32 (Windows PowerShell's default) to UTF-8; DeepSpeed rejects such a file."""
     if b"\0" not in data[:4]:
         return data
-    from dsconfig.document.reader import wide_encoding
+    from dsconfig.document.read_document import wide_encoding
 
     encoding = wide_encoding(data[:1024].decode("latin-1"))
     return data.decode(encoding, "replace").encode("utf-8", "replace") if encoding else data

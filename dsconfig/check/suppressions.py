@@ -9,7 +9,7 @@ from dsconfig.core.diagnostic import Diagnostic, Effect, Location
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import UnknownReleaseError, resolve_target
 from dsconfig.document.document import location_of_path, location_of_span
-from dsconfig.document.tree import UNKNOWN
+from dsconfig.document.located_tree import UNKNOWN
 from dsconfig.evaluation.rule_context import MAX_FINDINGS
 from dsconfig.job.job_facts import DSCONFIG_KEY, EXPECTED_VALUES, is_valid_block_value
 

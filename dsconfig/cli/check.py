@@ -74,7 +74,7 @@ def _run_check(args: argparse.Namespace) -> tuple[int, set[str]]:
     if args.show_settings:
         sys.stdout.write(options_as_toml(options))
         return CLEAN, set()
-    from dsconfig.launch.repository import assume_unchanged_files
+    from dsconfig.launch.repository_files import assume_unchanged_files
 
     # Not in a function of its own: its frame would be on the stack of every rule.
     with assume_unchanged_files():

@@ -15,12 +15,13 @@ from dsconfig.check.effective_settings import EffectiveOptions
 from dsconfig.check.report import Report
 from dsconfig.cli.command_inputs import os_error_reason, read_stdin
 from dsconfig.cli.errors import UsageError, print_error, print_internal_error, print_note
-from dsconfig.core.diagnostic import SEVERITIES
+from dsconfig.core.diagnostic import SEVERITIES, Diagnostic
 from dsconfig.core.file_access import register_named_paths
 from dsconfig.core.releases import ReleaseTarget
 from dsconfig.document import Document
+from dsconfig.document.config_file_names import is_python_name
 from dsconfig.job.detect_consumer import ConsumerEvidence, consumer_named_by_user
-from dsconfig.launch.locate_jobs import locate_jobs
+from dsconfig.launch.locate_configs_of_jobs import locate_jobs
 from dsconfig.launch.read_passed_config import read_config_at_path as read_file
 from dsconfig.render.terminal_style import TerminalStyle, escape_unprintable, terminal_width
 
@@ -158,6 +159,16 @@ class FileChecker:
     def _read_document(self, name: str) -> Document:
         return read_stdin(self.options.stdin_name) if name == "-" else read_file(name)
 
+    def _follow_program(self, program: Document) -> list[Document]:
+        """Return the config file that a program names, with a note; the program itself if it names none."""
+        from dsconfig.launch.config_named_by_program import config_named_by_program
+
+        named = config_named_by_program(program)
+        if named is None:
+            return [program]
+        print_note(named.note)
+        return [named.document]
+
     def documents_in_file(self, name: str) -> Iterator[Document | None]:
         """Yield the configs in a file, several for a Python source; None if the file cannot be read.
 
@@ -165,6 +176,9 @@ class FileChecker:
         """
         try:
             documents = [self._read_document(name)]
+            # A fix of the config must not be written to the program.
+            if self.fixer is None and is_python_name(name):
+                documents = self._follow_program(documents[0])
             if documents[0].is_in_program:
                 from dsconfig.launch.python.config_dicts import sibling_documents
 
@@ -239,7 +253,7 @@ class FileChecker:
         report = _with_verified_fixes(apply_options_to_report(report, self.options))
         if located.job is None:
             return report
-        from dsconfig.resolve.job_summary import add_job_summary
+        from dsconfig.resolve.summarize_job import add_job_summary
 
         return add_job_summary(report, located, job)
 
@@ -295,15 +309,32 @@ class DiagnosticTotals:
 
     def count_reports(self, report: Report, *, again: bool = False) -> Iterator[Report]:
         """Count a report and those of linked files; diagnostics that were reported before are left out."""
+        if report.summary and report.summary.config and report.is_embedded:
+            # A dict of the program, which other commands start as well.
+            report = report.copy_with(diagnostics=self._new_diagnostics(report, report.summary.config))
+        elif report.document is not None and report.document.is_in_program:
+            report = report.copy_with(diagnostics=self._new_diagnostics(report, _path_of_config(report)))
         self._count_report(report, again=again)
         yield report
         for child in report.children:
-            path = os.path.realpath(child.name)
-            again, reported = path in self._reported, self._reported.setdefault(path, set())
-            new = tuple(each for each in child if (each.code, each.dotted, each.message) not in reported)
-            reported |= {(each.code, each.dotted, each.message) for each in new}
+            path = _path_of_config(child)
+            again = path in self._reported
+            if child.document is not None and child.document.is_in_program:
+                yield from self.count_reports(child, again=again)
+                continue
+            new = self._new_diagnostics(child, path)
             if new or not again:
                 yield from self.count_reports(child.copy_with(diagnostics=new), again=again)
+
+    def _new_diagnostics(self, report: Report, config: str) -> tuple[Diagnostic, ...]:
+        """Return the diagnostics of a config that were not reported before.
+
+        `config`: its path, or the location of the call that receives it.
+        """
+        reported = self._reported.setdefault(config, set())
+        new = tuple(each for each in report if (each.code, each.dotted, each.message) not in reported)
+        reported |= {(each.code, each.dotted, each.message) for each in new}
+        return new
 
     def _count_report(self, report: Report, *, again: bool) -> None:
         """Count the diagnostics of a report, and its file unless it was counted before."""
@@ -359,6 +390,14 @@ class DiagnosticTotals:
         errors = self.by_severity["error"]
         fixable = 0 if fixing else sum(self.fixable.values())
         return overview_of_rules(self.by_rule, fixable, errors, style, listed=listed)
+
+
+def _path_of_config(report: Report) -> str:
+    """Return the path of a config; of one in a program with its line."""
+    path, document = os.path.realpath(report.name), report.document
+    if document is None or not document.is_in_program or document.root is None:
+        return path
+    return f"{path}:{document.position(document.root.span.start).line}"
 
 
 def _reaches_threshold(severity: str, threshold: str) -> bool:

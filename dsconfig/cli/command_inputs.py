@@ -45,7 +45,7 @@ def read_config_document(name: str, job: int | None = None, *, is_written: bool 
     `job`: which job of a script, or config of a Python source, is meant if there are several, from 1. Without it,
     a note names the jobs. `is_written`: whether the command changes the config, which no note can take back.
     """
-    from dsconfig.launch.locate_jobs import select_job
+    from dsconfig.launch.locate_configs_of_jobs import select_job
     from dsconfig.launch.read_passed_config import read_config_at_path
 
     try:
@@ -103,7 +103,7 @@ def read_stdin(name: str) -> Document:
 
 def read_mapping_file(name: str | None) -> JsonObject | None:
     """Read the JSON or YAML object in a file; None without a file."""
-    from dsconfig.document.reader import read_mapping_file
+    from dsconfig.document.read_document import read_mapping_file
 
     if name is None:
         return None
@@ -362,7 +362,7 @@ def _ends_of_target(target: ReleaseTarget) -> tuple[str, ...]:
 
 def _toml_value(value: object) -> str:
     # JSON strings and lists of strings are valid TOML.
-    from dsconfig.render.fingerprint import dump_json
+    from dsconfig.render.machine_readable import dump_json
 
     text = dump_json(value, ascii=False)
     return text if text.isprintable() else dump_json(value)

@@ -16,12 +16,12 @@ from dsconfig.cli.arguments import (
 )
 from dsconfig.cli.command_inputs import os_error_reason, read_config_document
 from dsconfig.cli.errors import CLEAN, PROBLEMS, fail_with_usage_error
-from dsconfig.render.fingerprint import dump_json
+from dsconfig.render.machine_readable import dump_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dsconfig.check.accepting_releases import Stretch
+    from dsconfig.check.accepting_releases import CompatRange
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     return CLEAN if stretches[-1].word == "ok" else PROBLEMS
 
 
-def _ranges_as_json(name: str, stretches: Sequence[Stretch]) -> str:
+def _ranges_as_json(name: str, stretches: Sequence[CompatRange]) -> str:
     rows = [
         {
             "releases": each.releases,

@@ -17,8 +17,7 @@ from dsconfig.memory.memory_limits import RequestedLimits
 from dsconfig.memory.models.record_pass_by_family import weights_of
 from dsconfig.memory.verdict import EXCEEDS, FITS, UNKNOWN, NotModelledError
 from dsconfig.resolve.errors import ResolveError
-from dsconfig.resolve.memory import LENGTH, estimate_request
-from dsconfig.resolve.memory_options import MemoryOptions
+from dsconfig.resolve.memory import LENGTH, MemoryOptions, estimate_request
 from dsconfig.resolve.model_source import load_model
 from dsconfig.schema import presets
 

@@ -41,14 +41,13 @@ from dsconfig.cli.resolve_helpers import (
     print_wrapped_lines,
     use_option_names,
 )
-from dsconfig.render.fingerprint import dump_json
+from dsconfig.render.machine_readable import dump_json
 from dsconfig.render.terminal_style import escape_unprintable
 
 if TYPE_CHECKING:
     from dsconfig.document import Document
     from dsconfig.resolve.errors import ResolveError
-    from dsconfig.resolve.memory import Estimate, Verdict
-    from dsconfig.resolve.memory_options import MemoryOptions
+    from dsconfig.resolve.memory import Estimate, MemoryOptions, Verdict
     from dsconfig.resolve.model_source import ModelSource
 
 
@@ -112,10 +111,6 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     packs = "all sequences have this length; with --no-packing they are shorter by different amounts"
     packs += " (default: from the launch file, else --packing)"
     packing = add("--packing", action=argparse.BooleanOptionalAction, help=packs)
-    segments = (
-        "`PYTORCH_CUDA_ALLOC_CONF` has `expandable_segments:True` (default: from the launch file, else no)"
-    )
-    expandable = add("--expandable-segments", action=argparse.BooleanOptionalAction, help=segments)
     add(
         "--micro-batch",
         type=parse_positive_count,
@@ -137,7 +132,7 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     add("--optimizer", metavar="NAME", help=optimizer)
     init = "build the model under `deepspeed.zero.Init` at stage 3 (default: as Trainer and Accelerate do)"
     zero_init = add("--zero-init", action=argparse.BooleanOptionalAction, help=init)
-    zero_init.default = checkpointing.default = packing.default = expandable.default = None
+    zero_init.default = checkpointing.default = packing.default = None
     override = "override a key, value as JSON"
     add("--set", type=parse_assignment, action="append", metavar="KEY=VALUE", help=override)
     add("--target", metavar="RELEASE", help="DeepSpeed release (default: the installed one)")
@@ -197,8 +192,7 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
     lora = "train LoRA adapters, for example r=16,target=q_proj,v_proj (module names, or all)"
     add("--lora", metavar="WHAT", help=lora)
     quantize = (
-        "storage of the frozen layers next to adapters: nf4, nf4-single, fp4, int8, gptq-4, gptq-8 or awq-4; "
-        "followed by +experts if experts are packed too"
+        "storage of the frozen layers next to adapters: nf4, nf4-single, fp4, int8, gptq-4, gptq-8 or awq-4"
     )
     add("--quantize", metavar="KIND", help=quantize)
 
@@ -314,12 +308,12 @@ def _config_and_memory_options(args: argparse.Namespace) -> tuple[Document, Memo
 
 def _memory_options(args: argparse.Namespace) -> MemoryOptions:
     """Return the arguments of `memory` besides the config and its job."""
-    from dsconfig.resolve.memory_options import MemoryOptions
+    from dsconfig.resolve.memory import MemoryOptions
 
     names = (
         *("sequence_length", "micro_batch", "attention", "checkpointing", "lora", "optimizer", "zero_init"),
         *("gpus_per_node", "sp", "imbalance", "launch", "loss", "quantize", "trainer", "vllm", "packing"),
-        *("image_tokens", "train_vision", "expandable_segments"),
+        *("image_tokens", "train_vision"),
     )
     return MemoryOptions(
         _model_source(args),

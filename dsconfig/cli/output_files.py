@@ -1,4 +1,8 @@
-"""Output files: new text of a config, a diff or a plot."""
+"""Output files: new text of a config, a unified diff or a plot.
+
+In a diff, lines that occur once in both texts are anchors (Bram Cohen's patience diff). Short gaps between two anchors
+are compared line by line, long gaps are replaced as a whole, so the time is linear.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,16 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from dsconfig.cli.errors import fail_with_usage_error
 from dsconfig.document import Document
 from dsconfig.document.atomic_write import rewrite_if_unchanged
 from dsconfig.render.matplotlib_output import SUFFIXES
+from dsconfig.render.terminal_style import is_line_command
 
 # New text of a config: to stdout, into the file, or as a diff.
 
@@ -67,7 +75,6 @@ def check_output_format(document: Document, name: str) -> None:
 
 def unified_diff(name: str, old: str, new: str) -> Iterator[str]:
     """Unified diff of two texts."""
-    from dsconfig.render.unified_diff import unified_diff_lines
 
     return unified_diff_lines(old, new, _file_name_in_diff(f"a/{name}"), _file_name_in_diff(f"b/{name}"))
 
@@ -148,3 +155,148 @@ def plot_suffix(name: str | None) -> str:
     if suffix not in SUFFIXES:
         fail_with_usage_error(f"--plot {name}: expected a file that ends in {' or '.join(SUFFIXES)}")
     return suffix
+
+
+CONTEXT = 3
+_SHORT = 64
+"""Longest gap in lines for which difflib, whose time is quadratic, is used."""
+
+
+class ChangedLines(NamedTuple):
+    """Lines `start` to `end` of the old text, replaced by lines `new_start` to `new_end` of the new text."""
+
+    start: int
+    end: int
+    new_start: int
+    new_end: int
+
+
+def unified_diff_lines(old: str, new: str, old_name: str, new_name: str) -> Iterator[str]:
+    """Unified diff, line by line; nothing for equal texts.
+
+    A line that GitHub's runner would execute as a command is removed and added again: a context line only gets a
+    leading blank, which the runner ignores (`ActionCommand.TryParseV2`).
+    """
+    before, after = _split_lines(old), _split_lines(new)
+    changed = changed_lines(before, after)
+    if changed and "::" in old:
+        changed = sorted((*changed, *_command_lines(before, changed)))
+    for number, hunk in enumerate(_group_into_hunks(changed)):
+        if not number:
+            yield f"--- {old_name}\n"
+            yield f"+++ {new_name}\n"
+        for line in _format_hunk(hunk, before, after):
+            yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+
+
+def _split_lines(text: str) -> list[str]:
+    """Lines with their ends; only a line feed ends a line, as in patch tools."""
+    *lines, last = text.split("\n")
+    return [f"{line}\n" for line in lines] + [last] * bool(last)
+
+
+# -- changes -----------------------------------------------------------------------------------------------
+
+
+def changed_lines(old: Sequence[str], new: Sequence[str]) -> list[ChangedLines]:
+    """Changed stretches in order, separated by equal lines."""
+    result: list[ChangedLines] = []
+    old_at = new_at = 0
+    for old_line, new_line in (*_unique_common_lines(old, new), (len(old), len(new))):
+        result += _changes_in_gap(old, new, ChangedLines(old_at, old_line, new_at, new_line))
+        old_at, new_at = old_line, new_line
+    return result
+
+
+def _unique_common_lines(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+    """Lines that occur once in both texts: the longest selection with the same order in both."""
+    where = _lines_that_occur_once(new)
+    pairs = [(at, where[line]) for line, at in _lines_that_occur_once(old).items() if line in where]
+    ends: list[int] = []
+    last: list[int] = []
+    before: list[int] = []
+    for number, (_, at) in enumerate(pairs):
+        length = bisect_left(ends, at)
+        before.append(last[length - 1] if length else -1)
+        ends[length : length + 1] = [at]
+        last[length : length + 1] = [number]
+    chosen: list[tuple[int, int]] = []
+    number = last[-1] if last else -1
+    while number >= 0:
+        chosen.append(pairs[number])
+        number = before[number]
+    return chosen[::-1]
+
+
+def _lines_that_occur_once(lines: Sequence[str]) -> dict[str, int]:
+    count = Counter(lines)
+    return {line: at for at, line in enumerate(lines) if count[line] == 1}
+
+
+def _changes_in_gap(old: Sequence[str], new: Sequence[str], gap: ChangedLines) -> Iterator[ChangedLines]:
+    """Changes within one gap."""
+    start, end, new_start, new_end = gap
+    while start < end and new_start < new_end and old[start] == new[new_start]:
+        start, new_start = start + 1, new_start + 1
+    while start < end and new_start < new_end and old[end - 1] == new[new_end - 1]:
+        end, new_end = end - 1, new_end - 1
+    if start == end and new_start == new_end:
+        return
+    if start == end or new_start == new_end or max(end - start, new_end - new_start) > _SHORT:
+        yield ChangedLines(start, end, new_start, new_end)
+        return
+    from difflib import SequenceMatcher
+
+    matcher = SequenceMatcher(None, old[start:end], new[new_start:new_end], autojunk=False)
+    for tag, i, j, new_i, new_j in matcher.get_opcodes():
+        if tag != "equal":
+            yield ChangedLines(start + i, start + j, new_start + new_i, new_start + new_j)
+
+
+def _command_lines(old: Sequence[str], changed: Sequence[ChangedLines]) -> Iterator[ChangedLines]:
+    """Unchanged lines that are commands, as changes into themselves."""
+    at = new_at = 0
+    for change in (*changed, ChangedLines(len(old), len(old), 0, 0)):
+        for line in range(at, change.start):
+            if any(map(is_line_command, old[line].split("\r"))):
+                new = new_at + line - at
+                yield ChangedLines(line, line + 1, new, new + 1)
+        at, new_at = change.end, change.new_end
+
+
+# -- output ------------------------------------------------------------------------------------------------
+
+
+def _group_into_hunks(changed: Iterable[ChangedLines]) -> Iterator[list[ChangedLines]]:
+    """Changes grouped by hunk: changes whose context overlaps share one."""
+    hunk: list[ChangedLines] = []
+    for change in changed:
+        if hunk and change.start - hunk[-1].end > 2 * CONTEXT:
+            yield hunk
+            hunk = []
+        hunk.append(change)
+    if hunk:
+        yield hunk
+
+
+def _format_hunk(hunk: list[ChangedLines], old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+    first, last = hunk[0], hunk[-1]
+    lead = min(CONTEXT, first.start)
+    trail = min(CONTEXT, len(old) - last.end)
+    was = _format_line_range(first.start - lead, last.end + trail)
+    now = _format_line_range(first.new_start - lead, last.new_end + trail)
+    yield f"@@ -{was} +{now} @@\n"
+    at = first.start - lead
+    for change in hunk:
+        yield from (f" {line}" for line in old[at : change.start])
+        yield from (f"-{line}" for line in old[change.start : change.end])
+        yield from (f"+{line}" for line in new[change.new_start : change.new_end])
+        at = change.end
+    yield from (f" {line}" for line in old[at : at + trail])
+
+
+def _format_line_range(start: int, end: int) -> str:
+    """Line range as in the header of a hunk; an empty range names the line before it."""
+    if end - start == 1:
+        return str(start + 1)
+    return f"{start + (end > start)},{end - start}"

@@ -32,14 +32,14 @@ from dsconfig.cli.resolve_helpers import (
 )
 from dsconfig.core.diagnostic import dotted_path
 from dsconfig.core.releases import NUMBERS
-from dsconfig.render.fingerprint import dump_json
+from dsconfig.render.machine_readable import dump_json
 from dsconfig.render.terminal_style import escape_unprintable
 
 if TYPE_CHECKING:
     from typing import TextIO
 
     from dsconfig.core.json_types import JsonObject
-    from dsconfig.resolve.resolved_run import Run
+    from dsconfig.resolve.resolved_run import ResolvedRun
 
 DEGREES = (
     ("tp", "tensor-parallel size"),
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     return CLEAN
 
 
-def _resolve_config(args: argparse.Namespace) -> Run:
+def _resolve_config(args: argparse.Namespace) -> ResolvedRun:
     from dsconfig.cli.command_inputs import job_from_arguments
     from dsconfig.launch.located_config import locate_config
     from dsconfig.resolve.resolve import resolve_job
@@ -131,7 +131,7 @@ def _resolved_config_as_json(config: JsonObject, release: str) -> str:
     return text + "\n"
 
 
-def _print_report(result: Run, stream: TextIO) -> None:
+def _print_report(result: ResolvedRun, stream: TextIO) -> None:
     from dsconfig.render.terminal_style import style_of, wrap_lines
     from dsconfig.resolve.resolved_run import run_lines
 

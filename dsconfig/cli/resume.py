@@ -45,8 +45,7 @@ def run(args: argparse.Namespace) -> int:
     from dsconfig.cli.command_inputs import job_from_arguments
     from dsconfig.launch.located_config import locate_config
     from dsconfig.render.terminal_style import style_of
-    from dsconfig.resolve.checkpoint_folder import read_checkpoint
-    from dsconfig.resolve.checkpoint_resume import compare_checkpoint
+    from dsconfig.resolve.checkpoint_resume import compare_checkpoint, read_checkpoint
     from dsconfig.resolve.errors import ResolveError
 
     try:

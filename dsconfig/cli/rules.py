@@ -13,7 +13,7 @@ from dsconfig.cli.arguments import (
     split_comma_list,
 )
 from dsconfig.cli.errors import CLEAN, fail_with_usage_error
-from dsconfig.render.fingerprint import dump_json
+from dsconfig.render.machine_readable import dump_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -18,13 +18,13 @@ from dsconfig.cli.arguments import (
 from dsconfig.cli.command_inputs import read_config_document, read_mapping_file
 from dsconfig.cli.errors import CLEAN, PROBLEMS, fail_with_usage_error, print_error
 from dsconfig.cli.resolve_helpers import to_json_value, use_option_names
-from dsconfig.render.fingerprint import dump_json
+from dsconfig.render.machine_readable import dump_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dsconfig.render.terminal_style import TerminalStyle
-    from dsconfig.resolve.effective_values import Shown
+    from dsconfig.resolve.effective_values import EffectiveValues
 
 FORMATS = ("table", "json")
 _TONES = {"refused": "error", "ignored": "warning", "dropped": "warning", "converted": "warning"}
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     return CLEAN
 
 
-def _values_as_table(shown: Shown, style: TerminalStyle) -> Iterator[str]:
+def _values_as_table(shown: EffectiveValues, style: TerminalStyle) -> Iterator[str]:
     from dsconfig.render.terminal_style import escape_unprintable, wrap_line, wrap_lines
 
     cells = [
@@ -100,7 +100,7 @@ def _values_as_table(shown: Shown, style: TerminalStyle) -> Iterator[str]:
         yield wrap_lines(f"{style.paint(message.kind, 'info')}: {escape_unprintable(message.text)}\n", style)
 
 
-def _values_as_json(shown: Shown) -> Iterator[str]:
+def _values_as_json(shown: EffectiveValues) -> Iterator[str]:
     values = [
         {"key": value.key, "value": to_json_value(value.value), "origin": value.origin, "note": value.note}
         for value in shown.values

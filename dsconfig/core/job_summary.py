@@ -15,7 +15,10 @@ class JobSummary(NamedTuple):
     consumer: str
     """Program and library in words: `LLaMA-Factory, Trainer`."""
     config: str
-    """Path of the config; empty if the launch file contains it or there is none."""
+    """Path of the config, or location of the call that receives it from its program: `main.py:12`.
+
+    Empty if the launch file contains the config or there is none.
+    """
     world_size: int | None
     batch: tuple[int, int, int] | None
     """`train_batch_size`, micro batch and accumulation steps; None if they are not known or impossible."""

@@ -1,17 +1,7 @@
 """Documents: JSON, JSONC, Hjson and YAML text as a located tree."""
 
 from dsconfig.document.document import Document
-from dsconfig.document.reader import (
-    keep_document,
-    kept_document,
-    read_base64,
-    read_bytes,
-    read_dict,
-    read_file,
-    read_mapping,
-    read_text,
-)
-from dsconfig.document.tree import (
+from dsconfig.document.located_tree import (
     KINDS,
     MAX_DEPTH,
     MAX_VALUES,
@@ -23,6 +13,16 @@ from dsconfig.document.tree import (
     TextProblem,
     TextSpan,
     TreeNode,
+)
+from dsconfig.document.read_document import (
+    keep_document,
+    kept_document,
+    read_base64,
+    read_bytes,
+    read_dict,
+    read_file,
+    read_mapping,
+    read_text,
 )
 
 __all__ = [

@@ -9,7 +9,7 @@ from itertools import pairwise
 from dsconfig.core.diagnostic import Fix, MoveKey, Operation, RemoveKey, RenameKey, ReplaceText, SetValue
 from dsconfig.core.json_types import copy_json
 from dsconfig.document.document import Document
-from dsconfig.document.reader import read_text
+from dsconfig.document.read_document import read_text
 from dsconfig.document.text_edit import EditError, TextEdit, apply_edits, smallest_edit
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from dsconfig.core.json_types import Json, KeyPath
-    from dsconfig.document.tree import TreeNode
+    from dsconfig.document.located_tree import TreeNode
 
 
 def edits_for_fix(document: Document, fix: Fix) -> list[TextEdit]:
@@ -247,7 +247,7 @@ def editor_for_document(document: Document) -> TextEditor:
 
         return YamlEditor(document)
     if document.format == "python":
-        from dsconfig.document.python_editor import PythonEditor
+        from dsconfig.document.python_source import PythonEditor
 
         return PythonEditor(document)
     from dsconfig.document.json_editor import JsonEditor

@@ -6,7 +6,7 @@ import json
 import re
 
 from dsconfig.core.diagnostic import Location, NotebookCell
-from dsconfig.document.tree import (
+from dsconfig.document.located_tree import (
     ALL_PARSERS,
     MAX_DEPTH,
     MAX_DIGITS,
@@ -305,7 +305,7 @@ def parse_plain_json(text: str) -> dict[str, object]:
     if type(value) is not dict:
         raise NotPlainJsonError
     if brackets > MAX_DEPTH:
-        from dsconfig.document.tree import exceeded_limit
+        from dsconfig.document.located_tree import exceeded_limit
 
         if exceeded_limit(value) is not None:
             raise NotPlainJsonError

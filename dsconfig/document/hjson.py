@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from dsconfig.document.document import parse_hjson_number
-from dsconfig.document.tree import (
+from dsconfig.document.located_tree import (
     MAX_DEPTH,
     MAX_PROBLEMS,
     MAX_VALUES,

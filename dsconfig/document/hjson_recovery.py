@@ -27,7 +27,7 @@ from dsconfig.document.hjson import (
     skip_byte_order_mark,
     skip_space_and_comments,
 )
-from dsconfig.document.tree import (
+from dsconfig.document.located_tree import (
     ALL_PARSERS,
     BOTH_JSON,
     MAX_PROBLEMS,

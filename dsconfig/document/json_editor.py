@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dsconfig.document.layout import (
+from dsconfig.document.located_tree import ObjectMember, TextSpan, TreeNode
+from dsconfig.document.text_edit import EditError, TextEdit, remove_overlaps
+from dsconfig.document.text_layout import (
     QUOTES,
     EntryStyle,
     RawValue,
@@ -16,8 +18,6 @@ from dsconfig.document.layout import (
     quote_like_sample,
     spells_number,
 )
-from dsconfig.document.text_edit import EditError, TextEdit, remove_overlaps
-from dsconfig.document.tree import ObjectMember, TextSpan, TreeNode
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import partial
 
-from dsconfig.document.tree import LocatedTree, ObjectMember, TextSpan, TreeNode
+from dsconfig.document.located_tree import LocatedTree, ObjectMember, TextSpan, TreeNode
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     from dsconfig.core.json_types import Json
-    from dsconfig.document.tree import NodeKind
+    from dsconfig.document.located_tree import NodeKind
 
 _TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]|[^\s{}\[\]:,"]+')
 """A string, bracket, number or constant. Commas and colons say nothing that the value does not say."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import yaml
 
 from dsconfig.document.document import line_start
-from dsconfig.document.tree import (
+from dsconfig.document.located_tree import (
     MAX_DEPTH,
     MAX_DIGITS,
     MAX_VALUES,

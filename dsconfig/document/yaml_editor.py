@@ -14,7 +14,9 @@ from dsconfig.document.json_editor import (
     nearest_existing_parent,
     rename_key,
 )
-from dsconfig.document.layout import (
+from dsconfig.document.located_tree import ObjectMember, TextSpan, TreeNode
+from dsconfig.document.text_edit import EditError, TextEdit, remove_overlaps
+from dsconfig.document.text_layout import (
     EntryStyle,
     RawValue,
     TextSurroundings,
@@ -23,8 +25,6 @@ from dsconfig.document.layout import (
     quote_like_sample,
     reindent_raw_value,
 )
-from dsconfig.document.text_edit import EditError, TextEdit, remove_overlaps
-from dsconfig.document.tree import ObjectMember, TextSpan, TreeNode
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, KeyPath

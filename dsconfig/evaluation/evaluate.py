@@ -10,7 +10,7 @@ from dsconfig.core.diagnostic import Effect, dotted_path, truncate_middle
 from dsconfig.core.json_types import Json, KeyPath, NamedTuple
 from dsconfig.core.releases import EVERY_RELEASE, NEVER, ReleaseInterval
 from dsconfig.document import Document, TextProblem, read_dict
-from dsconfig.document.tree import MAX_PROBLEMS, YAML_TEXT
+from dsconfig.document.located_tree import MAX_PROBLEMS, YAML_TEXT
 from dsconfig.evaluation.rule import DECLARED, RULES, Rule, Subject
 from dsconfig.evaluation.rule_context import (
     Context,

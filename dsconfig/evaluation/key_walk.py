@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple, Spec
 from dsconfig.core.releases import EVERY_RELEASE, ReleaseInterval
-from dsconfig.document.tree import UNKNOWN
+from dsconfig.document.located_tree import UNKNOWN
 from dsconfig.evaluation.coercion import CoercedValue, RejectedValue, coerce, is_unchanged
 from dsconfig.model.key_table import KeyView, SectionView, child_section, find_type, section_view_of_release
 

@@ -10,7 +10,7 @@ from dsconfig.core.diagnostic import Effect, EffectName, Fix
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple, copy_json, value_at_dotted_path
 from dsconfig.core.releases import EVERY_RELEASE, ReleaseInterval, release_name, release_number
 from dsconfig.document import Document, Parser, Part, TextProblem, TextSpan
-from dsconfig.document.tree import UNKNOWN
+from dsconfig.document.located_tree import UNKNOWN
 from dsconfig.evaluation.key_walk import UNREADABLE, KeyWalk, UnknownKey
 from dsconfig.job.consumers import ELASTIC, HUGGING_FACE
 from dsconfig.job.consumers.consumer import keys_not_filled

@@ -31,7 +31,7 @@ from dsconfig.fix.verify_fixes import (
     try_fixes,
 )
 from dsconfig.launch.config_source import ConfigSource, is_config_text, read_config_source
-from dsconfig.launch.locate_jobs import locate_jobs
+from dsconfig.launch.locate_configs_of_jobs import locate_jobs
 from dsconfig.launch.located_config import find_editable_config, locate_config, value_at_path
 
 if TYPE_CHECKING:

@@ -18,11 +18,11 @@ from dsconfig.fix.apply_fixes import fix_document
 from dsconfig.fix.migration_decisions import MigrationDecisions, line_of_key
 from dsconfig.fix.migration_plan import (
     KEY,
+    ConfigMigration,
     DecisionChoice,
     Kind,
     MigrationChange,
     MigrationDecision,
-    ReleaseTransition,
     Solve,
     decisions_about_elasticity,
     fix_only_removes,
@@ -86,7 +86,7 @@ def migrate(
         raise ValueError(
             f"cannot migrate from {origin} to {to}: the new release must be later than the old one"
         )
-    transition = ReleaseTransition(document, origin, to, world_size, consumer)
+    transition = ConfigMigration(document, origin, to, world_size, consumer)
     stop = why_not_migratable(transition)
     if stop is None:
         try:
@@ -102,13 +102,13 @@ def migrate(
     return _stopped_migration(transition, stop)
 
 
-def _stopped_migration(transition: ReleaseTransition, stop: MigrationBlocker) -> Migration:
+def _stopped_migration(transition: ConfigMigration, stop: MigrationBlocker) -> Migration:
     return Migration(
         transition.document.text, transition.origin, transition.to, transition.consumer, stopped=stop
     )
 
 
-def _migrate_config(transition: ReleaseTransition, *, keep: bool) -> Migration:
+def _migrate_config(transition: ConfigMigration, *, keep: bool) -> Migration:
     fixed = fix_document(
         _update_declared_target(transition.document, transition.to),
         transition.diagnostics_to_resolve,
@@ -155,7 +155,7 @@ def _update_declared_target(document: Document, to: str) -> Document:
 
 
 def _changes_by_rules(
-    transition: ReleaseTransition, applied: Sequence[Diagnostic]
+    transition: ConfigMigration, applied: Sequence[Diagnostic]
 ) -> Iterator[MigrationChange]:
     for diagnostic in applied:
         assert diagnostic.fix is not None
@@ -169,7 +169,7 @@ def _changes_by_rules(
         )
 
 
-def _changes_without_rule(transition: ReleaseTransition, *, keep: bool) -> Iterator[MigrationChange]:
+def _changes_without_rule(transition: ConfigMigration, *, keep: bool) -> Iterator[MigrationChange]:
     """Yield the changes that no rule reports: the `"$dsconfig"` block, the elasticity block and its batch."""
     data = transition.document.value()
     block = data.get(BLOCK_KEY) if isinstance(data, dict) else None
@@ -226,7 +226,7 @@ class MigrationBlocker:
     hints: tuple[str, ...] = ()
 
 
-def why_not_migratable(transition: ReleaseTransition) -> MigrationBlocker | None:
+def why_not_migratable(transition: ConfigMigration) -> MigrationBlocker | None:
     """Return why the file cannot be migrated: the old release does not accept it, so its meaning is unknown."""
     report = transition.report_in_release(transition.document, transition.origin)
     if problem := why_host_has_no_config(transition.document):
@@ -257,7 +257,7 @@ def _accept_or_reject_verb(errors: Sequence[Diagnostic]) -> str:
     return "rejects" if is_rejected else "crashes with"
 
 
-def remaining_errors(transition: ReleaseTransition, document: Document) -> MigrationBlocker | None:
+def remaining_errors(transition: ConfigMigration, document: Document) -> MigrationBlocker | None:
     """Return the errors that the later release still has with the migrated text."""
     report = transition.report_in_release(document, transition.to)
     suppressed = [diagnostic for diagnostic in report.suppressed if diagnostic.effect is Effect.REJECTED]
@@ -284,7 +284,7 @@ def remaining_errors(transition: ReleaseTransition, document: Document) -> Migra
 _EDIT = "nothing is changed: make these decisions in the file, then migrate it again"
 
 
-def _map_to_original_file(transition: ReleaseTransition, diagnostic: Diagnostic) -> Diagnostic:
+def _map_to_original_file(transition: ConfigMigration, diagnostic: Diagnostic) -> Diagnostic:
     """Return the diagnostic with its location in the original file."""
     from dsconfig.document.document import location_of_path
 
@@ -306,7 +306,7 @@ def _decisions_about_errors(document: Document, errors: Sequence[Diagnostic]) ->
         )
 
 
-def _decision_about_batch(transition: ReleaseTransition) -> MigrationDecision:
+def _decision_about_batch(transition: ConfigMigration) -> MigrationDecision:
     from dsconfig.fix.migration_decisions import line_of_key
 
     choices = (
@@ -319,7 +319,7 @@ def _decision_about_batch(transition: ReleaseTransition) -> MigrationDecision:
     return MigrationDecision("batch", (KEY,), line_of_key(transition.document, (KEY,)), problem, choices)
 
 
-def _accepting_release_hints(transition: ReleaseTransition, number: int) -> Iterator[str]:
+def _accepting_release_hints(transition: ConfigMigration, number: int) -> Iterator[str]:
     """Yield which releases accept the file, and whether its fixes help."""
     if number > MAX_ERRORS:
         return

@@ -29,10 +29,10 @@ from dsconfig.document.text_edit import EditError
 from dsconfig.evaluation.rule_context import MISSING, Context
 from dsconfig.fix.migration_plan import (
     ConfigMeaning,
+    ConfigMigration,
     DecisionChoice,
     Matter,
     MigrationDecision,
-    ReleaseTransition,
     fix_only_removes,
     value_or_missing,
 )
@@ -60,7 +60,7 @@ class MigrationDecisions:
 
     def __init__(
         self,
-        transition: ReleaseTransition,
+        transition: ConfigMigration,
         accepted: Document,
         displayed: Document,
         applied: Sequence[Diagnostic],
@@ -331,7 +331,7 @@ MAX_TRIALS = 48
 class MigrationTrial:
     """A text, its report in the later release, and the effect of choices on it."""
 
-    def __init__(self, transition: ReleaseTransition, document: Document) -> None:
+    def __init__(self, transition: ConfigMigration, document: Document) -> None:
         self.transition, self.document = transition, document
         self.report = transition.report_in_release(document, transition.to)
         self.remaining = min(MAX_TRIALS, trial_budget(document))

@@ -27,7 +27,7 @@ REMOVED_KEY = "DSC104"
 
 
 @dataclass(slots=True)
-class ReleaseTransition:
+class ConfigMigration:
     """The migration of a config from the release that it was written for to a later one."""
 
     document: Document

@@ -28,8 +28,8 @@ from dsconfig.document.apply_operations import (
     edits_for_fix,
     reparse_document,
 )
+from dsconfig.document.located_tree import MAX_PROBLEMS
 from dsconfig.document.text_edit import EditError, TextEdit, apply_edits
-from dsconfig.document.tree import MAX_PROBLEMS
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from dsconfig.core.json_types import Json, KeyPath
-    from dsconfig.document.tree import TreeNode
+    from dsconfig.document.located_tree import TreeNode
 
 
 # Nothing else tries fixes. Editors and bots apply fixes unasked, so a fix that introduces a diagnostic,

@@ -45,6 +45,7 @@ Kind: TypeAlias = Literal[
     "load before rendezvous",
     "load on one rank first",
     "several models",
+    "optimizer prepared alone",
     "size of partition",
     "reference model",
     "model without config",

@@ -12,7 +12,7 @@ from dsconfig.document.config_file_names import SUFFIXES, is_notebook_name
 from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
 from dsconfig.launch.find_jobs import job_of_launch_file, launch_file_exceeds_budget
 from dsconfig.launch.launch_file_formats import LaunchFileFormat, detect_launch_format, is_shell_script_name
-from dsconfig.launch.recognize_config import LEAST_TYPICAL, TYPICAL, UNMISTAKABLE, are_config_keys
+from dsconfig.launch.typical_config_keys import LEAST_TYPICAL, TYPICAL, UNMISTAKABLE, are_config_keys
 from dsconfig.model.key_table import ROOT, all_keys, keys_of_section_class
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms

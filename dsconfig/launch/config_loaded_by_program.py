@@ -19,7 +19,7 @@ from dsconfig.launch.python.syntax_trees import (
     keyword_argument,
     program_modules,
 )
-from dsconfig.launch.repository import resolve_written_path, time_cache_key
+from dsconfig.launch.repository_files import resolve_written_path, time_cache_key
 
 # Consumer of a config that a command passes to a Python program.
 #

@@ -11,7 +11,7 @@ from dsconfig.core.file_access import repository_root
 from dsconfig.core.json_types import Json
 from dsconfig.job.detect_consumer import ConfigOverwrite
 from dsconfig.launch.config_references import may_name_config
-from dsconfig.launch.repository import deepspeed_texts, repository_cache_key, time_cache_key
+from dsconfig.launch.repository_files import deepspeed_texts, repository_cache_key, time_cache_key
 
 # A program often sets values that only the run knows between reading the file and `deepspeed.initialize`: the
 # micro batch of an argument, or a length that depends on the data. DeepSpeed then gets a complete config
@@ -58,7 +58,8 @@ def config_overwrites_by_programs(name: str) -> tuple[ConfigOverwrite, ...]:
 
     A key that is `*`, or ends with it, stands for keys that are known only at run time.
     """
-    if name.startswith("<") or not name:
+    # `run.sh: --deepspeed` is the name of a config that stands in another file, or in none.
+    if name.startswith("<") or not name or ": " in name:
         return ()
     path = os.path.abspath(name)
     return _cached_config_overwrites(path, repository_cache_key(path))

@@ -14,7 +14,7 @@ from dsconfig.document.config_file_names import is_notebook_name
 from dsconfig.job.consumers.accelerate_launch_file import LINK
 from dsconfig.job.detect_consumer import DEEPSPEED_CONFIG_FLAGS, ConsumerEvidence, Origin, PossibleConsumers
 from dsconfig.launch.launch_file_formats import is_shell_script_name
-from dsconfig.launch.repository import (
+from dsconfig.launch.repository_files import (
     FOLDER_STEPS,
     BudgetExceededError,
     ReadingBudget,

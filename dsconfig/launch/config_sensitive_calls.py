@@ -22,7 +22,7 @@ from dsconfig.launch.python.syntax_trees import (
     literal_value,
     program_modules,
 )
-from dsconfig.launch.repository import time_cache_key
+from dsconfig.launch.repository_files import time_cache_key
 
 
 def find_config_sensitive_calls(program: str, launch: str = "") -> tuple[ConfigSensitiveCall, ...]:
@@ -366,6 +366,7 @@ class _ConfigSensitiveCalls(ModelHandlingCalls):
                     yield self._describe_call("own optimizer", call)
                 if values and "DummyScheduler" not in self.referenced and all(map(_is_scheduler, values)):
                     yield self._describe_call("own scheduler", call)
+        yield from self._optimizers_prepared_alone(prepares)
         for call in self.calls:
             if not prepares or not self._is_unconditional(call):
                 continue
@@ -376,6 +377,25 @@ class _ConfigSensitiveCalls(ModelHandlingCalls):
                 and keyword_argument(call, "lr_scheduler_callable") is None
             ):
                 yield self._describe_call("dummy scheduler", call)
+
+    def _optimizers_prepared_alone(self, prepares: list[ast.Call]) -> Iterator[ConfigSensitiveCall]:
+        """Yield a call that prepares an optimizer, if another one prepares the model without it."""
+        names = {id(call): [last_dotted_name(argument) for argument in call.args] for call in prepares}
+        optimizers = {
+            name
+            for call in prepares
+            for name in names[id(call)]
+            if (values := self._all_values_of_variable(name, call))
+            # `optimizer = accelerator.prepare(optimizer)` gives the name its wrapped value.
+            and all(_is_optimizer(value) or value in prepares for value in values)
+            and not all(value in prepares for value in values)
+        }
+        with_model = [call for call in prepares if any(map(MODEL.search, names[id(call)]))]
+        if not with_model or any(not optimizers.isdisjoint(names[id(call)]) for call in with_model):
+            return
+        for call in prepares:
+            if all(names[id(call)]) and optimizers & set(names[id(call)]) and self._is_unconditional(call):
+                yield self._describe_call("optimizer prepared alone", call)
 
     def _calls_of_deepspeed_initialize(self) -> Iterator[ConfigSensitiveCall]:
         starts = [call for call in self.calls if is_deepspeed_initialize(call)]

@@ -13,7 +13,7 @@ from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.job.consumers.accelerate_launch_file import is_launch_file, world_size_in_launch_file
 from dsconfig.job.detect_consumer import ConsumerEvidence, LaunchArguments
 from dsconfig.job.job_facts import RunFacts
-from dsconfig.launch.common_arguments import (
+from dsconfig.launch.common_arguments_of_jobs import (
     add_common_job_facts,
     common_arguments_of_jobs,
     describe_differing_arguments,
@@ -33,7 +33,7 @@ from dsconfig.launch.launch_file_formats import (
     is_shell_script_name,
     world_size_of,
 )
-from dsconfig.launch.repository import FOLDER_STEPS, BudgetExceededError, ReadingBudget
+from dsconfig.launch.repository_files import FOLDER_STEPS, BudgetExceededError, ReadingBudget
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def jobs_of_launch_file(
                 raise BudgetExceededError
         launch_format, data = detect_launch_format(launch.value()), launch.value()
         if launch_format is not None and launch_format.commands and isinstance(data, dict):
-            from dsconfig.launch.script_jobs import jobs_of_commands
+            from dsconfig.launch.jobs_of_script import jobs_of_commands
 
             ranks = world_size_of(launch_format, data)
             for each in jobs_of_commands(launch_format, launch, data, config_path, follow=job_of_launch_file):
@@ -71,7 +71,7 @@ def jobs_of_launch_file(
         job = _first_job(launch)
         yield from [job] if job else []
         return
-    from dsconfig.launch.script_jobs import jobs_of_commands
+    from dsconfig.launch.jobs_of_script import jobs_of_commands
 
     yield from jobs_of_commands(SCRIPT, launch, None, config_path, budget, job_of_launch_file)
 
@@ -82,7 +82,7 @@ def launch_file_exceeds_budget(launch: Document) -> bool:
     launch_format = SCRIPT if data is None else detect_launch_format(data)
     if launch_format is None or not (data is None or (launch_format.commands and isinstance(data, dict))):
         return False
-    from dsconfig.launch.script_jobs import commands_exceed_budget
+    from dsconfig.launch.jobs_of_script import commands_exceed_budget
 
     return commands_exceed_budget(launch_format, launch, data)
 
@@ -102,7 +102,7 @@ def job_of_launch_file(launch: Document) -> LaunchedJob | None:
 
 def _first_job(launch: Document) -> LaunchedJob | None:
     if is_shell_script_name(launch.name):
-        from dsconfig.launch.script_jobs import first_job_of_commands
+        from dsconfig.launch.jobs_of_script import first_job_of_commands
 
         return first_job_of_commands(SCRIPT, launch, None, job_of_launch_file)
     data = launch.value()
@@ -112,7 +112,7 @@ def _first_job(launch: Document) -> LaunchedJob | None:
     if launch_format is None:
         return _job_in_omegaconf_file(launch)
     if launch_format.commands:
-        from dsconfig.launch.script_jobs import first_job_of_commands
+        from dsconfig.launch.jobs_of_script import first_job_of_commands
 
         job = first_job_of_commands(launch_format, launch, data, job_of_launch_file)
         return job and job._replace(world_size=world_size_of(launch_format, data) or job.world_size)
@@ -137,7 +137,7 @@ def _job_with_config_key(
     from dsconfig.launch.framework_presets import PRESET, framework_preset
     from dsconfig.launch.launched_job import LaunchedJob, decode_config_argument
     from dsconfig.launch.read_passed_config import parse_passed_config
-    from dsconfig.launch.repository import find_installed_preset, resolve_written_path
+    from dsconfig.launch.repository_files import find_installed_preset, resolve_written_path
     from dsconfig.launch.training_arguments import determined_constant, parse_exponents, parse_human_numbers
 
     key = next((key for key in launch_format.config if value_at_dotted_path(data, key)), None)
@@ -196,7 +196,7 @@ def _read_training_arguments(
 
     if launch_format.name != "Transformers":
         return read_launch_file_arguments(launch_format, data)
-    from dsconfig.launch.arguments_in_code import read_arguments_with_program_defaults
+    from dsconfig.launch.training_arguments_in_code import read_arguments_with_program_defaults
 
     return read_arguments_with_program_defaults(launch_format, data, launch.name)
 
@@ -430,7 +430,7 @@ def _jobs_reading_config(
     path = os.path.realpath(name)
     try:
         if is_notebook_name(script):
-            from dsconfig.launch.notebook_jobs import jobs_of_notebook
+            from dsconfig.launch.jobs_of_notebook import jobs_of_notebook
 
             jobs = list(jobs_of_notebook(read_contents(script, MAX_NOTEBOOK_SIZE), script, path, budget))
         else:

@@ -19,7 +19,7 @@ from dsconfig.core.batch_triplet import (
 )
 from dsconfig.core.json_types import Json, JsonObject
 from dsconfig.core.releases import LATEST, NUMBERS
-from dsconfig.document.tree import UNKNOWN, UnknownValue
+from dsconfig.document.located_tree import UNKNOWN, UnknownValue
 
 # Lightning: DeepSpeedStrategy builds a config from its own arguments if it gets none.
 #

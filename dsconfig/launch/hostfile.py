@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dsconfig.core.file_access import read_contents
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.document import TextSpan
-from dsconfig.launch.repository import resolve_written_path
+from dsconfig.launch.repository_files import resolve_written_path
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:

@@ -85,7 +85,7 @@ class LaunchFileFormat(NamedTuple):
     """How numbers in an embedded config are parsed: OmegaConf reads `1e-5`; `human` adds `500m` and `2^20`.
     """
     builds: str = ""
-    """Which function builds the config if none is named; see `config_synthesis` and `script_jobs`."""
+    """Which function builds the config if none is named; see `config_synthesis` and `jobs_of_script`."""
     built_from: str = ""
     """Key that stands for a built config in messages."""
     fork: tuple[str, str] | None = None

@@ -22,7 +22,10 @@ from dsconfig.job.job_facts import NamedModel, RunFacts
 from dsconfig.launch.launch_file_formats import LaunchFileFormat
 from dsconfig.launch.launcher_call import LauncherCall
 from dsconfig.launch.process_count import ProcessCount
-from dsconfig.launch.repository import PathLookup, is_preset_name, resolve_written_path
+from dsconfig.launch.repository_files import PathLookup, is_preset_name, resolve_written_path
+
+PROGRAM = "program"
+"""Value of `LaunchFileFormat.builds` for a job whose program builds the config as a dict."""
 
 
 class LaunchedJob(NamedTuple):
@@ -71,6 +74,8 @@ class LaunchedJob(NamedTuple):
     """Other possible consumers, if the program does not show which one reads the config."""
     why: str = ""
     """Evidence for the consumer in the program, as a clause."""
+    source: Document | None = None
+    """The dict of the program from which the config was built; None if it is not in a file of the repository."""
     started_by: str = ""
     """Location of the command that passes the launch file to its program: `run.sh:12`."""
 
@@ -142,6 +147,8 @@ class LaunchedJob(NamedTuple):
         """The consumer of the config, with the launch file as evidence."""
         name = "it" if self.is_embedded else self.launch.name
         why = f"{name} is a launch file of {self.format.name}"
+        if self.format.builds == PROGRAM:
+            why = f"{self.reference} receives it"
         if self.why:
             why = f"{why}, {self.why}"
         likely = bool(self.other_consumers)
@@ -152,13 +159,13 @@ class LaunchedJob(NamedTuple):
     @property
     def job_facts(self) -> RunFacts:
         """Model, adapters, program and parallelism of the job."""
-        from dsconfig.launch.model_argument import (
+        from dsconfig.launch.training_arguments import (
             find_model_on_disk,
             is_hub_name,
+            job_parallelism,
             model_name_in_launch_file,
             trains_adapters,
         )
-        from dsconfig.launch.training_arguments import job_parallelism
 
         data = self.launch.value() if self.arguments is None else self.arguments
         reference = model_name_in_launch_file(data)
@@ -208,7 +215,7 @@ class LaunchedJob(NamedTuple):
         return TextSpan(end - len(lines[-1]), end)
 
     @property
-    def note(self) -> str:
+    def note(self) -> str:  # noqa: C901, PLR0911  one case for each way to a config
         """How the launch file leads to the config, or why there is none, as a message."""
         line = key_line_suffix(self.launch, self.key) if self.line is None else f":{self.line}"
         where = f"{self.launch.name}{line}"
@@ -217,6 +224,10 @@ class LaunchedJob(NamedTuple):
         if self.is_too_long:
             text = f"the text that the script writes into `{self.reference}`"
             return f"{where}: {text} exceeds the size limit and is not checked"
+        if self.format.builds == PROGRAM and self.document is None:
+            return f"{where}: only a run shows the config that {self.reference} receives"
+        if self.format.builds == PROGRAM:
+            return f"{where}: the program builds the config that {self.reference} receives"
         if self.document is None:
             if "$" in self.reference or self.is_written_by_script:
                 return (

@@ -13,11 +13,11 @@ from dsconfig.core.json_types import NamedTuple
 from dsconfig.document import Document
 from dsconfig.launch.find_jobs import jobs_of_launch_file
 from dsconfig.launch.hostfile import Hostfile, parse_slot_filter, read_hostfile
+from dsconfig.launch.jobs_of_script import launchers_without_config
 from dsconfig.launch.launch_file_formats import is_shell_script_name
 from dsconfig.launch.launched_job import LaunchedJob
 from dsconfig.launch.launcher_call import ACCELERATE, DEEPSPEED, PYTHON, TORCHRUN, LauncherCall
-from dsconfig.launch.repository import resolve_written_path, time_cache_key
-from dsconfig.launch.script_jobs import launchers_without_config
+from dsconfig.launch.repository_files import resolve_written_path, time_cache_key
 
 Kind: TypeAlias = Literal[
     "ignored devices",

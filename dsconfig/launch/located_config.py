@@ -26,7 +26,7 @@ from dsconfig.launch.find_jobs import add_consumer_version, job_of_launch_file, 
 from dsconfig.launch.framework_presets import PRESET
 from dsconfig.launch.launch_file_formats import is_shell_script_name
 from dsconfig.launch.read_passed_config import parse_passed_config
-from dsconfig.launch.repository import PathLookup, resolve_written_path
+from dsconfig.launch.repository_files import PathLookup, resolve_written_path
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -117,13 +117,16 @@ class LocatedConfig(NamedTuple):
         if is_added:
             advice = f"set `{diagnostic.path[0]}` in the launch file; without it, {job.format.name} adds this value"
             diagnostic, fix = diagnostic._replace(help=advice), None
+        location = map_location(diagnostic.location, diagnostic.path)
+        related = (
+            each._replace(path=(*base, *each.path), location=map_location(each.location, each.path))
+            for each in diagnostic.related
+        )
         return diagnostic._replace(
             path=(*base, *diagnostic.path),
-            location=map_location(diagnostic.location, diagnostic.path),
-            related=tuple(
-                each._replace(path=(*base, *each.path), location=map_location(each.location, each.path))
-                for each in diagnostic.related
-            ),
+            location=location,
+            # The command that leads to a built config is the location of all its keys.
+            related=tuple(each for each in related if each.location is None or each.location != location),
             fix=fix,
         )
 

@@ -1,4 +1,7 @@
-"""Commands in a manifest, with the variables and GPUs that it gives them."""
+"""Commands in manifests with their variables and GPUs, and shell commands in Makefiles and Dockerfiles.
+
+Commands from Makefiles and Dockerfiles keep their line numbers in the file.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dsconfig.core.json_types import Json, value_at_dotted_path
 from dsconfig.launch.launch_file_formats import LaunchFileFormat
 from dsconfig.launch.launcher_call import MPI_SLOTS, MPI_WORKERS, NODE_GPUS
-from dsconfig.launch.repository import ReadingBudget
+from dsconfig.launch.repository_files import ReadingBudget
 
 _KUBERNETES_VARIABLE = re.compile(r"\$\((\w+)\)")
 
@@ -182,3 +185,90 @@ def _count_replicas(value: Json) -> Json:
     counts = [each.get("replicas", 1) for each in value.values() if isinstance(each, Mapping)]
     integers = [count for count in counts if type(count) is int]
     return sum(integers) if integers and len(integers) == len(counts) else None
+
+
+_MAKE_ASSIGNMENT = re.compile(r"(?:export\s+)?([A-Za-z_]\w*)\s*(?::{0,3}=|\?=)\s*(.*)")
+_MAKE_VARIABLE = re.compile(r"\$[({](\w+)[)}]")
+_INSTRUCTION = re.compile(r"\s*(ENV|ARG|CMD|ENTRYPOINT)\s+(.*)", re.IGNORECASE | re.DOTALL)
+
+
+def extract_shell_commands(name: str, text: str) -> str:
+    """Return the shell commands of a script, a makefile or a Dockerfile."""
+    base = name.rpartition("/")[2]
+    if base.lower().endswith("makefile") or base.endswith(".mk"):
+        return _makefile_recipes(text)
+    if "dockerfile" in base.lower() or "containerfile" in base.lower():
+        return _dockerfile_commands(text)
+    return text
+
+
+def _makefile_recipes(text: str) -> str:
+    """Return the recipes of a makefile; each line runs in a shell of its own."""
+    lines: list[str] = []
+    continues = in_recipe = False
+    for line in text.split("\n"):
+        ends_open = line.rstrip("\r").endswith("\\")
+        if line.startswith("\t") or (continues and in_recipe):
+            body = line.strip("\r").lstrip("\t" if continues else "\t @-+")
+            body = _MAKE_VARIABLE.sub(r"${\1}", body.replace("$$", "\0")).replace("\0", "$")
+            is_first, in_recipe = not (continues and in_recipe), True
+            comment = body.lstrip().startswith("#")
+            lines.append("" if comment else f"{'( ' * is_first}{body}{' )' * (not ends_open)}")
+        else:
+            match = _MAKE_ASSIGNMENT.fullmatch(line.strip())
+            in_recipe = False
+            # A value with blanks or calls of functions is unknown to a shell, but plain words are not.
+            is_plain = match is not None and not re.search(r"[$()#\\]", _MAKE_VARIABLE.sub("", match[2]))
+            value = _MAKE_VARIABLE.sub(r"${\1}", match[2]) if match else ""
+            quote = shlex.quote(value) if "$" not in value else f'"{value}"'
+            lines.append(f"{match[1]}={quote}" if match and is_plain else "")
+        continues = ends_open
+    return "\n".join(lines)
+
+
+def _dockerfile_commands(text: str) -> str:
+    """Return the variables and the command of a Dockerfile; its build steps are left out."""
+    lines: list[str] = []
+    entry = ""
+    pending, count = "", 0
+    for line in text.split("\n"):
+        if not pending and line.lstrip().startswith("#"):
+            lines.append("")
+            continue
+        stripped = line.rstrip()
+        pending += stripped.removesuffix("\\") + " "
+        count += 1
+        if stripped.endswith("\\"):
+            continue
+        match = _INSTRUCTION.fullmatch(pending.strip())
+        command = ""
+        if match is not None:
+            kind, value = match[1].upper(), match[2].strip()
+            if kind in ("ENV", "ARG"):
+                assigned = value if "=" in value.split(maxsplit=1)[0] else "=".join(value.split(maxsplit=1))
+                command = f"export {assigned}" if "=" in assigned else ""
+            elif kind == "ENTRYPOINT":
+                entry = command = _join_exec_form(value)
+            else:
+                # The words of CMD are the arguments of an entry point in exec form.
+                command = (
+                    f"{entry} {_join_exec_form(value)}".strip()
+                    if value.startswith("[")
+                    else _join_exec_form(value)
+                )
+        lines += [command, *[""] * (count - 1)]
+        pending, count = "", 0
+    return "\n".join(lines)
+
+
+def _join_exec_form(value: str) -> str:
+    """Convert an instruction in exec form, `["a", "b"]`, or shell form to a shell command."""
+    if value.startswith("["):
+        try:
+            words = json.loads(value)
+        except ValueError:
+            return ""
+        if isinstance(words, list) and all(isinstance(word, str) for word in words):
+            return shlex.join(words)
+        return ""
+    return value

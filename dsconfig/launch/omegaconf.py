@@ -13,15 +13,20 @@ from typing import Any
 
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple
 from dsconfig.document import Document, read_dict, read_file
-from dsconfig.document.tree import UNKNOWN
+from dsconfig.document.located_tree import UNKNOWN
 from dsconfig.job.detect_consumer import consumer_suggested_by_content
 from dsconfig.launch.config_references import deepspeed_program_texts
 from dsconfig.launch.framework_configs import build_lightning_config
 from dsconfig.launch.launch_file_formats import FORMATS, LaunchFileFormat
 from dsconfig.launch.launched_job import LaunchedJob
-from dsconfig.launch.recognize_config import are_config_keys
-from dsconfig.launch.repository import BudgetExceededError, PathLookup, ReadingBudget, resolve_written_path
+from dsconfig.launch.repository_files import (
+    BudgetExceededError,
+    PathLookup,
+    ReadingBudget,
+    resolve_written_path,
+)
 from dsconfig.launch.training_arguments import parse_exponents, read_launch_file_arguments
+from dsconfig.launch.typical_config_keys import are_config_keys
 
 OMEGACONF = LaunchFileFormat("OmegaConf", "deepspeed", (), (), "omegaconf base.py:Container")
 _LIGHTNING = next(each for each in FORMATS if each.name == "Lightning")

@@ -10,7 +10,7 @@ from functools import lru_cache
 from dsconfig.core.file_access import may_read_file, read_contents
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import installed_version, specifier_allows
-from dsconfig.launch.repository import project_root, time_cache_key
+from dsconfig.launch.repository_files import project_root, time_cache_key
 
 # Nothing is executed or resolved: a requirement is a literal line of a file.
 

@@ -7,6 +7,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dsconfig.job.job_facts import DSCONFIG_KEY as OWN
+from dsconfig.lsp.completion_cursor import (
+    CompletionCursor,
+    config_in_data,
+    config_scope_of,
+    cursor_at,
+    cursor_in_program,
+    key_at_path,
+    section_at_path,
+)
 from dsconfig.lsp.completion_item import (
     PROPERTY,
     SNIPPET,
@@ -17,21 +26,12 @@ from dsconfig.lsp.completion_item import (
     value_candidates,
 )
 from dsconfig.lsp.configs_in_python import configs_in_document, is_python_document
-from dsconfig.lsp.cursor import (
-    CompletionCursor,
-    config_in_data,
-    config_scope_of,
-    cursor_at,
-    cursor_in_program,
-    key_at_path,
-    section_at_path,
-)
 from dsconfig.lsp.hover import key_as_markdown
 from dsconfig.model.key_table import child_section
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
-    from dsconfig.lsp.cursor import ConfigScope
+    from dsconfig.lsp.completion_cursor import ConfigScope
     from dsconfig.lsp.workspace import DocumentSnapshot, Workspace
     from dsconfig.model.key_table import KeyView, SectionView
 

@@ -13,13 +13,13 @@ from dsconfig.core.releases import RELEASES
 from dsconfig.job.consumers import CONSUMERS
 from dsconfig.job.consumers.accelerate_launch_file import BLOCK, is_launch_file
 from dsconfig.job.job_facts import EXPECTED_VALUES
-from dsconfig.lsp.document_filter import is_draft_launch_file
+from dsconfig.lsp.relevant_documents import is_draft_launch_file
 from dsconfig.model.key_description import meaning_of_value
 from dsconfig.model.key_table import child_section, types_of_section
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject, KeyPath, Spec
-    from dsconfig.lsp.cursor import CompletionCursor, ConfigScope
+    from dsconfig.lsp.completion_cursor import CompletionCursor, ConfigScope
     from dsconfig.model.key_table import KeyView, SectionView
 
 
@@ -121,9 +121,9 @@ def block_candidates(
     inner = child_section(key.type)
     if inner is None:
         return
-    from dsconfig.schema import snippets
+    from dsconfig.schema import schema_keywords
 
-    for snippet in snippets.snippets_of(section, key.info.name, inner, config_scope.release):
+    for snippet in schema_keywords.snippets_of(section, key.info.name, inner, config_scope.release):
         yield CompletionCandidate(snippet["body"], label=str(snippet["label"]))
     yield CompletionCandidate({}, label="empty")
 

@@ -1,4 +1,4 @@
-"""Document links from launch files to their configs, and to schemas."""
+"""Document links from launch files to their configs and to schemas, and "go to definition" along them."""
 
 from __future__ import annotations
 
@@ -92,3 +92,19 @@ def _span_without_quotes(document: Document, start: int, end: int) -> tuple[int,
     """Return a range without the quotes around it."""
     has_quotes = end - start >= 2 and document.text[start] in "\"'" and document.text[end - 1] in "\"'"
     return (start + 1, end - 1) if has_quotes else (start, end)
+
+
+_TOP = {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}}
+
+
+def answer_definition(workspace: Workspace, params: JsonObject) -> list[JsonObject]:
+    """Answer `textDocument/definition`."""
+    snapshot = workspace.snapshot(params["textDocument"]["uri"])
+    if snapshot is None:
+        return []
+    offset = snapshot.text.lines.offset_of(params["position"])
+    return [
+        {"uri": link.uri, "range": _TOP}
+        for link in document_links(snapshot)
+        if link.uri.startswith("file:") and link.start - 1 <= offset <= link.end + 1
+    ]

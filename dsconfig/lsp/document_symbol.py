@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from dsconfig.core.json_types import JsonObject
     from dsconfig.document import TreeNode
-    from dsconfig.document.tree import NodeKind
+    from dsconfig.document.located_tree import NodeKind
     from dsconfig.lsp.protocol import PositionConverter
     from dsconfig.lsp.workspace import Workspace
 

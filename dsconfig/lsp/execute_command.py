@@ -119,7 +119,7 @@ def _run_memory(snapshot: DocumentSnapshot, arguments: list[Json]) -> CommandRes
 
 
 def _run_show(snapshot: DocumentSnapshot, arguments: list[Json]) -> CommandResult:
-    from dsconfig.lsp.effective_values import effective_values, values_as_commented_json
+    from dsconfig.lsp.commented_effective_values import effective_values, values_as_commented_json
 
     title = f"{_document_name(snapshot)}: effective values"
     values = effective_values(snapshot, every=bool(arguments and arguments[0]))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from dsconfig.core.wording import quote_value
 from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
-from dsconfig.lsp.cursor import config_scope_of, key_at_document_path
-from dsconfig.lsp.effective_values import effective_values_by_key
+from dsconfig.lsp.commented_effective_values import effective_values_by_key
+from dsconfig.lsp.completion_cursor import config_scope_of, key_at_document_path
 from dsconfig.model.key_description import describe_key
 from dsconfig.render.terminal_style import escape_unprintable
 

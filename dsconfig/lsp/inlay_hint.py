@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from dsconfig.core.batch_triplet import KEYS
 from dsconfig.core.wording import quote_value
-from dsconfig.lsp.cursor import document_path_of_key
-from dsconfig.lsp.effective_values import effective_values_by_key
+from dsconfig.lsp.commented_effective_values import effective_values_by_key
+from dsconfig.lsp.completion_cursor import document_path_of_key
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.document.apply_operations import editor_for_document
 from dsconfig.document.text_edit import EditError
-from dsconfig.lsp.cursor import key_at_document_path
+from dsconfig.lsp.completion_cursor import key_at_document_path
 from dsconfig.lsp.hover import entry_at
 from dsconfig.lsp.protocol import REFUSED, RequestError
 from dsconfig.lsp.text_edit import to_workspace_edit

@@ -20,8 +20,8 @@ from pygls.io_ import StdoutWriter
 from pygls.protocol import JsonRPCProtocol
 from pygls.server import JsonRPCServer
 
+from dsconfig.lsp.language_server import LanguageServer, error_response, response_to_request
 from dsconfig.lsp.protocol import CANCELLED
-from dsconfig.lsp.service import LanguageService, error_response, response_to_request
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -42,7 +42,7 @@ class ServiceProtocol(JsonRPCProtocol):
 
     def __init__(self, server: JsonRPCServer, converter: Converter) -> None:
         super().__init__(server, converter)
-        self.service = LanguageService()
+        self.service = LanguageServer()
         self.unread = 0
         """Messages received but not handled yet."""
         self.is_over = asyncio.Event()

@@ -21,11 +21,11 @@ from dsconfig.check.effective_settings import (
 from dsconfig.fix.verify_fixes import verify_fixes
 from dsconfig.job.consumers.consumer_versions import is_consumer_spec
 from dsconfig.job.settings_file import SettingsFile
-from dsconfig.launch import repository
+from dsconfig.launch import repository_files
 from dsconfig.lsp.configs_in_python import configs_in_document, is_python_document
-from dsconfig.lsp.document_filter import is_document_relevant, is_draft_config
 from dsconfig.lsp.open_documents import OpenDocument, open_document_from_item, remove_overlay, set_overlay
 from dsconfig.lsp.protocol import canonical_path, uri_from_path
+from dsconfig.lsp.relevant_documents import is_document_relevant, is_draft_config
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -96,11 +96,11 @@ class Workspace:
         for uri in list(self.texts):
             self.close_document(uri)
         self.closed.clear()
-        repository.stop_watching_files()
+        repository_files.stop_watching_files()
 
     def recheck_all_documents(self) -> None:
         """Check again after a change of settings, launch files, or configs on disk."""
-        repository.invalidate_cache()
+        repository_files.invalidate_cache()
         self.configuration.reload_settings()
         self._snapshots.clear()
         self._programs.clear()

@@ -28,14 +28,16 @@ if TYPE_CHECKING:
     from dsconfig.memory.models.model_zoo import preset_of as preset_of
     from dsconfig.memory.models.record_pass_by_family import weights_of as weights_of
     from dsconfig.memory.release_quirks import release_borders as release_borders
-    from dsconfig.memory.training_job import TrainingJob as TrainingJob
+    from dsconfig.memory.run_facts import TrainingJob as TrainingJob
     from dsconfig.memory.verdict import HOST_BUILD as HOST_BUILD
     from dsconfig.memory.verdict import SCRIPT_OPTIMIZER as SCRIPT_OPTIMIZER
     from dsconfig.memory.verdict import NotModelledError as NotModelledError
-    from dsconfig.memory.zeropp_shapes import QUANTIZER_ALIGNMENT as QUANTIZER_ALIGNMENT
-    from dsconfig.memory.zeropp_shapes import find_indivisible_groups as find_indivisible_groups
-    from dsconfig.memory.zeropp_shapes import find_shard_past_parameter_end as find_shard_past_parameter_end
-    from dsconfig.memory.zeropp_shapes import find_uneven_shard as find_uneven_shard
+    from dsconfig.memory.zeropp_unsupported_shapes import QUANTIZER_ALIGNMENT as QUANTIZER_ALIGNMENT
+    from dsconfig.memory.zeropp_unsupported_shapes import find_indivisible_groups as find_indivisible_groups
+    from dsconfig.memory.zeropp_unsupported_shapes import (
+        find_shard_past_parameter_end as find_shard_past_parameter_end,
+    )
+    from dsconfig.memory.zeropp_unsupported_shapes import find_uneven_shard as find_uneven_shard
 
 EXPORTS = {
     "ConfigValues": "config_values",
@@ -54,12 +56,12 @@ EXPORTS = {
     "architecture_of": "models.from_hf_config",
     "preset_of": "models.model_zoo",
     "weights_of": "models.record_pass_by_family",
-    "QUANTIZER_ALIGNMENT": "zeropp_shapes",
-    "find_shard_past_parameter_end": "zeropp_shapes",
-    "find_indivisible_groups": "zeropp_shapes",
-    "find_uneven_shard": "zeropp_shapes",
+    "QUANTIZER_ALIGNMENT": "zeropp_unsupported_shapes",
+    "find_shard_past_parameter_end": "zeropp_unsupported_shapes",
+    "find_indivisible_groups": "zeropp_unsupported_shapes",
+    "find_uneven_shard": "zeropp_unsupported_shapes",
     "release_borders": "release_quirks",
-    "TrainingJob": "training_job",
+    "TrainingJob": "run_facts",
     "HOST_BUILD": "verdict",
     "SCRIPT_OPTIMIZER": "verdict",
     "NotModelledError": "verdict",

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.memory.autograd_graph import CheckpointedSegment
-from dsconfig.memory.engines.base import GATHERED
+from dsconfig.memory.engines.base_engine import GATHERED
 from dsconfig.memory.engines.stage_1_and_2 import DeepSpeedZeroOptimizer
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject
-    from dsconfig.memory.engines.base import Engine
+    from dsconfig.memory.engines.base_engine import Engine
     from dsconfig.memory.memory_ledger import MemoryLedger
 
 ZERO = "zero_optimization."

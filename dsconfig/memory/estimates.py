@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.memory.advice import MemoryAdvice, advice_for
 from dsconfig.memory.device_overhead import DeviceUsage, overheads_of, relative_lengths
-from dsconfig.memory.engines.base import CONSOLIDATED, PINNED, SAVE, WEIGHTS
+from dsconfig.memory.engines.base_engine import CONSOLIDATED, PINNED, SAVE, WEIGHTS
 from dsconfig.memory.engines.select_engine import select_engine
 from dsconfig.memory.memory_ledger import (
     SLACK,
@@ -49,10 +49,10 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.memory.autograd_graph import ForwardTape
     from dsconfig.memory.config_values import ConfigValues
-    from dsconfig.memory.engines.base import Engine
+    from dsconfig.memory.engines.base_engine import Engine
     from dsconfig.memory.engines.engine_setup import EngineSetup
     from dsconfig.memory.models.architecture import Architecture, MicroBatch
-    from dsconfig.memory.training_job import TrainingJob
+    from dsconfig.memory.run_facts import TrainingJob
 
 
 # The estimate: memory usage of a rank and of its host.
@@ -298,7 +298,7 @@ def _cached_blocks(device: DeviceUsage, capacity: int) -> DeviceVerdict | None:
     if survives and equal <= capacity:
         return None  # only sequences of different lengths fill the GPU with cached blocks
     reason = "torch has to release cached blocks, which takes time" if survives else "fragmentation decides"
-    if not device.is_expandable and device.fits_despite_fragmentation(capacity, expandable=True):
+    if device.fits_despite_fragmentation(capacity, expandable=True):
         reason += "; `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` avoids it"
     return DeviceVerdict(TIGHT, reason)
 
@@ -441,8 +441,7 @@ def estimate(
         extra = trainer_memory(setup, model, batch, job.trainer, job.frozen_models, job.vllm_bytes)
     compute = _estimate if expects_device else _cached_estimate  # what the device shows takes memory
     result = compute(setup, model, batch, limit, extra, expects_device)
-    device = result.device and replace(result.device, is_expandable=job.expandable_segments)
-    return replace(result, release=job.release, device=device)
+    return replace(result, release=job.release)
 
 
 def _estimate(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dsconfig.memory.config_values import AUTOEP, AUTOTP, ULYSSES, ZERO
 from dsconfig.memory.engines.param_groups import is_muon
 from dsconfig.memory.verdict import NotModelledError
-from dsconfig.memory.zeropp_shapes import (
+from dsconfig.memory.zeropp_unsupported_shapes import (
     QUANTIZER_ALIGNMENT,
     UnevenShard,
     find_indivisible_groups,

@@ -6,12 +6,12 @@ checkers read the stub beside this file.
 
 _OTHER_NAMES = {
     "BuildError": "build_section",
-    "Problem": "build_section",
+    "BuildProblem": "build_section",
     "Key": "key",
     "OPTIMIZERS": "optimizer",
-    "OptimizerType": "optimizer",
+    "OptimizerTypeInfo": "optimizer",
     "SCHEDULERS": "scheduler",
-    "SchedulerType": "scheduler",
+    "SchedulerTypeInfo": "scheduler",
     "Section": "section",
 }
 """Public names that are neither a section class nor a TypedDict, each with its module."""

@@ -31,7 +31,7 @@ class ActivationCheckpointing(Section):
     """Log the forward and backward time of each checkpointed function."""
 
 
-class ActivationCheckpointingKeys(RootKeys):
+class ActivationCheckpointingRootKeys(RootKeys):
     """The root key of activation checkpointing."""
 
     NOT_KEYS: ClassVar[tuple[str, ...]] = ("gradient_checkpointing",)

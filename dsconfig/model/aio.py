@@ -39,7 +39,7 @@ class Aio(Section):
     """Transfer data directly between drive and GPU with NVIDIA GPUDirect Storage; requires a CUDA device."""
 
 
-class AioKeys(RootKeys):
+class AioRootKeys(RootKeys):
     """The root key of NVMe I/O."""
 
     aio: Annotated[

@@ -128,7 +128,7 @@ class Autotuning(Section):
     """Number of micro-batch sizes to try per stage."""
 
 
-class AutotuningKeys(RootKeys):
+class AutotuningRootKeys(RootKeys):
     """The root key of the autotuner."""
 
     autotuning: Annotated[

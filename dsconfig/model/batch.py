@@ -7,7 +7,7 @@ from dsconfig.model.key import EarlierType, Key
 from dsconfig.model.section import RootKeys
 
 
-class BatchKeys(RootKeys):
+class BatchRootKeys(RootKeys):
     """Root keys about batches: of the first three, two decide the third."""
 
     train_batch_size: Annotated[

@@ -33,7 +33,7 @@ KIND = "config"
 _FEW_KEYS = 4
 
 
-class Problem(NamedTuple):
+class BuildProblem(NamedTuple):
     """One field with a value that the section does not accept."""
 
     path: str
@@ -51,7 +51,7 @@ class Problem(NamedTuple):
 class BuildError(ValueError):
     """A section cannot be built from some values; `problems` lists the fields and the values that they accept."""
 
-    def __init__(self, section: str, problems: Iterable[Problem]) -> None:
+    def __init__(self, section: str, problems: Iterable[BuildProblem]) -> None:
         self.section, self.problems = section, tuple(problems)
         lines = [
             f"`{_printable_path(each.path)}` {each.message}" if each.path else each.message
@@ -60,7 +60,7 @@ class BuildError(ValueError):
         text = f" {lines[0]}" if len(lines) == 1 else "".join(f"\n  {line}" for line in lines)
         super().__init__(f"{section}:{text}")
 
-    def __reduce__(self) -> tuple[type[BuildError], tuple[str, tuple[Problem, ...]]]:
+    def __reduce__(self) -> tuple[type[BuildError], tuple[str, tuple[BuildProblem, ...]]]:
         return type(self), (self.section, self.problems)
 
 
@@ -69,11 +69,11 @@ def build_error(section: str, error: ValidationError) -> BuildError:
     return BuildError(section, (_problem_from_details(each) for each in error.errors(include_url=False)))
 
 
-def _problem_from_details(details: ErrorDetails) -> Problem:
+def _problem_from_details(details: ErrorDetails) -> BuildProblem:
     context = details.get("ctx", {})
     value = None if context.get("missing") else details["input"]
     path = dotted_path(tuple(part if part != "" else '""' for part in details["loc"]))
-    return Problem(path, details["msg"], context.get("accepted"), value, context.get("meant", ()))
+    return BuildProblem(path, details["msg"], context.get("accepted"), value, context.get("meant", ()))
 
 
 def translate_pydantic_error(

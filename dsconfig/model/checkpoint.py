@@ -154,7 +154,7 @@ class DatastatesCkpt(Section):
     """
 
 
-class CheckpointKeys(RootKeys):
+class CheckpointRootKeys(RootKeys):
     """Root keys about checkpoints."""
 
     checkpoint: Annotated[

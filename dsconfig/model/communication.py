@@ -18,7 +18,7 @@ EarlyWireType: TypeAlias = Literal["fp16", "bfp16", "fp32"]
 """Releases up to 0.14.0 misspell bfloat16 as `bfp16`."""
 
 
-class CommunicationKeys(RootKeys):
+class CommunicationRootKeys(RootKeys):
     """Root keys about collectives."""
 
     communication_data_type: Annotated[

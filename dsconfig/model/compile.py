@@ -100,7 +100,7 @@ class Compile(Section):
     """Additional keyword arguments for torch.compile."""
 
 
-class CompileKeys(RootKeys):
+class CompileRootKeys(RootKeys):
     """The root key of compilation."""
 
     compile: Annotated[

@@ -11,7 +11,7 @@ from dsconfig.model.section import RootKeys, Section
 # Keys that the groups of every compression technique share.
 
 
-class Group(Section):
+class CompressionGroup(Section):
     """Modules that are compressed alike; each technique adds its `params`."""
 
     modules: Annotated[list[str] | str, Key(since="0.7.0", until="0.19.6")] = "*"
@@ -100,7 +100,7 @@ class WeightBits(Section):
     """Steps between two reductions by one bit; a longer period loses less accuracy."""
 
 
-class WeightGroup(Group):
+class WeightGroup(CompressionGroup):
     """Modules whose weights are quantized with the same settings."""
 
     SOURCE = "compression/config.py:get_weight_quantization_different_groups"
@@ -168,7 +168,7 @@ class ActivationBits(Section):
     """Number of bits of an activation. DeepSpeed rejects the config without it."""
 
 
-class ActivationGroup(Group):
+class ActivationGroup(CompressionGroup):
     """Modules whose inputs are quantized with the same settings."""
 
     SOURCE = "compression/config.py:get_activation_quantization_different_groups"
@@ -220,14 +220,14 @@ class _PruningParameters(Section):
     """Steps before pruning starts; training without it first loses less accuracy."""
 
 
-class _PruningGroup(Group):
+class _PruningGroup(CompressionGroup):
     """Modules that are pruned alike."""
 
     params: Annotated[DenseRatio, Key(since="0.7.0", until="0.19.6")]
     """Fraction that is kept."""
 
 
-class SparseParameters(_PruningParameters):
+class SparsePruningParameters(_PruningParameters):
     """Settings for all groups of individual weights."""
 
     SOURCE = "compression/config.py:get_sparse_pruning_shared_parameters"
@@ -259,7 +259,7 @@ class SparseParameters(_PruningParameters):
     """Steps between two prunings. For snip_momentum."""
 
 
-class SparseGroup(_PruningGroup):
+class SparsePruningGroup(_PruningGroup):
     """Modules whose individual weights are pruned with the same settings."""
 
     SOURCE = "compression/config.py:get_sparse_pruning_different_groups"
@@ -271,19 +271,19 @@ class SparsePruning(Section):
     SOURCE = "compression/config.py:get_sparse_pruning"
 
     shared_parameters: Annotated[
-        SparseParameters,
+        SparsePruningParameters,
         Key(
             since="0.7.0", until="0.19.6", source="compression/config.py:get_sparse_pruning_shared_parameters"
         ),
-    ] = Field(default_factory=SparseParameters)
+    ] = Field(default_factory=SparsePruningParameters)
     """Settings for all groups."""
     different_groups: Annotated[
-        dict[str, SparseGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
+        dict[str, SparsePruningGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
     ]
     """Groups of modules, under names of your choice. Required if the technique is present."""
 
 
-class RowParameters(_PruningParameters):
+class RowPruningParameters(_PruningParameters):
     """Settings for all groups of rows."""
 
     SOURCE = "compression/config.py:get_row_pruning_shared_parameters"
@@ -292,7 +292,7 @@ class RowParameters(_PruningParameters):
     """Rank rows by magnitude, or by a learned score."""
 
 
-class RowGroup(_PruningGroup):
+class RowPruningGroup(_PruningGroup):
     """Modules whose rows are pruned with the same settings."""
 
     SOURCE = "compression/config.py:get_row_pruning_different_groups"
@@ -304,17 +304,17 @@ class RowPruning(Section):
     SOURCE = "compression/config.py:get_row_pruning"
 
     shared_parameters: Annotated[
-        RowParameters,
+        RowPruningParameters,
         Key(since="0.7.0", until="0.19.6", source="compression/config.py:get_row_pruning_shared_parameters"),
-    ] = Field(default_factory=RowParameters)
+    ] = Field(default_factory=RowPruningParameters)
     """Settings for all groups."""
     different_groups: Annotated[
-        dict[str, RowGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
+        dict[str, RowPruningGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
     ]
     """Groups of modules, under names of your choice. Required if the technique is present."""
 
 
-class HeadParameters(_PruningParameters):
+class HeadPruningParameters(_PruningParameters):
     """Settings for all groups of attention heads."""
 
     SOURCE = "compression/config.py:get_head_pruning_shared_parameters"
@@ -325,7 +325,7 @@ class HeadParameters(_PruningParameters):
     """Number of attention heads of a layer. Required if the technique is enabled."""
 
 
-class HeadGroup(_PruningGroup):
+class HeadPruningGroup(_PruningGroup):
     """Modules whose attention heads are pruned with the same settings."""
 
     SOURCE = "compression/config.py:get_head_pruning_different_groups"
@@ -337,17 +337,17 @@ class HeadPruning(Section):
     SOURCE = "compression/config.py:get_head_pruning"
 
     shared_parameters: Annotated[
-        HeadParameters,
+        HeadPruningParameters,
         Key(since="0.7.0", until="0.19.6", source="compression/config.py:get_head_pruning_shared_parameters"),
-    ] = Field(default_factory=HeadParameters)
+    ] = Field(default_factory=HeadPruningParameters)
     """Settings for all groups."""
     different_groups: Annotated[
-        dict[str, HeadGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
+        dict[str, HeadPruningGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
     ]
     """Groups of modules, under names of your choice. Required if the technique is present."""
 
 
-class ChannelParameters(_PruningParameters):
+class ChannelPruningParameters(_PruningParameters):
     """Settings for all groups of channels."""
 
     SOURCE = "compression/config.py:get_channel_pruning_shared_parameters"
@@ -356,7 +356,7 @@ class ChannelParameters(_PruningParameters):
     """Rank channels by magnitude, or by a learned score."""
 
 
-class ChannelGroup(_PruningGroup):
+class ChannelPruningGroup(_PruningGroup):
     """Modules whose channels are pruned with the same settings."""
 
     SOURCE = "compression/config.py:get_channel_pruning_different_groups"
@@ -368,16 +368,16 @@ class ChannelPruning(Section):
     SOURCE = "compression/config.py:get_channel_pruning"
 
     shared_parameters: Annotated[
-        ChannelParameters,
+        ChannelPruningParameters,
         Key(
             since="0.7.0",
             until="0.19.6",
             source="compression/config.py:get_channel_pruning_shared_parameters",
         ),
-    ] = Field(default_factory=ChannelParameters)
+    ] = Field(default_factory=ChannelPruningParameters)
     """Settings for all groups."""
     different_groups: Annotated[
-        dict[str, ChannelGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
+        dict[str, ChannelPruningGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
     ]
     """Groups of modules, under names of your choice. Required if the technique is present."""
 
@@ -454,7 +454,7 @@ class CompressionTraining(Section):
     """Initialize a shallow student from layers of a deep teacher."""
 
 
-class CompressionKeys(RootKeys):
+class CompressionRootKeys(RootKeys):
     """The root key of compression."""
 
     compression_training: Annotated[

@@ -8,13 +8,13 @@ from typing import Literal
 
 from dsconfig.core.diagnostic import dotted_path
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple
-from dsconfig.model.build_section import BuildError, Problem, unknown_key_message
+from dsconfig.model.build_section import BuildError, BuildProblem, unknown_key_message
 from dsconfig.model.key_table import find_type, keys_of_section_or_base
 from dsconfig.model.section import Section, to_plain_value
 from dsconfig.model.to_json_value import JSON_VALUE, NotJsonError, to_json_value
 
 
-class Difference(NamedTuple):
+class ConfigDifference(NamedTuple):
     """One key at which two configs differ; None is the value of an absent key."""
 
     path: KeyPath
@@ -28,19 +28,21 @@ class Difference(NamedTuple):
         return dotted_path(self.path)
 
 
-def list_differences(before: JsonObject, after: JsonObject, parent: KeyPath = ()) -> Iterator[Difference]:
+def list_differences(
+    before: JsonObject, after: JsonObject, parent: KeyPath = ()
+) -> Iterator[ConfigDifference]:
     """The changes that turn one config into the other, key by key; a list is one value."""
     for key, old in before.items():
         path = (*parent, key)
         if key not in after:
-            yield Difference(path, "removed", old, None)
+            yield ConfigDifference(path, "removed", old, None)
         elif isinstance(old, dict) and isinstance(after[key], dict):
             yield from list_differences(old, after[key], path)
         elif _comparable_value(old) != _comparable_value(after[key]):
-            yield Difference(path, "changed", old, after[key])
+            yield ConfigDifference(path, "changed", old, after[key])
     for key, new in after.items():
         if key not in before:
-            yield Difference((*parent, key), "added", None, new)
+            yield ConfigDifference((*parent, key), "added", None, new)
 
 
 def config_as_json_object(config: object) -> JsonObject:
@@ -55,16 +57,16 @@ def config_as_json_object(config: object) -> JsonObject:
     if not isinstance(config, Mapping):
         raise TypeError(f"expected a Config or a mapping, not {type(config).__name__}")
     converted = [_convert_value(key, value) for key, value in config.items()]
-    if problems := [each for each in converted if isinstance(each, Problem)]:
+    if problems := [each for each in converted if isinstance(each, BuildProblem)]:
         raise BuildError("Config", problems)
     return {key: value for each in converted if isinstance(each, dict) for key, value in each.items()}
 
 
-def _convert_value(key: object, value: object) -> JsonObject | Problem:
+def _convert_value(key: object, value: object) -> JsonObject | BuildProblem:
     try:
         return {str(key): to_plain_value(item) for key, item in to_json_value({key: value}).items()}
     except NotJsonError as error:
-        return Problem(dotted_path(error.path), error.message, JSON_VALUE, value)
+        return BuildProblem(dotted_path(error.path), error.message, JSON_VALUE, value)
 
 
 def _comparable_value(value: Json) -> object:
@@ -175,7 +177,7 @@ def _attribute_of_key(section: Section, key: str) -> str | None:
     if not isinstance(key, str):
         raise BuildError(
             type(section).__name__,
-            (Problem("", f"must have strings as keys, not `{key!r}`", None, key),),
+            (BuildProblem("", f"must have strings as keys, not `{key!r}`", None, key),),
         )
     if key in type(section).model_fields:
         return key
@@ -190,7 +192,7 @@ def _assign_attribute(section: Section, name: str | None, key: str, value: objec
         section.unknown_keys.update(config_as_json_object({key: value}))
     else:
         message, similar = unknown_key_message(key, keys_of_section_or_base(type(section)))
-        raise BuildError(type(section).__name__, (Problem(key or '""', message, None, value, similar),))
+        raise BuildError(type(section).__name__, (BuildProblem(key or '""', message, None, value, similar),))
 
 
 def _error_in_outer_section(section: Section, key: str, error: BuildError) -> BuildError:

@@ -556,7 +556,7 @@ class DataEfficiency(Section):
     """Which tokens pass through which layers."""
 
 
-class DataKeys(RootKeys):
+class DataRootKeys(RootKeys):
     """Root keys about data."""
 
     data_efficiency: Annotated[

@@ -65,7 +65,7 @@ class Elasticity(Section):
     parallelism."""
 
 
-class ElasticityKeys(RootKeys):
+class ElasticityRootKeys(RootKeys):
     """The root key of elasticity."""
 
     elasticity: Annotated[

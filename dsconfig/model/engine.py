@@ -7,7 +7,7 @@ from dsconfig.model.key import Key
 from dsconfig.model.section import RootKeys
 
 
-class EngineKeys(RootKeys):
+class EngineRootKeys(RootKeys):
     """Root keys about the engine."""
 
     NOT_KEYS: ClassVar[tuple[str, ...]] = ("num_epochs", "num_train_epochs", "seed")

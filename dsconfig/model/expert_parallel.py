@@ -197,7 +197,7 @@ class ExpertParallel(Section):
     """Attribute of a MoE layer that holds the shared experts' gate."""
 
 
-class ExpertParallelKeys(RootKeys):
+class ExpertParallelRootKeys(RootKeys):
     """The root key of expert parallelism."""
 
     expert_parallel: Annotated[

@@ -22,7 +22,7 @@ EXACT_INT = BeforeValidator(_reject_bool_as_int)
 
 @dataclass(frozen=True, slots=True)
 class TypeCheckedByDeepSpeed:
-    """The type that DeepSpeed checks, as a spec of `iter_fields`, if it differs from the Python type."""
+    """The type that DeepSpeed checks, as a spec of `iterate_model_fields`, if it differs from the Python type."""
 
     spec: Spec
 

@@ -35,7 +35,7 @@ class HybridEngine(Section):
     """Use CUDA graphs for token generation; saves launch overhead if shapes do not change."""
 
 
-class HybridEngineKeys(RootKeys):
+class HybridEngineRootKeys(RootKeys):
     """The root key of the hybrid engine."""
 
     hybrid_engine: Annotated[

@@ -100,7 +100,7 @@ class Comet(Section):
     """Continue the experiment of `experiment_key`, start a new one, or whichever is possible."""
 
 
-class MonitorKeys(RootKeys):
+class MonitorRootKeys(RootKeys):
     """Root keys of the monitors."""
 
     tensorboard: Annotated[

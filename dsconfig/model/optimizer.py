@@ -50,7 +50,7 @@ class OptimizerParams(Section):
     `gradient_clipping`."""
 
 
-class Moments(Section):
+class MomentParams(Section):
     """The params of optimizers that average the gradient and its square, such as Adam."""
 
     lr: Rate = 1e-3
@@ -64,7 +64,7 @@ class Moments(Section):
 # Params of Adam, AdamW and Adagrad.
 
 
-class AdamParams(Moments, OptimizerParams):
+class AdamParams(MomentParams, OptimizerParams):
     """Adam: the fused GPU kernel, the CPU kernel with offload, or PyTorch's own."""
 
     SOURCE = "ops/adam/fused_adam.py:FusedAdam"
@@ -143,7 +143,7 @@ class AdagradParams(OptimizerParams):
 # Params of Lamb.
 
 
-class LambParams(Moments, OptimizerParams):
+class LambParams(MomentParams, OptimizerParams):
     """LAMB: Adam with a step size per layer, for very large batches; GPU only."""
 
     SOURCE = "ops/lamb/fused_lamb.py:FusedLamb"
@@ -246,7 +246,7 @@ class MuonParams(OptimizerParams):
 # Params of the optimizers with compressed communication, up to 0.19.6.
 
 
-class OneBitParams(Moments, OptimizerParams):
+class OneBitParams(MomentParams, OptimizerParams):
     """Keyword arguments that the optimizers with compressed communication share; they reject ZeRO."""
 
     SOURCE = "runtime/fp16/onebit/adam.py:OnebitAdam"
@@ -318,7 +318,7 @@ class OneBitLambParams(OneBitAdamParams):
 
 
 @dataclass(frozen=True, slots=True)
-class OptimizerType:
+class OptimizerTypeInfo:
     """An optimizer type of DeepSpeed; case does not matter in its name."""
 
     name: str
@@ -334,8 +334,8 @@ class OptimizerType:
     notes: str = ""
 
 
-OPTIMIZERS: tuple[OptimizerType, ...] = (
-    OptimizerType(
+OPTIMIZERS: tuple[OptimizerTypeInfo, ...] = (
+    OptimizerTypeInfo(
         "Adam",
         AdamParams,
         "0.1.0",
@@ -343,17 +343,17 @@ OPTIMIZERS: tuple[OptimizerType, ...] = (
         "DeepSpeedCPUAdam",
         notes="AdamW unless adam_w_mode is false",
     ),
-    OptimizerType("AdamW", AdamWParams, "0.3.11", "FusedAdam", "DeepSpeedCPUAdam"),
-    OptimizerType("Adagrad", AdagradParams, "0.5.5", "torch.optim.Adagrad", "DeepSpeedCPUAdagrad"),
-    OptimizerType(
+    OptimizerTypeInfo("AdamW", AdamWParams, "0.3.11", "FusedAdam", "DeepSpeedCPUAdam"),
+    OptimizerTypeInfo("Adagrad", AdagradParams, "0.5.5", "torch.optim.Adagrad", "DeepSpeedCPUAdagrad"),
+    OptimizerTypeInfo(
         "Lamb", LambParams, "0.1.0", "FusedLamb", "FusedLamb", notes="CUDA only; untested with ZeRO"
     ),
-    OptimizerType("Lion", LionParams, "0.11.0", "FusedLion", "DeepSpeedCPULion"),
-    OptimizerType(
+    OptimizerTypeInfo("Lion", LionParams, "0.11.0", "FusedLion", "DeepSpeedCPULion"),
+    OptimizerTypeInfo(
         "Muon", MuonParams, "0.17.6", "MuonWithAuxAdam", "MuonWithAuxAdam", notes="ignores unknown params"
     ),
     *(
-        OptimizerType(
+        OptimizerTypeInfo(
             name,
             None,
             "0.10.2",
@@ -363,7 +363,7 @@ OPTIMIZERS: tuple[OptimizerType, ...] = (
         )
         for name in ("MuAdam", "MuAdamW", "MuSGD")
     ),
-    OptimizerType(
+    OptimizerTypeInfo(
         "OneBitAdam",
         OneBitAdamParams,
         "0.3.0",
@@ -372,7 +372,7 @@ OPTIMIZERS: tuple[OptimizerType, ...] = (
         "0.19.6",
         notes="does not support ZeRO",
     ),
-    OptimizerType(
+    OptimizerTypeInfo(
         "OneBitLamb",
         OneBitLambParams,
         "0.3.16",
@@ -381,7 +381,7 @@ OPTIMIZERS: tuple[OptimizerType, ...] = (
         "0.19.6",
         notes="does not support ZeRO",
     ),
-    OptimizerType(
+    OptimizerTypeInfo(
         "ZeroOneAdam",
         ZeroOneAdamParams,
         "0.6.1",
@@ -427,7 +427,7 @@ class Optimizer(Section):
     """Flatten parameters in the same way as the first fp16 wrapper."""
 
 
-class OptimizerKeys(RootKeys):
+class OptimizerRootKeys(RootKeys):
     """The root key of the optimizer."""
 
     optimizer: Annotated[Optimizer, Key(since="0.1.0", source="runtime/config.py:get_optimizer_name")] = (

@@ -37,7 +37,7 @@ class Pipeline(Section):
     """Use PyTorch's reentrant activation checkpointing; false uses the non-reentrant implementation."""
 
 
-class PipelineKeys(RootKeys):
+class PipelineRootKeys(RootKeys):
     """The root key of pipeline parallelism."""
 
     pipeline: Annotated[

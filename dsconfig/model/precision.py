@@ -221,7 +221,7 @@ class DataTypes(Section):
     Transformers model defines."""
 
 
-class PrecisionKeys(RootKeys):
+class PrecisionRootKeys(RootKeys):
     """Root keys for training precision and data types."""
 
     fp16: Annotated[Fp16, Key(since="0.1.0", source="runtime/precision_config.py:get_float16_config")] = (

@@ -81,7 +81,7 @@ class Timers(Section):
     """Settings of the throughput timer."""
 
 
-class ProfilingKeys(RootKeys):
+class ProfilingRootKeys(RootKeys):
     """Root keys of profilers and timers."""
 
     flops_profiler: Annotated[

@@ -25,7 +25,7 @@ class ProgressiveLayerDrop(Section):
     """Rate at which the fraction falls from 1 to `theta`, per step."""
 
 
-class ProgressiveLayerDropKeys(RootKeys):
+class ProgressiveLayerDropRootKeys(RootKeys):
     """The root key of progressive layer dropping."""
 
     progressive_layer_drop: Annotated[

@@ -250,7 +250,7 @@ class WeightQuantization(Section):
     """Quantize an existing model; keys are parts of module names."""
 
 
-class QuantizationKeys(RootKeys):
+class QuantizationRootKeys(RootKeys):
     """Root keys about quantization."""
 
     quantize_training: Annotated[

@@ -179,7 +179,7 @@ class WarmupCosineLRParams(SchedulerParams):
 
 
 @dataclass(frozen=True, slots=True)
-class SchedulerType:
+class SchedulerTypeInfo:
     """A scheduler type of DeepSpeed; case matters in its name."""
 
     name: str
@@ -190,12 +190,12 @@ class SchedulerType:
     notes: str = ""
 
 
-SCHEDULERS: tuple[SchedulerType, ...] = (
-    SchedulerType("LRRangeTest", LRRangeTestParams, "0.1.0"),
-    SchedulerType("OneCycle", OneCycleParams, "0.1.0", required=("cycle_min_lr", "cycle_max_lr")),
-    SchedulerType("WarmupLR", WarmupLRParams, "0.1.0"),
-    SchedulerType("WarmupDecayLR", WarmupDecayLRParams, "0.3.1", required=("total_num_steps",)),
-    SchedulerType("WarmupCosineLR", WarmupCosineLRParams, "0.12.3", required=("total_num_steps",)),
+SCHEDULERS: tuple[SchedulerTypeInfo, ...] = (
+    SchedulerTypeInfo("LRRangeTest", LRRangeTestParams, "0.1.0"),
+    SchedulerTypeInfo("OneCycle", OneCycleParams, "0.1.0", required=("cycle_min_lr", "cycle_max_lr")),
+    SchedulerTypeInfo("WarmupLR", WarmupLRParams, "0.1.0"),
+    SchedulerTypeInfo("WarmupDecayLR", WarmupDecayLRParams, "0.3.1", required=("total_num_steps",)),
+    SchedulerTypeInfo("WarmupCosineLR", WarmupCosineLRParams, "0.12.3", required=("total_num_steps",)),
 )
 """The types of DeepSpeed; it looks up any other name in `torch.optim.lr_scheduler`, where case matters."""
 
@@ -225,7 +225,7 @@ class Scheduler(Section):
     the config is loaded."""
 
 
-class SchedulerKeys(RootKeys):
+class SchedulerRootKeys(RootKeys):
     """The root key of the scheduler."""
 
     scheduler: Annotated[Scheduler, Key(since="0.1.0", source="runtime/config.py:get_scheduler_name")] = (

@@ -102,7 +102,7 @@ class SparseAttention(Section):
     """Blocks in the sliding window. Modes bigbird and bslongformer."""
 
 
-class SparseAttentionKeys(RootKeys):
+class SparseAttentionRootKeys(RootKeys):
     """The root key of sparse attention."""
 
     sparse_attention: Annotated[

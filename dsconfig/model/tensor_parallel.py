@@ -154,7 +154,7 @@ class TensorParallel(Section):
     """Data type of the model, a torch.dtype (by default torch.float16): no JSON value is accepted."""
 
 
-class TensorParallelKeys(RootKeys):
+class TensorParallelRootKeys(RootKeys):
     """The root key of tensor parallelism."""
 
     tensor_parallel: Annotated[

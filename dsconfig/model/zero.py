@@ -503,7 +503,7 @@ class ZeroOptimization(Section):
     """Stage 3: modules that are fetched as a unit. Null uses the defaults."""
 
 
-class ZeroKeys(RootKeys):
+class ZeroRootKeys(RootKeys):
     """The root key of ZeRO."""
 
     zero_optimization: Annotated[

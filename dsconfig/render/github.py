@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from dsconfig.core.diagnostic import Diagnostic
-from dsconfig.render.fingerprint import relative_path
+from dsconfig.render.machine_readable import relative_path
 from dsconfig.render.terminal_style import escape_unprintable
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms

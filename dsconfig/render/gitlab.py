@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from dsconfig.render.fingerprint import Fingerprints, dump_json, escape_file_name, relative_path
+from dsconfig.render.machine_readable import Fingerprints, dump_json, escape_file_name, relative_path
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from html import escape
 
 from dsconfig.core.diagnostic import Diagnostic
 from dsconfig.render.concise import format_position
-from dsconfig.render.fingerprint import relative_path
+from dsconfig.render.machine_readable import relative_path
 from dsconfig.render.terminal_style import escape_unprintable
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from dsconfig.core.diagnostic import SEVERITIES, Diagnostic, Location
-from dsconfig.render.fingerprint import escape_file_name, relative_path
+from dsconfig.render.machine_readable import escape_file_name, relative_path
 from dsconfig.render.summary import LONG, count_noun, format_checked_releases
 from dsconfig.render.terminal_style import escape_unprintable
 

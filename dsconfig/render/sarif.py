@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from dsconfig.core.diagnostic import Diagnostic, Location, dotted_path
 from dsconfig.core.version import __version__
-from dsconfig.render.fingerprint import Fingerprints, dump_json, relative_path
 from dsconfig.render.json import consumer_record
+from dsconfig.render.machine_readable import Fingerprints, dump_json, relative_path
 from dsconfig.render.terminal_style import escape_unprintable
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.job.job import Job
     from dsconfig.launch.located_config import LocatedConfig
-    from elastic.deepspeed.release_behavior import Semantics
+    from elastic.deepspeed.release_behavior import ElasticitySemantics
     from elastic.planning.plan import Plan
 
 
@@ -392,7 +392,7 @@ def _note_fallback_batch(elastic_plan: Plan, size: int, batch: int) -> AutofillM
     )
 
 
-def _scheduler_messages(block: Mapping[str, Json], semantics: Semantics) -> list[AutofillMessage]:
+def _scheduler_messages(block: Mapping[str, Json], semantics: ElasticitySemantics) -> list[AutofillMessage]:
     """Compare the block with the one that the scheduler set in the environment, if any."""
     if c.DEEPSPEED_ELASTICITY_CONFIG not in os.environ:
         return []
@@ -424,7 +424,7 @@ def _override_messages(config: Mapping[str, Json], triplet: BatchTriplet) -> lis
 
 
 def _nearest_admissible_sizes(
-    config: Mapping[str, Json], semantics: Semantics, size: float
+    config: Mapping[str, Json], semantics: ElasticitySemantics, size: float
 ) -> tuple[str, ...]:
     """Admissible sizes around an inadmissible one; empty if the block has no strict plan."""
     from elastic import ElasticityError, plan

@@ -22,7 +22,7 @@ from dsconfig.job.consumers.consumer import consumer_from_spec
 from dsconfig.job.detect_consumer import LaunchArguments
 from dsconfig.job.job import Job, JobFact
 from dsconfig.launch.config_source import ConfigSource, read_config_source
-from dsconfig.launch.locate_jobs import read_config_of_job
+from dsconfig.launch.locate_configs_of_jobs import read_config_of_job
 from dsconfig.launch.located_config import LocatedConfig, locate_config
 from dsconfig.model.key_table import (
     ROOT,
@@ -58,7 +58,7 @@ def show(
     launch: str | os.PathLike[str] | None = None,
     job: int | None = None,
     every: bool = False,
-) -> Shown:
+) -> EffectiveValues:
     """The effective value of every key, and its source: `.values`, each with `.key` and `.origin`.
 
     Args:
@@ -96,7 +96,7 @@ _NOTHING_ASKED = (None, None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class EffectiveValues:
     """Effective values of a config in one release, with notes."""
 
     values: tuple[EffectiveValue, ...]
@@ -114,7 +114,7 @@ def effective_values_of(
     model_config: Mapping[str, Json] | None = None,
     every: bool = False,
     keys: Sequence[str] = (),
-) -> Shown:
+) -> EffectiveValues:
     """Effective values of a config or a document; arguments as for `show`.
 
     Raises:
@@ -138,7 +138,7 @@ def effective_values_of_job(
     model_config: Mapping[str, Json] | None = None,
     every: bool = False,
     keys: Sequence[str] = (),
-) -> Shown:
+) -> EffectiveValues:
     """Effective values of a config in its job; see `effective`."""
     release = job.releases.releases[-1]
     input_config = read_input_config(located, job)
@@ -166,7 +166,7 @@ def effective_values_of_job(
         messages = (*messages, AutofillMessage("note", f"no batch at world size {size}: {error.reason}"))
     filling = run or _fill_auto_values(input_config, release, training_args, model_config)
     origins = ValueOrigins(written_context, filling, input_config.describe_location, formula)
-    return Shown(tuple(ListedKeys(origins, every, tuple(keys)).values()), release, messages)
+    return EffectiveValues(tuple(ListedKeyFilter(origins, every, tuple(keys)).values()), release, messages)
 
 
 def _batch_formula(
@@ -210,7 +210,7 @@ _DEEPEST = 6
 
 
 @dataclass(frozen=True, slots=True)
-class ListedKeys:
+class ListedKeyFilter:
     """The keys to list: written ones, and defaults according to `every` and `keys`; see `effective`."""
 
     origins: ValueOrigins

@@ -21,13 +21,12 @@ from dsconfig.launch.located_config import locate_config
 from dsconfig.memory import ConfigChange, FitSearch, NotModelledError, change_of_values, merge_values
 from dsconfig.resolve.errors import ResolveError
 from dsconfig.resolve.input_config import read_input_config
-from dsconfig.resolve.memory import EstimateRequest, estimate_request
-from dsconfig.resolve.memory_options import MemoryOptions
+from dsconfig.resolve.memory import EstimateRequest, MemoryOptions, estimate_request
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject, KeyPath
     from dsconfig.memory import FittingChanges, RequestedLimits
-    from dsconfig.resolve.resolved_run import Run
+    from dsconfig.resolve.resolved_run import ResolvedRun
 
 
 # The search.
@@ -77,15 +76,9 @@ def _options_with_changes(
 ) -> MemoryOptions:
     checks = any(change.checkpointing for change in changes) or options.checkpointing
     shards = any(change.zero_init for change in changes) or options.zero_init
-    expands = any(change.expandable_segments for change in changes) or options.expandable_segments
     micro = None if MICRO in values else options.micro_batch
     return options._replace(
-        set=values,
-        checkpointing=checks,
-        zero_init=shards,
-        expandable_segments=expands,
-        world_size=ranks,
-        micro_batch=micro,
+        set=values, checkpointing=checks, zero_init=shards, world_size=ranks, micro_batch=micro
     )
 
 
@@ -103,7 +96,7 @@ class ConsumerBatchKeys(NamedTuple):
     """Further values to set: the batch, if it does not match the requested micro batch."""
 
 
-def consumer_batch_keys(document: Document, options: MemoryOptions, run: Run) -> ConsumerBatchKeys:
+def consumer_batch_keys(document: Document, options: MemoryOptions, run: ResolvedRun) -> ConsumerBatchKeys:
     """The filler for a config with these options."""
     located = locate_config(document)
     data = read_input_config(located, options.build_job_of_config(located)).document.value()
@@ -195,7 +188,7 @@ def _apply_values(document: Document, values: Mapping[str, Json]) -> Document:
     return apply_operations(document, operations) if operations else document
 
 
-def _unread_keys(document: Document, run: Run) -> set[KeyPath]:
+def _unread_keys(document: Document, run: ResolvedRun) -> set[KeyPath]:
     """Paths of keys without an effect."""
     target = ReleaseTarget((run.release,), run.release, "argument")
     report = check_document(document, target, world_size=run.world_size, consumer=run.consumer)
@@ -217,7 +210,7 @@ def _unread_keys(document: Document, run: Run) -> set[KeyPath]:
     }
 
 
-def _initial_values(document: Document, options: MemoryOptions, run: Run) -> JsonObject:
+def _initial_values(document: Document, options: MemoryOptions, run: ResolvedRun) -> JsonObject:
     """Values to set before the changes: `set`, and the requested micro batch.
 
     Keys that the config leaves to training arguments stay `auto`.

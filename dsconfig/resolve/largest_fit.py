@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.memory.verdict import ASSUMED_LENGTH, FITS, RANK, UNKNOWN, NotModelledError
 from dsconfig.resolve.errors import UnfilledError
-from dsconfig.resolve.memory import EstimateRequest, estimate_request
-from dsconfig.resolve.memory_options import MemoryOptions
+from dsconfig.resolve.memory import EstimateRequest, MemoryOptions, estimate_request
 from dsconfig.resolve.memory_run_defaults import LONGEST
 
 if TYPE_CHECKING:

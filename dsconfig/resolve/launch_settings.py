@@ -1,9 +1,10 @@
-"""Run settings of a launch file besides its config, and arguments without an estimate."""
+"""Run settings of a launch file besides its config: training method, and arguments without an estimate."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,32 +15,122 @@ from dsconfig.job.consumers.accelerate_launch_file import deepspeed_block, is_la
 from dsconfig.job.model_config_json import is_model_outside_repository
 from dsconfig.launch.config_references import launch_files_naming_config
 from dsconfig.launch.find_jobs import job_of_launch_file, jobs_giving_arguments, jobs_naming_config
-from dsconfig.launch.launcher_call import ALLOCATOR_VARIABLES
-from dsconfig.launch.model_argument import (
+from dsconfig.launch.training_arguments import (
     ADAPTER_PROGRAMS,
     LORA_TARGET_KEYS,
     find_model_on_disk,
     model_name_in_launch_file,
+    parse_argument_text,
     tuning_type,
 )
-from dsconfig.launch.requirements import consumer_version
-from dsconfig.launch.training_arguments import parse_argument_text
 from dsconfig.memory.autograd_graph import FusedKernels, LoraAdapter, Quantization
+from dsconfig.memory.trainer_memory import TRAINERS, TrainerTraits
 from dsconfig.memory.verdict import ACTIVATION_TERMS, HOST, RANK, NotModelledError, UnmodeledSetting
 from dsconfig.resolve.model_source import parse_lora_settings
-from dsconfig.resolve.training_features import (
-    add_default_loss_of_trl,
-    packs_sequences,
-    requested_kernels,
-    requested_quantization,
-)
-from dsconfig.resolve.training_method import METHODS, TrainingMethod, selected_method
+from dsconfig.resolve.training_features import packs_sequences, requested_kernels, requested_quantization
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.document import Document
     from dsconfig.job.detect_consumer import ConsumerEvidence
     from dsconfig.launch.launched_job import LaunchedJob
+
+METHODS = ("stage", "rlhf_type", "rl")
+"""Arguments with which LLaMA-Factory, ms-swift and Axolotl select a training method."""
+_SCRIPT = r"(?<![a-z])(online_dpo|dpo|ipo|kto|orpo|cpo|simpo|ppo|grpo|rloo|gkd|reward|rm)(?![a-z])"
+"""Training method in a script's name, as in TRL, OpenRLHF and the alignment handbook."""
+_ALIASES = {"rm": "reward", "ipo": "dpo", "reward_modeling": "reward", "pt": "sft"}
+
+
+class TrainerSettings(NamedTuple):
+    """A training method with the settings that decide its memory."""
+
+    trainer: str | None = None
+    """A name of `TRAINERS`; None if none is named, or it is not known."""
+    has_reference: bool | None = None
+    """Whether a reference model is loaded; None: as usual for the method."""
+    vllm: float | None = None
+    """Fraction of the GPU that vLLM reserves, 0 if it runs elsewhere; None: it is not used."""
+
+    def adapt(self, trainer: TrainerTraits) -> TrainerTraits:
+        """Adapt a trainer to these settings."""
+        if self.has_reference is None:
+            return trainer
+        return trainer._replace(has_reference=trainer.has_reference and self.has_reference)
+
+
+def selected_method(data: Mapping[str, Json]) -> TrainerSettings:
+    """The method that training arguments or a launch file select."""
+    names = [parse_argument_text(data.get(key)) for key in METHODS]
+    script = data.get("SCRIPT")
+    if isinstance(script, str) and (match := re.search(_SCRIPT, script.lower())):
+        names.append(match[1])
+    name = next((word.lower() for word in names if isinstance(word, str)), None)
+    name = _ALIASES.get(name or "", name)
+    if name not in TRAINERS:
+        return TrainerSettings()
+    return TrainerSettings(name, _loads_reference_model(name, data), _vllm_memory_fraction(data))
+
+
+def _loads_reference_model(name: str, data: Mapping[str, Json]) -> bool | None:
+    """Whether the reference model is loaded, if the arguments decide it."""
+    if parse_argument_text(data.get("precompute_ref_log_probs")) is True or data.get("pref_loss") in (
+        "orpo",
+        "simpo",
+    ):
+        return False
+    if name == "grpo":  # TRL's `beta` is 0.0 by default since 0.18
+        beta = parse_argument_text(data.get("beta"))
+        return beta not in (None, 0) if "beta" in data else None
+    return None
+
+
+def _vllm_memory_fraction(data: Mapping[str, Json]) -> float | None:
+    if parse_argument_text(data.get("use_vllm")) is not True:
+        return None
+    if str(data.get("vllm_mode", "")).lower() == "server":
+        return 0.0
+    share = parse_argument_text(data.get("vllm_gpu_memory_utilization"))
+    return float(share) if isinstance(share, (int, float)) and 0 <= share < 1 else 0.3  # TRL's default
+
+
+def vllm_memory(
+    method: TrainerSettings, requested: float | None, gpu: int | None
+) -> tuple[int | None, tuple[UnmodeledSetting, ...]]:
+    """Bytes that vLLM reserves, None if it is not used; and what is missing to know them."""
+    share = method.vllm if requested is None else requested
+    if share is None:
+        return None, ()
+    if share and gpu is None:
+        text = f"it reserves {share:g} of the GPU; pass `--gpu`"
+        return 0, (UnmodeledSetting("vLLM", text, raises=_RANK),)
+    return int(share * (gpu or 0)), ()
+
+
+def missing_frozen_model(kind: str) -> UnmodeledSetting:
+    """The setting for a frozen model that is not given."""
+    text = "it is not given; pass its config.json or name as `--frozen-model` if it is on the same GPUs"
+    return UnmodeledSetting(f"the {kind} model", text, raises=_RANK)
+
+
+def trainer_notes(name: str, has_adapters: bool, stage: int) -> Iterator[str]:
+    """Assumptions about the training method."""
+    trainer = TRAINERS[name]
+    if name == "sft":
+        return
+    parts = []
+    if trainer.sequences_per_sample > 1 and not trainer.has_value_model:
+        parts.append(f"{trainer.sequences_per_sample} sequences per sample")
+    if trainer.has_value_model:
+        parts.append("a value model of the same size is trained too")
+    if trainer.has_reference:
+        where = ", partitioned" if stage == 3 else ""
+        parts.append(
+            "the reference is the model without its adapters"
+            if has_adapters
+            else f"a reference model is loaded{where}"
+        )
+    yield f"{name.upper()}: {', '.join(parts) or 'no further model'}"
 
 
 # Arguments of training programs that change memory and have no estimate. They are listed with the estimate.
@@ -68,6 +159,7 @@ _WHOLE_MATRICES = MemoryEffect("it needs whole matrices, but ZeRO flattens and p
 _SMALL = MemoryEffect("the optimizer has different states", _BOTH, _BOTH, _UPDATE)
 _SHARED = MemoryEffect("sequence parallelism", lowers=_RANK, terms=_ACTIVATIONS, above=1)
 _WHOLE = MemoryEffect("these layers are fully trained next to the adapters", _BOTH)
+_PACKED = MemoryEffect("experts are stored quantized as well", lowers=_RANK, terms=frozenset(("parameters",)))
 _PARTS = MemoryEffect("only a part of the weights is trained", _NONE, _BOTH)
 _MODELS = MemoryEffect("another model, or generation, needs memory too", _BOTH)
 EFFECTS: Mapping[str, MemoryEffect] = {
@@ -81,6 +173,7 @@ EFFECTS: Mapping[str, MemoryEffect] = {
     "use_dora": MemoryEffect("DoRA saves more tensors than LoRA", _BOTH),
     "peft_use_dora": MemoryEffect("DoRA saves more tensors than LoRA", _BOTH),
     "use_unsloth": MemoryEffect("Unsloth's kernels save fewer activations", lowers=_RANK, terms=_ACTIVATIONS),
+    "quantize_moe_experts": _PACKED,
     "unfrozen_parameters": _PARTS,
     "lisa_n_layers": _PARTS,
     "use_asft_loss": _MODELS,
@@ -188,15 +281,11 @@ class LaunchSettings(NamedTuple):
     """Whether `zero.Init` builds the model at stage 3 (Accelerate's `zero3_init_flag`)."""
     kernels: FusedKernels = FusedKernels()
     quantization: Quantization | None = None
-    method: TrainingMethod = TrainingMethod()
+    method: TrainerSettings = TrainerSettings()
     trains_towers: bool = True
     """Whether encoders of images and audio are trained."""
     packing: bool | None = None
     """Whether all sequences have the full length."""
-    assumed_inputs: tuple[UnmodeledSetting, ...] = ()
-    """Inputs that neither the user nor the launch file gives."""
-    expandable_segments: bool = False
-    """Whether the environment sets `expandable_segments` for torch's allocator."""
 
 
 def launch_settings(document: Document, reader: ConsumerEvidence) -> LaunchSettings:
@@ -262,10 +351,6 @@ def _settings_of(job: LaunchedJob) -> LaunchSettings:
         length = 2048
     words = (data.get(key) for key in ("flash_attn", "attn_implementation", "attn_impl"))
     attention = next((ATTENTION[word] for word in words if isinstance(word, str) and word in ATTENTION), None)
-    kernels, assumed_loss = requested_kernels(data, program), tuple[UnmodeledSetting, ...]()
-    if program == "TRL":
-        trl_version = consumer_version("trl", launch)
-        kernels, assumed_loss = add_default_loss_of_trl(kernels, data, trl_version and trl_version[0])
     return LaunchSettings(
         name,
         _model_from_launch_file(data, launch),
@@ -277,21 +362,12 @@ def _settings_of(job: LaunchedJob) -> LaunchSettings:
         tuple(unmodeled_arguments(data, f" in {name}")),
         trainer_optimizer(data),
         tuple(unmodeled_optimizer(data, f" in {name}")),
-        kernels=kernels,
-        assumed_inputs=assumed_loss,
-        method=selected_method(data)._replace(casts_logits=program == "LLaMA-Factory"),
+        kernels=requested_kernels(data),
+        method=selected_method(data),
         quantization=requested_quantization(data),
         trains_towers=_trains_towers(data, program),
         packing=packs_sequences(data),
-        expandable_segments=_has_expandable_segments(data),
     )
-
-
-def _has_expandable_segments(data: Mapping[str, Json]) -> bool:
-    """Whether the environment of the command has `expandable_segments` (c10/core/AllocatorConfig.cpp)."""
-    settings = [value_at_dotted_path(data, f"ENV.{name}") for name in ALLOCATOR_VARIABLES]
-    words = {word.strip().lower() for text in settings if isinstance(text, str) for word in text.split(",")}
-    return "expandable_segments:true" in {word.replace(" ", "") for word in words}
 
 
 def _trains_towers(data: Mapping[str, Json], program: str) -> bool:
@@ -340,7 +416,7 @@ def _lora_settings(data: Mapping[str, Json], program: str) -> LoraAdapter | None
     method = tuning_type(data, program)
     if method == "full":
         return None
-    if method not in ("lora", "qlora"):  # Axolotl's `adapter: qlora` is LoRA on a quantized base
+    if method != "lora":
         raise NotModelledError(f"the training method `{method}` is not supported yet")
     rank = next(
         (value for key in _LORA_RANK if (value := parse_argument_text(data.get(key))) is not None), None

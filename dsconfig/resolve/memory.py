@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.check.build_job import MappingSource, read_training_arguments
+from dsconfig.check.build_job import MappingSource, build_job, job_from_arguments, read_training_arguments
 from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN
 from dsconfig.core.file_access import OUTSIDE
 from dsconfig.core.gpu_memory import parse_gpu_memory as gpu_of
@@ -16,22 +16,22 @@ from dsconfig.core.releases import NUMBERS, ReleaseTarget
 from dsconfig.document import Document
 from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.job.consumers.consumer_versions import split_consumer_spec
+from dsconfig.job.job import Job
 from dsconfig.job.job_facts import facts_of_dsconfig_block
 from dsconfig.launch.config_overwrites import config_overwrites_by_programs, overwrite_of_key
 from dsconfig.launch.config_source import read_config_source
-from dsconfig.launch.locate_jobs import read_config_of_job
-from dsconfig.launch.located_config import locate_config
-from dsconfig.memory.config_values import ULYSSES as SEQUENCE
-from dsconfig.memory.config_values import ConfigValues
+from dsconfig.launch.locate_configs_of_jobs import read_config_of_job
+from dsconfig.launch.located_config import LocatedConfig, locate_config
+from dsconfig.memory.config_values import ULYSSES, ConfigValues
 from dsconfig.memory.engines.engine_setup import EngineSetup
 from dsconfig.memory.estimates import NO_LIMIT, MemoryLimit, estimate
 from dsconfig.memory.estimates import Estimate as Estimate  # noqa: PLC0414  # callers get it here
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
 from dsconfig.memory.models.record_pass_by_family import weights_of
-from dsconfig.memory.optimizer_memory import zenflow_section as zenflow
+from dsconfig.memory.run_facts import TrainingJob
 from dsconfig.memory.setup_from_config import OFFLOADED, SECTIONS, default_client, micro_batch_of, setup_of
+from dsconfig.memory.setup_from_config import zenflow_section as zenflow
 from dsconfig.memory.trainer_memory import TRAINERS
-from dsconfig.memory.training_job import TrainingJob
 from dsconfig.memory.verdict import SCRIPT_OPTIMIZER, NotModelledError
 from dsconfig.memory.verdict import Verdict as Verdict  # noqa: PLC0414  # callers get it here
 from dsconfig.resolve.effective_values import effective_values_of
@@ -40,12 +40,16 @@ from dsconfig.resolve.launch_settings import (
     LaunchSettings,
     is_checkpointing_reentrant,
     launch_settings,
+    missing_frozen_model,
+    selected_method,
+    trainer_notes,
     trainer_optimizer,
     unmodeled_arguments,
     unmodeled_optimizer,
+    vllm_memory,
 )
-from dsconfig.resolve.memory_options import MemoryOptions
 from dsconfig.resolve.memory_run_defaults import (
+    LONGEST,
     attention_of,
     configured_sp_size,
     launched_sp_size,
@@ -56,8 +60,9 @@ from dsconfig.resolve.memory_run_defaults import (
 )
 from dsconfig.resolve.model_source import ModelSource, load_model, parse_lora_settings
 from dsconfig.resolve.resolve import resolve_job
-from dsconfig.resolve.resolved_run import Run
+from dsconfig.resolve.resolved_run import ResolvedRun
 from dsconfig.resolve.training_features import (
+    LOSSES,
     add_features,
     assumed_inputs,
     feature_notes,
@@ -65,12 +70,6 @@ from dsconfig.resolve.training_features import (
     requested_kernels,
     requested_quantization,
     unmodeled_experts,
-)
-from dsconfig.resolve.training_method import (
-    missing_frozen_model,
-    selected_method,
-    trainer_notes,
-    vllm_memory,
 )
 
 if TYPE_CHECKING:
@@ -109,7 +108,6 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
     frozen_models: Sequence[ModelSource] = (),
     vllm: float | None = None,
     packing: bool | None = None,
-    expandable_segments: bool | None = None,
     set: Mapping[str, Json] | None = None,
 ) -> Estimate:
     """Estimate the memory of a rank and its host in training, at rest and at the peaks of a step.
@@ -136,14 +134,13 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
         gpu: its memory in bytes, or as for `--gpu` (`80GiB`, `h100`, `48GB`); from 0.19.0 on it decides where
             stages 1 and 2 flatten the weights; None: on the GPU.
         parameters: their number, for a model that is not known or whose layers are not supported.
-        loss: `full`, `chunked` or `fused` (see `FusedKernels`); None: from a launch file, else `full`.
+        loss: `full`, `chunked` or `fused` (see `graph.Kernels`); None: from a launch file, else `full`.
         quantize: storage of the frozen layers next to adapters, `nf4`, `int8` or another one of `KINDS`; None: from
             a launch file or the model's config.json.
         trainer: training method, `dpo`, `grpo` or another one of `TRAINERS`; None: from a launch file, else `sft`.
         frozen_models: reward and teacher models that stay loaded; a reference model is the trained one.
         vllm: fraction of the GPU that vLLM reserves next to training, 0 if it runs elsewhere; needs `gpu`.
         packing: whether all sequences are packed or padded to the full length; None: from a launch file, else yes.
-        expandable_segments: whether `PYTORCH_CUDA_ALLOC_CONF` sets it; None: from a launch file, else no.
         sp: sequence-parallel ranks (Ulysses); None: `sequence_parallel_size` of the config.
         set: values to set first, by dotted path.
         training_args: arguments from which the consumer resolves "auto"; see `check`.
@@ -169,24 +166,87 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
         image_tokens=image_tokens,
         train_vision=train_vision,
         packing=packing,
-        expandable_segments=expandable_segments,
         gpu_bytes=None if gpu is None else gpu_of(gpu).least,
     )
     return estimate_request(read_config_of_job(source, job), options).answer()
 
 
-# Estimate requests.
-
 OLDEST = "0.14.0"
 MEASURED = ("0.14.1", "0.19.8")
 """Releases whose engines were measured."""
 LENGTH, NODE = 2048, 8
+ATTENTION = ("sdpa", "flash", "eager")
+MOST_IMBALANCE = 4096
+
+
+class MemoryOptions(NamedTuple):
+    """Arguments of `memory`, except the config."""
+
+    model: ModelSource | None = None
+    world_size: int | None = None
+    target: str | ReleaseTarget | None = None
+    consumer: str | None = None
+    sequence_length: int | None = None
+    micro_batch: int | None = None
+    attention: str | None = None
+    checkpointing: bool | None = None
+    lora: str | Mapping[str, Json] | None = None
+    optimizer: str | None = None
+    zero_init: bool | None = None
+    gpus_per_node: int | None = None
+    set: Mapping[str, Json] | None = None
+    training_args: MappingSource = None
+    sp: int | None = None
+    imbalance: float | None = None
+    launch: str | os.PathLike[str] | None = None
+    job: Job | None = None
+    """The job, if it is known already; None: built from target, world size and consumer."""
+    gpu_limit: int | None = None
+    """Bytes of a GPU minus the headroom."""
+    parameters: int | None = None
+    """Number of parameters, for a model whose layers are not supported."""
+    loss: str | None = None
+    quantize: str | None = None
+    trainer: str | None = None
+    frozen_models: tuple[ModelSource, ...] = ()
+    vllm: float | None = None
+    image_tokens: int | None = None
+    train_vision: bool | None = None
+    packing: bool | None = None
+    gpu_bytes: int | None = None
+    """Bytes of the GPU, of which vLLM reserves a fraction."""
+
+    def build_job_of_config(self, located: LocatedConfig) -> Job:
+        """Build the job of a config."""
+        asked_job = job_from_arguments(self.target, self.world_size, self.consumer, launch=self.launch)
+        return self.job or build_job(located, asked_job)
+
+    def validate(self) -> None:
+        """Raise for impossible values."""
+        if self.attention not in (None, *ATTENTION):
+            raise ValueError(f"attention {self.attention!r}: expected one of {', '.join(ATTENTION)}")
+        if self.loss not in (None, *LOSSES):
+            raise ValueError(f"loss {self.loss!r}: expected one of {', '.join(LOSSES)}")
+        if self.trainer not in (None, *TRAINERS):
+            raise ValueError(f"trainer {self.trainer!r}: expected one of {', '.join(TRAINERS)}")
+        if self.vllm is not None and not 0 <= self.vllm < 1:
+            raise ValueError(f"vllm {self.vllm!r}: expected a fraction from 0 to below 1")
+        if self.imbalance is not None and not 1 <= self.imbalance <= MOST_IMBALANCE:
+            raise ValueError(f"imbalance {self.imbalance!r}: expected a number from 1 to {MOST_IMBALANCE}")
+        if self.image_tokens is not None and (type(self.image_tokens) is not int or self.image_tokens < 0):
+            raise ValueError(f"image_tokens {str(self.image_tokens)[:20]!r}: expected a whole number")
+        for name in ("sequence_length", "micro_batch", "gpus_per_node", "sp"):
+            value = getattr(self, name)
+            if type(value) is int and value > LONGEST:
+                raise ValueError(f"{name} {str(value)[:20]}: expected at most {LONGEST}")
+            if value is not None and (type(value) is not int or value < 1):
+                raise ValueError(f"{name} {str(value)[:20]!r}: expected a whole number above 0")
 
 
 class EstimateRequest(NamedTuple):
     """Inputs of an estimate."""
 
-    run: Run
+    run: ResolvedRun
     values: ConfigValues
     arch: Architecture
     job: TrainingJob
@@ -220,9 +280,6 @@ class EstimateRequest(NamedTuple):
         """Compute the estimate; raises `LimitExceededError` as soon as it exceeds a limit."""
         result = estimate(self.values, self.arch, self.job, room)
         assumed = (*result.assumed, SCRIPT_OPTIMIZER) if self.assumes_optimizer else result.assumed
-        if result.device is not None and self.launch.assumed_inputs:
-            least = min(result.device.allocated, result.rank.least_needed(self.launch.assumed_inputs))
-            result = replace(result, device=replace(result.device, allocated=least))
         return replace(
             result,
             assumptions=tuple(_assumptions(self)),
@@ -266,7 +323,7 @@ def estimate_request(document: Document, options: MemoryOptions) -> EstimateRequ
     facts = read_input_config(located, job).facts
     sp_size = launched_sp_size(facts.parallelism, sp_size, options.sp)
 
-    def resolving(batch: Mapping[str, Json], arguments: Mapping[str, Json] | None) -> Run:
+    def resolving(batch: Mapping[str, Json], arguments: Mapping[str, Json] | None) -> ResolvedRun:
         degrees = (None, None, sp_size if sp_size > 1 else options.sp, None)
         return resolve_job(located, job, degrees, {**changes, **batch}, arguments, model.config)
 
@@ -292,16 +349,11 @@ def estimate_request(document: Document, options: MemoryOptions) -> EstimateRequ
     )
     kernels = launch.kernels if launch.name else requested_kernels(arguments)
     quantization = launch.quantization if launch.name else requested_quantization(arguments)
-    work = add_features(
-        work, kernels, quantization, options.loss, options.quantize, model.config, model.shape
-    )
+    work = add_features(work, kernels, quantization, options.loss, options.quantize, model.config)
     method = launch.method if launch.name else selected_method(arguments)
     trainer_name = options.trainer or method.trainer or "sft"
     trainer = method.adapt(TRAINERS[trainer_name])
-    work = work._replace(
-        micro_batch_size=work.micro_batch_size * trainer.sequences_per_sample,
-        objective=trainer.training_objective(casts_logits=method.casts_logits),
-    )
+    work = work._replace(micro_batch_size=work.micro_batch_size * trainer.sequences_per_sample)
     frozen = tuple(load_model(source).shape for source in options.frozen_models)
     vllm_bytes, unknown = vllm_memory(method, options.vllm, options.gpu_bytes)
     if trainer.needs_frozen and not frozen:
@@ -329,7 +381,6 @@ def estimate_request(document: Document, options: MemoryOptions) -> EstimateRequ
         trainer,
         frozen,
         vllm_bytes,
-        launch.expandable_segments if options.expandable_segments is None else options.expandable_segments,
     )
     setup_of(values, training_job)  # a config without an estimate raises now
     return EstimateRequest(
@@ -343,9 +394,8 @@ def estimate_request(document: Document, options: MemoryOptions) -> EstimateRequ
         model.approximates,
         assumes_optimizer,
         trainer_name,
-        (
-            *(launch.assumed_inputs if options.loss is None else ()),
-            *assumed_inputs(
+        tuple(
+            assumed_inputs(
                 model.shape,
                 work,
                 gives_length=gives_length,
@@ -353,13 +403,13 @@ def estimate_request(document: Document, options: MemoryOptions) -> EstimateRequ
                 or launch.gradient_checkpointing is not None
                 or bool(launch.name)
                 or "gradient_checkpointing" in arguments,
-            ),
+            )
         ),
     )
 
 
 def _client_optimizer(
-    run: Run,
+    run: ResolvedRun,
     values: ConfigValues,
     requested: str | None,
     launch: LaunchSettings,
@@ -383,7 +433,7 @@ def _client_optimizer(
     return launch.optimizer, launch.unmodeled_optimizer
 
 
-def _uses_zero_init(run: Run, options: MemoryOptions, launch: LaunchSettings) -> bool:
+def _uses_zero_init(run: ResolvedRun, options: MemoryOptions, launch: LaunchSettings) -> bool:
     """Whether `zero.Init` builds the model at stage 3.
 
     The Trainer does so. Accelerate does if `zero3_init_flag` is on or missing: `DeepSpeedPlugin` then follows
@@ -420,7 +470,7 @@ def _reject_overwritten(document: Document, changes: Mapping[str, Json]) -> None
 
 
 def _micro_batch(
-    run: Run,
+    run: ResolvedRun,
     options: MemoryOptions,
     launch: LaunchSettings,
     arch: Architecture,
@@ -445,7 +495,7 @@ def _reject_unsupported_release(release: str) -> None:
         raise NotModelledError(f"DeepSpeed {release} is not supported", f"use {OLDEST} or later")
 
 
-def _effective_values(run: Run, sp_size: int) -> ConfigValues:
+def _effective_values(run: ResolvedRun, sp_size: int) -> ConfigValues:
     """Effective values of the sections that the estimate reads."""
     effective_values = effective_values_of(
         run.config, run.world_size, run.release, "deepspeed", keys=SECTIONS
@@ -453,7 +503,7 @@ def _effective_values(run: Run, sp_size: int) -> ConfigValues:
     explicit_keys = {entry.key for entry in effective_values.values if entry.origin == "written"}
     values = {entry.key: entry.value for entry in effective_values.values if entry.origin != "ignored"}
     return ConfigValues(
-        values | ({SEQUENCE: sp_size} if sp_size > 1 else {}), explicit_keys | zenflow(run.config)
+        values | ({ULYSSES: sp_size} if sp_size > 1 else {}), explicit_keys | zenflow(run.config)
     )
 
 
@@ -490,9 +540,6 @@ def _model_notes(question: EstimateRequest) -> list[str]:
         notes.append(f"{question.approximates}: {how}")
     if micro_batch.has_varied_lengths:
         notes.append("sequences have different lengths, up to this one, so that torch caches more blocks")
-    if question.job.expandable_segments:
-        notes.append("torch's allocator has `expandable_segments`")
-    notes += [f"{each.key} is not known: {each.text}" for each in question.launch.assumed_inputs]
     notes += trainer_notes(question.trainer, micro_batch.adapter is not None, question.setup.stage)
     return [*notes, *feature_notes(question.arch, micro_batch)]
 
@@ -538,8 +585,7 @@ def _assumptions(question: EstimateRequest) -> list[str]:
         lines.append(f"settings that are not given come from {launch.name}")
     if micro_batch.adapter is not None:
         linear_names = weights_of(question.arch, micro_batch.itemsize, micro_batch.autocast).linear_names
-        targets = micro_batch.adapter.targets
-        names = ", ".join(sorted(targets & linear_names.keys() or targets)) or "all linear layers"
+        names = ", ".join(sorted(micro_batch.adapter.targets & linear_names.keys())) or "all linear layers"
         lines.append(
             f"adapters of rank {micro_batch.adapter.rank} are trained and nothing else (LoRA: {names})"
         )

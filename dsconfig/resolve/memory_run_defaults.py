@@ -9,7 +9,7 @@ from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN
 from dsconfig.memory.config_values import ULYSSES as SEQUENCE
 from dsconfig.memory.verdict import NotModelledError
 from dsconfig.resolve.errors import ResolveError, UnfilledError, UnknownWorldSizeError
-from dsconfig.resolve.resolved_run import Run
+from dsconfig.resolve.resolved_run import ResolvedRun
 
 if TYPE_CHECKING:
     from dsconfig.core.batch_triplet import Parallelism
@@ -26,12 +26,12 @@ PRECISIONS = ("fp16", "bf16")
 class RunWithAssumptions(NamedTuple):
     """A run, and assumptions about its batch."""
 
-    run: Run
+    run: ResolvedRun
     assumed: tuple[str, ...] = ()
 
 
 def resolve_with_defaults(
-    resolve: Callable[[Mapping[str, Json] | None], Run], arguments: Mapping[str, Json] | None
+    resolve: Callable[[Mapping[str, Json] | None], ResolvedRun], arguments: Mapping[str, Json] | None
 ) -> RunWithAssumptions:
     """Resolve with the given training arguments, or with defaults that do not affect memory.
 
@@ -101,7 +101,7 @@ LONGEST = 1 << 40
 """Upper limit of a sequence length and of a micro batch."""
 
 
-def samples_per_micro_batch(run: Run) -> int:
+def samples_per_micro_batch(run: ResolvedRun) -> int:
     """The micro batch size of a run.
 
     Raises:

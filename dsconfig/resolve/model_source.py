@@ -84,9 +84,9 @@ def load_model(source: ModelSource | None, parameters: int | None = None) -> Mod
 
 def _model_of_config(config: Mapping[str, Json], parameters: int | None) -> ModelWithConfig:
     """The model of a `config.json`: with its layers if they are supported, else with its parameters only."""
-    from dsconfig.memory.models.config_json import InvalidModelError
     from dsconfig.memory.models.fallback_architecture import generic_architecture, parameter_only_architecture
     from dsconfig.memory.models.from_hf_config import architecture_of
+    from dsconfig.memory.models.validate_config_json import InvalidModelError
 
     try:
         return ModelWithConfig(architecture_of(config), config)

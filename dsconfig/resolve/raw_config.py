@@ -14,7 +14,7 @@ from dsconfig.core.diagnostic import Diagnostic, Effect, dotted_path
 from dsconfig.core.json_types import copy_json
 from dsconfig.core.releases import NUMBERS, ReleaseTarget
 from dsconfig.document import Document, read_dict
-from dsconfig.document.tree import unknown_paths
+from dsconfig.document.located_tree import unknown_paths
 from dsconfig.evaluation.rule_context import Context, EvaluatedDocument
 from dsconfig.job import detect_consumer as reader
 from dsconfig.job.consumers.autofill import (
@@ -29,7 +29,7 @@ from dsconfig.job.detect_consumer import ConsumerEvidence
 from dsconfig.launch.config_overwrites import config_overwrites_by_programs, overwrite_of_key
 from dsconfig.resolve.errors import ResolveError, UnfilledError
 from dsconfig.resolve.input_config import InputConfig
-from dsconfig.resolve.resolved_run import ResolutionTarget, Run
+from dsconfig.resolve.resolved_run import ResolutionTarget, ResolvedRun
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject, KeyPath
@@ -265,7 +265,7 @@ def reject_raw_config(
     return suppressed
 
 
-def reject_resolved_config(run: Run, suppressed: frozenset[_Identity], name: str) -> None:
+def reject_resolved_config(run: ResolvedRun, suppressed: frozenset[_Identity], name: str) -> None:
     """Raise for diagnostics in the resolved config, as DeepSpeed (or the consumer) gets it.
 
     `name`: path of the config, whose programs may overwrite more of it.

@@ -1,6 +1,6 @@
 """`resolve`: the batch triplet as DeepSpeed derives it, and the config that a release runs with.
 
-raw config → resolved "auto" values → data-parallel ranks → triplet (or elastic solution) → `Run`
+raw config → resolved "auto" values → data-parallel ranks → triplet (or elastic solution) → `ResolvedRun`
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dsconfig.core.releases import ReleaseTarget
 from dsconfig.document import Document
 from dsconfig.job.consumers.autofill import AssumedArguments, AutofillState
 from dsconfig.launch.config_source import ConfigSource
-from dsconfig.launch.locate_jobs import read_config_of_job
+from dsconfig.launch.locate_configs_of_jobs import read_config_of_job
 from dsconfig.launch.located_config import LocatedConfig, locate_config
 from dsconfig.resolve.batch import (
     FIRST_ELASTIC,
@@ -43,7 +43,7 @@ from dsconfig.resolve.raw_config import (
     reject_raw_config,
     reject_resolved_config,
 )
-from dsconfig.resolve.resolved_run import ParallelDegrees, ResolutionTarget, Run, resolution_target
+from dsconfig.resolve.resolved_run import ParallelDegrees, ResolutionTarget, ResolvedRun, resolution_target
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
@@ -68,7 +68,7 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
     sp: int | None = None,
     ep: int | None = None,
     set: Mapping[str, Json] | None = None,
-) -> Run:
+) -> ResolvedRun:
     """Resolve a config for a number of ranks.
 
     Args:
@@ -114,7 +114,7 @@ def resolve_job(
     changes: Mapping[str, Json],
     training_args: Mapping[str, Json] | None,
     model_config: Mapping[str, Json] | None,
-) -> Run:
+) -> ResolvedRun:
     """Resolve a config in its job; `degrees` are tp, pp, sp and ep; see `resolve`."""
     launch_size = launch_world_size(located, job)
     try:
@@ -140,7 +140,7 @@ def derive_run(
     target_run: ResolutionTarget,
     training_args: Mapping[str, Json] | None,
     model_config: Mapping[str, Json] | None,
-) -> Run:
+) -> ResolvedRun:
     """Derive the run of a config, without judging it by `check`."""
     raw.reject_overwritten(input_config.document)
     if input_config.arguments is not None:
@@ -189,14 +189,14 @@ def _require_known_batch(config: JsonObject, assumed: AssumedArguments) -> None:
 
 def _build_run(
     raw: RawConfig, filling: AutofillState, target_run: ResolutionTarget, input_config: InputConfig
-) -> Run:
+) -> ResolvedRun:
     """The run of a resolved config; on failure, mismatches are added to the hints."""
     try:
         batch = derive_batch(raw, target_run)
     except ResolveError as error:
         hints = (*error.hints, *map(str, filling.mismatches))
         raise ResolveError(error.reason, hints, error.diagnostics) from None
-    return Run(
+    return ResolvedRun(
         *batch.triplet.values_in_key_order(),
         config=batch.config,
         release=target_run.release,

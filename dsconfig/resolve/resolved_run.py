@@ -1,4 +1,4 @@
-"""`Run`: a config resolved for one world size and release, its target, and its text output."""
+"""`ResolvedRun`: a config resolved for one world size and release, its target, and its text output."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from dsconfig.render.terminal_style import TerminalStyle
 
 
-# `Run`.
+# `ResolvedRun`.
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ResolvedRun:
     """A resolved config: the triplet that DeepSpeed derives, and the config that the release runs with."""
 
     train_batch_size: Json
@@ -184,7 +184,7 @@ def _single_release(target: ReleaseTarget, messages: list[AutofillMessage]) -> s
 _TONES = {"refused": "error", "unfilled": "warning", "overridden": "warning", "removed": "warning"}
 
 
-def run_lines(run: Run, style: TerminalStyle) -> Iterator[str]:
+def run_lines(run: ResolvedRun, style: TerminalStyle) -> Iterator[str]:
     """Lines of text output, with line ends."""
     batch, micro, steps = run.triplet
     ranks = f"{run.data_parallel_size:g} ranks"

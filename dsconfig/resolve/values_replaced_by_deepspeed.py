@@ -18,7 +18,7 @@ from dsconfig.job.consumers.consumer import consumer_from_spec
 from dsconfig.launch.config_overwrites import overwrite_of_key
 from dsconfig.model.key_table import KeyView, SectionView, find_type, secret_key_names
 from dsconfig.resolve.raw_config import check_in_release
-from dsconfig.resolve.resolved_run import Run
+from dsconfig.resolve.resolved_run import ResolvedRun
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject, KeyPath
@@ -49,12 +49,12 @@ class ValueOrigins:
     def __init__(
         self,
         context: Context,
-        result: Run | AutofillState | None,
+        result: ResolvedRun | AutofillState | None,
         describe_location: Callable[[_Path], str],
         formula: str | None = None,
     ) -> None:
         """`formula`: the batch in the number of GPUs, if the world size is not known; see `batch_formula`."""
-        run = result if isinstance(result, Run) else None
+        run = result if isinstance(result, ResolvedRun) else None
         self.context, self.resolved, self.release = context, run, context.release_name
         self.describe_location = describe_location
         self.formula_key, _, self.formula = (formula or "").partition(" = ")

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.launch.config_source import read_config_source
 from dsconfig.memory.verdict import WORST_FIRST, NotModelledError, Verdict
-from dsconfig.resolve.memory import NODE, estimate_request
-from dsconfig.resolve.memory_options import MemoryOptions
+from dsconfig.resolve.memory import NODE, MemoryOptions, estimate_request
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject

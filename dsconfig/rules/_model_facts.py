@@ -72,7 +72,7 @@ def has_model(ctx: Context) -> bool:
 def _model_of_program(ctx: Context) -> Named | None:
     """Return the only model that the program loads by a literal name and trains."""
     from dsconfig.launch.config_sensitive_calls import trained_models
-    from dsconfig.launch.model_argument import is_hub_name
+    from dsconfig.launch.training_arguments import is_hub_name
 
     uses = trained_models(ctx.facts.program_files, ctx.document.name)
     names = {use.value for use in uses}

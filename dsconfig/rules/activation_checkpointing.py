@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dsconfig.core.diagnostic import Fix, SetValue
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
-from dsconfig.launch import repository
+from dsconfig.launch import repository_files
 
 _CONFIGURE = "runtime/activation_checkpointing/checkpointing.py:configure"
 _SECTION = "activation_checkpointing"
@@ -83,7 +83,7 @@ def checkpointing_never_configured(ctx: Context) -> Iterator[Finding]:
     if (
         options
         and ctx.consumer == "deepspeed"
-        and not repository.configures_activation_checkpointing(ctx.document.name)
+        and not repository_files.configures_activation_checkpointing(ctx.document.name)
     ):
         yield ctx.at(
             _SECTION,

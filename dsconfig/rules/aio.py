@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from dsconfig.core.wording import quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
-from dsconfig.rules._effective_values import OPTIMIZER, PARAM, effective_stage, offload_device
+from dsconfig.rules._effective_values import OPTIMIZER, PARAM, effective_stage, is_number, offload_device
 from dsconfig.rules._fixes import remove_key
-from dsconfig.rules._json_numbers import is_number
 
 
 def _uses_async_io(ctx: Context) -> bool:

@@ -12,9 +12,8 @@ from dsconfig.core.wording import describe_value, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
 from dsconfig.rules._batch_triplet import derivation_failure, divisors, format_number, working_world_sizes
-from dsconfig.rules._effective_values import builds_device_mesh, positive_size
+from dsconfig.rules._effective_values import builds_device_mesh, format_division, parse_integer, positive_size
 from dsconfig.rules._fixes import remove_key
-from dsconfig.rules._json_numbers import format_division, parse_integer
 
 # Missing and invalid batch keys.
 

@@ -37,11 +37,18 @@ _GENERIC = frozenset(
     }
 )
 """Exceptions whose texts come from Python and differ only in one name; they must match exactly."""
+_PYTHON_TEXT = re.compile(
+    r"has no attribute '|^cannot import name|^No module named|got an unexpected keyword argument"
+    r"|No such file or directory|cannot open shared object file"
+)
+"""Wording of Python and the loader, likewise the same for every name, whatever the exception of the entry is."""
 _DISTINCTIVE_NUMBER = re.compile(r"[(\[-]\d")
 """Number that distinguishes a message from others, such as size 0 of a sharded weight or an exit code."""
 _LONG_PART = 40
 """Least length of a text between two placeholders that identifies a message on its own."""
 _PART_SCORE = 0.95
+_SHORT_TEXT = 24
+"""Fixed characters below which a message with a value first matches only from its start: `8 is not divisible by 3`."""
 _GAP = 300
 """Longest value of a placeholder."""
 
@@ -119,9 +126,12 @@ def _partial_matches(text: str) -> Iterator[ErrorMessageMatch]:
     """Yield messages of which the text contains a long part between two placeholders; the rest may be cut off."""
     lower = text.lower()
     for each in known_error_messages():
-        if each.error in _GENERIC:
-            continue
-        texts = [part.strip().lower() for variant in each.texts for part in variant.split("{}")]
+        texts = [
+            part.strip().lower()
+            for variant in each.texts
+            if not _is_generic(each, variant)
+            for part in variant.split("{}")
+        ]
         part = next((part for part in texts if len(part) >= _LONG_PART and part in lower), None)
         if part is not None:
             yield ErrorMessageMatch(each, _PART_SCORE, part)
@@ -159,6 +169,8 @@ def _compile_message(text: str) -> re.Pattern[str]:
             pieces.append(rf".{{0,{_GAP}}}?")
         pieces.append((r"\s*" if before and part else "") + part + (r"\s*" if after and part else ""))
     pattern = "".join(pieces).removeprefix(rf".{{0,{_GAP}}}?").removesuffix(rf".{{0,{_GAP}}}?")
+    if text.startswith("{}") and len(text.replace("{}", "")) < _SHORT_TEXT:
+        pattern = r"(?:^|: |\})\S*" + pattern
     return re.compile(pattern, re.IGNORECASE | re.DOTALL)
 
 
@@ -171,6 +183,11 @@ def _message_words(text: str) -> list[str]:
     return [word for word in _WORD.findall(text.lower()) if not _NUMBER.match(word) and len(word) > 1]
 
 
+def _is_generic(entry: ErrorMessage, text: str) -> bool:
+    """Return whether messages of other causes differ from this one in a name only; it has to match exactly."""
+    return entry.error in _GENERIC or _PYTHON_TEXT.search(text) is not None
+
+
 class _WordStatistics:
     """Word statistics of the messages: rare words count more in a comparison."""
 
@@ -181,7 +198,7 @@ class _WordStatistics:
             (each, text)
             for each in known_error_messages()
             for text in each.texts
-            if each.error not in _GENERIC
+            if not _is_generic(each, text)
         ]
         words = [(each, _message_words(text)) for each, text in texts if not _DISTINCTIVE_NUMBER.search(text)]
         return [(each, text_words) for each, text_words in words if len(text_words) >= _FEWEST_WORDS]
@@ -213,14 +230,42 @@ def _similar_matches(lines: list[str]) -> Iterator[ErrorMessageMatch]:
         words = _message_words(line)[:120]
         weight = _INDEX.weight(words)
         for entry, entry_words in _INDEX.words:
-            blocks = SequenceMatcher(None, entry_words, words, autojunk=False).get_matching_blocks()
-            common = _INDEX.weight(
-                [entry_words[at] for start, _, size in blocks for at in range(start, start + size)]
-            )
+            matcher = SequenceMatcher(None, entry_words, words, autojunk=False)
+            common = _INDEX.weight([entry_words[at] for at in _matching_positions(matcher)])
             if common < _LEAST_WEIGHT:
                 continue
             recall, precision = common / _INDEX.weight(entry_words), common / weight
-            score = 0.99 * (max(recall, precision) + (recall * precision) ** 0.5) / 2
+            same = common / (common + _replaced_weight(matcher, entry_words, words))
+            score = 0.99 * same * (max(recall, precision) + (recall * precision) ** 0.5) / 2
             if score >= LEAST_SCORE and (entry.id not in best or score > best[entry.id].score):
                 best[entry.id] = ErrorMessageMatch(entry, score, line)
     yield from best.values()
+
+
+def _matching_positions(matcher: SequenceMatcher[str]) -> Iterator[int]:
+    """Yield the positions of the words of the first sequence that the second has, too, in the same order."""
+    for start, _, count in matcher.get_matching_blocks():
+        yield from range(start, start + count)
+
+
+def _replaced_weight(matcher: SequenceMatcher[str], entry_words: list[str], words: list[str]) -> float:
+    """Return the information (in nats) of words of a message in whose places a text has others.
+
+    A text that is cut off lacks words, and one with values has more. With other words in the same places it is
+    another message of the same form, such as "sequence parallel group" for "expert parallel group".
+    """
+    total = 0.0
+    blocks = matcher.get_matching_blocks()
+    for at, (start, line_start, _) in enumerate(blocks):
+        previous, line_previous, count = blocks[at - 1] if at else (0, 0, 0)
+        left, line_left = entry_words[previous + count : start], words[line_previous + count : line_start]
+        length = min(len(left), len(line_left))
+        # At the ends only the words next to the common part are compared: a log has other text before and after.
+        at_end = start == len(entry_words)
+        pair = (
+            (left[:length], line_left[:length])
+            if at_end
+            else (left[len(left) - length :], line_left[len(line_left) - length :])
+        )
+        total += min(_INDEX.weight(pair[0]), _INDEX.weight(pair[1]))
+    return total

@@ -13,6 +13,7 @@ from dsconfig.rules._effective_values import (
     AUTOTP,
     STAGE,
     effective_stage,
+    format_division,
     has_autocast,
     normalize_dtype,
     related_dtype,
@@ -21,7 +22,6 @@ from dsconfig.rules._effective_values import (
     training_dtype,
 )
 from dsconfig.rules._fixes import remove_key
-from dsconfig.rules._json_numbers import format_division
 from dsconfig.rules._suggest_section import format_key
 
 # `autotp_size`: valid values, the world size, and the ZeRO stage.

@@ -10,7 +10,7 @@ from dsconfig.core.json_types import Json
 from dsconfig.core.wording import describe_value, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
-from dsconfig.rules._json_numbers import format_division, is_integer, is_number
+from dsconfig.rules._effective_values import format_division, is_integer, is_number
 
 # Gradient clipping.
 

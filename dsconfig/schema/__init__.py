@@ -1,14 +1,14 @@
 """JSON Schema of a DeepSpeed config, derived from the model: draft-07, self-contained, for editors.
 
-`json_schema()` returns the schema for one release and one consumer. `sections` builds the whole document and its
-definitions, `keywords` the schema of a type, `files` the texts of the files in `schema/`.
+`json_schema()` returns the schema for one release and one consumer. `config_schema` builds the whole document and its
+definitions, `schema_keywords` the schema of a type, `schema_files` the texts of the files in `schema/`.
 """
 
 from __future__ import annotations
 
 from dsconfig.core import releases
 from dsconfig.job.consumers import CONSUMERS
-from dsconfig.schema.keywords import DRAFT, Schema
+from dsconfig.schema.schema_keywords import DRAFT, Schema
 
 
 def json_schema(target: str | releases.ReleaseTarget | None = None, consumer: str | None = None) -> Schema:

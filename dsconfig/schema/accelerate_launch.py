@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dsconfig.core.releases import LATEST
 from dsconfig.job.consumers import accelerate_launch_file
-from dsconfig.schema.keywords import DRAFT, Schema, required_keys
+from dsconfig.schema.schema_keywords import DRAFT, Schema, required_keys
 
 _DEVICE: Schema = {
     "enum": ["none", "cpu", "nvme"],

@@ -36,8 +36,8 @@ from dsconfig.model.key_table import (
 )
 from dsconfig.model.scheduler import SCHEDULERS
 from dsconfig.rules import RULES
-from dsconfig.schema import keywords, snippets
-from dsconfig.schema.keywords import (
+from dsconfig.schema import schema_keywords
+from dsconfig.schema.schema_keywords import (
     ANY_SHAPE,
     ANYTHING,
     AUTO_PATTERN,
@@ -66,7 +66,7 @@ def config_schema(release: int, consumer: str | None) -> Schema:
         "type": "object",
         "properties": {**meta, **properties},
         "patternProperties": {REMARK_PATTERN: {}},
-        "defaultSnippets": list(snippets.snippets_of_whole_config(release, consumer)),
+        "defaultSnippets": list(schema_keywords.snippets_of_whole_config(release, consumer)),
         **body,
         "definitions": dict(sorted(builder.definitions.items())),
     }
@@ -143,7 +143,7 @@ class SectionSchemaBuilder:
             if inner
             else self._scalar_schema(section_view, key, auto)
         )
-        suggestions = snippets.snippets_of(section_view, word, inner, self.release) if inner else []
+        suggestions = schema_keywords.snippets_of(section_view, word, inner, self.release) if inner else []
         extra = {"defaultSnippets": suggestions} if suggestions else {}
         return {**schema, **editor_keywords(word, key, auto, self.release), **extra}
 
@@ -160,17 +160,17 @@ class SectionSchemaBuilder:
 
     def _scalar_schema(self, section_view: SectionView, key: KeyView, auto: Auto) -> Schema:
         # Hand-written parsing does not validate sections inside a list or a map.
-        loose = keywords.ANYTHING if section_view.dialect == "hand" else frozenset[str]()
-        schema = keywords.schema_of_type(
+        loose = schema_keywords.ANYTHING if section_view.dialect == "hand" else frozenset[str]()
+        schema = schema_keywords.schema_of_type(
             key.type, lambda section, shapes: self.reference_to_section(section, shapes or loose)
         )
         known_values = [word for word in key.info.known if self._is_known_key(key.info, word)]
         if known_values:
-            schema = keywords.suggest_values(schema, known_values)
+            schema = schema_keywords.suggest_values(schema, known_values)
         elif "fold_case" in key.info.flags:
-            schema = keywords.accept_any_case(schema)
-        schema = keywords.add_error_message(keywords.accept_auto(schema, auto), key.type, auto)
-        return keywords.describe_values(schema, _meanings_by_value(key.info, auto))
+            schema = schema_keywords.accept_any_case(schema)
+        schema = schema_keywords.add_error_message(schema_keywords.accept_auto(schema, auto), key.type, auto)
+        return schema_keywords.describe_values(schema, _meanings_by_value(key.info, auto))
 
     def _is_known_key(self, info: KeyInfo, word: str) -> bool:
         types = (
@@ -293,7 +293,7 @@ def keywords_of_typed_section(
     text = _condition_on_type({"type": "string"})
     for case, accepted in (
         ({**text, "not": _condition_on_type(named_types)}, shapes),
-        ({"not": text}, keywords.ANY_SHAPE),  # without a type DeepSpeed does not read the params
+        ({"not": text}, schema_keywords.ANY_SHAPE),  # without a type DeepSpeed does not read the params
     ):
         base = {**refer(f"{section_view.name}Params", accepted), **params}
         cases.append({"if": case, "then": {"properties": {"params": base}}})

@@ -22,7 +22,7 @@ from dsconfig.model.key_table import section_view_of_release
 from dsconfig.rules import RULES
 from dsconfig.schema import json_schema
 from dsconfig.schema.accelerate_launch import accelerate_launch_schema
-from dsconfig.schema.keywords import DRAFT, Schema
+from dsconfig.schema.schema_keywords import DRAFT, Schema
 
 BASE = "https://www.schemastore.org/"
 """URL at which the schemas are published, also in the catalog."""

@@ -17,7 +17,7 @@ from dsconfig import __version__
 from dsconfig.core.diagnostic import SITE
 from dsconfig.document.config_file_names import CONFIGS
 from dsconfig.launch.classify_config_file import TYPICAL, UNMISTAKABLE
-from dsconfig.lsp.document_filter import CONFIG, LAUNCH
+from dsconfig.lsp.relevant_documents import CONFIG, LAUNCH
 from dsconfig.core.releases import RELEASES
 from dsconfig.memory.models.model_zoo import NAMES
 words = "|".join(["deepspeed", "[$]dsconfig", "dsconfig:", LAUNCH, *sorted(UNMISTAKABLE | TYPICAL)])

@@ -14,8 +14,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from dsconfig.lsp.language_server import LanguageServer, error_response, response_to_request
 from dsconfig.lsp.protocol import INTERNAL
-from dsconfig.lsp.service import LanguageService, error_response, response_to_request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ _TYPICAL = """{
   "fp16": { "enabled": true }
 }
 """
-_service = LanguageService()
+_service = LanguageServer()
 
 
 def answer(message: str) -> str:
@@ -56,7 +56,7 @@ def pending() -> str | None:
 
 def warm() -> None:
     """Use the features that a page uses first, so that their modules are imported."""
-    service, document = LanguageService(), {"uri": "file:///warm/ds_config.json"}
+    service, document = LanguageServer(), {"uri": "file:///warm/ds_config.json"}
     item = document | {"languageId": "deepspeed-json", "version": 1, "text": _TYPICAL}
     position = {"line": 1, "character": 3}
     range_ = {"start": {"line": 0, "character": 0}, "end": {"line": 9, "character": 0}}

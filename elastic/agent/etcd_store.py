@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from elastic.agent.errors import SettingsError
-from elastic.agent.secret_variables import ETCD_USER, read_secret
-from elastic.json_types import Json
+from elastic.agent.store_endpoint import ETCD_USER, read_secret
+from elastic.json_files import Json
 
 ATTEMPT = 1.0
 """Seconds that one member has to answer while there are others to ask."""

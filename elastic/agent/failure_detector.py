@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from elastic.agent.job_state import JobMember, JobState, Phase
-from elastic.worker.lease import lease_clock
+from elastic.worker.worker_lease import lease_clock
 
 # A node watches the next few members in the order of joining, as on a ring. So every member is watched, and removing
 # lost members closes the ring again.

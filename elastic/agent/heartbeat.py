@@ -20,11 +20,11 @@ from functools import partial
 from elastic.agent import job_state_transitions
 from elastic.agent.errors import AgentError, HostError, StoreLostError
 from elastic.agent.failure_detector import Evidence, FailureDetector, HeartbeatSilence, members_watched_by
+from elastic.agent.job_settings import RendezvousSettings
 from elastic.agent.job_state import JobState
-from elastic.agent.rendezvous_settings import RendezvousSettings
 from elastic.agent.resize_policy import ResizePolicy
 from elastic.agent.state_store import CROWD, PolledKeys, StateStore
-from elastic.worker.lease import Lease, lease_clock
+from elastic.worker.worker_lease import Lease, lease_clock
 
 
 class Heartbeat:

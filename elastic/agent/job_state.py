@@ -11,7 +11,7 @@ from operator import attrgetter
 from types import NoneType
 from typing import Any, Literal, TypeVar, get_args
 
-from elastic.json_types import Json
+from elastic.json_files import Json
 
 # A *member* is a node that is present. It has *arrived* if it has no running workers and waits for the next round. A
 # *group* consists of the members that train in a *round*; the other members are on standby.
@@ -80,7 +80,7 @@ class JobState:
     writer: str = ""
     """Node that wrote this revision; with the revision, it makes each document unique."""
     contract: Mapping[str, Json] = field(default_factory=dict)
-    """Settings that must be the same on all nodes (`Job.contract`), from the first node."""
+    """Settings that must be the same on all nodes (`ElasticJob.contract`), from the first node."""
     round: int = 0
     """Number of the last proposed round; 0 before the first."""
     phase: Phase = "forming"

@@ -10,7 +10,7 @@ from hashlib import sha256
 from elastic.agent import job_state_transitions
 from elastic.agent.errors import RefusedError
 from elastic.agent.job_state import Cause, JobOutcome, JobState
-from elastic.json_types import Json
+from elastic.json_files import Json
 
 # Contract: the first node's contract is the job's.
 

@@ -1,4 +1,4 @@
-"""`Node`: this machine's part in the job: join rounds, monitor them, and leave.
+"""`Node`: this machine's part in the job: join rounds, monitor them, and leave; `RankAssignment`: its ranks.
 
 It does not depend on torch: `elastic.agent.rendezvous` connects it to torch's agent.
 """
@@ -11,21 +11,78 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 from elastic.agent import job_state_transitions
-from elastic.agent.bounded_store_calls import Store
-from elastic.agent.drain import DrainRequest
-from elastic.agent.errors import AgentError
+from elastic.agent.drain_request import DrainRequest
+from elastic.agent.errors import AgentError, RefusedError
 from elastic.agent.event_log import EventLog
 from elastic.agent.heartbeat import Heartbeat
 from elastic.agent.job_settings import LocalNode
 from elastic.agent.job_state import JobState
-from elastic.agent.joiner import RoundJoiner
-from elastic.agent.rank_assignment import RankAssignment, assign_rank, worker_environment
 from elastic.agent.resize_policy import ResizePolicy
+from elastic.agent.round_joiner import RoundJoiner
 from elastic.agent.round_monitor import RoundMonitor
-from elastic.agent.state_store import StateStore
+from elastic.agent.state_store import StateStore, Store
 from elastic.agent.worker_server import WorkerRequests, WorkerServer
+from elastic.json_files import atomic_write
+from elastic.planning.plan import PlanRow
+from elastic.worker.checkpoint_name import CheckpointError, check_name
+
+
+@dataclass(frozen=True, slots=True)
+class RankAssignment:
+    """Rank of a node among those that train, and the address of rank 0."""
+
+    round: int
+    rank: int
+    nodes: int
+    """Number of nodes that train."""
+    master_addr: str
+    master_port: int
+    row: PlanRow
+    """Batch triplet for this number of nodes."""
+
+
+def assign_rank(state: JobState, node: LocalNode) -> RankAssignment:
+    """Rank of the node in the running group."""
+    group = state.group
+    first = state.member(group[0])
+    row = node.job.row(len(group))
+    assert first is not None  # all nodes of a running group are present
+    assert row is not None  # only admissible sizes are proposed
+    rank = group.index(node.name)
+    return RankAssignment(state.round, rank, len(group), first.host, first.port, row)
+
+
+def worker_environment(assignment: RankAssignment, state: JobState, node: LocalNode) -> Mapping[str, str]:
+    """Environment variables for the workers of this round; also writes the resolved config.
+
+    Raises `RefusedError` for a checkpoint outside of the checkpoint directory.
+    """
+    job, row = node.job, assignment.row
+    if state.start is not None:
+        try:
+            check_name(state.start)  # the store is untrusted, and scripts append the name to their directory
+        except CheckpointError as error:
+            raise RefusedError(f"the store names an invalid checkpoint: {error}") from None
+    config = Path(node.folder) / f"ds_config-round-{assignment.round}.json"
+    atomic_write(config, job.plan.apply(job.config, row.world_size))
+    return {
+        "DSCONFIG_ELASTIC_RUN_ID": node.run_id,
+        "DSCONFIG_ELASTIC_INCARNATION": str(state.incarnation),
+        "DSCONFIG_ELASTIC_ROUND": str(assignment.round),
+        "DSCONFIG_ELASTIC_RESTARTS": str(state.restarts),
+        "DSCONFIG_ELASTIC_CONFIG": str(config),
+        "DSCONFIG_ELASTIC_PROCESSES": str(job.processes),
+        "DSCONFIG_ELASTIC_TRAIN_BATCH_SIZE": str(row.batch_size),
+        "DSCONFIG_ELASTIC_MICRO_BATCH_SIZE": str(row.micro_batch_size),
+        "DSCONFIG_ELASTIC_ACCUMULATION_STEPS": str(row.accumulation_steps),
+        "DSCONFIG_ELASTIC_CHECKPOINT": state.start or "",
+        "DSCONFIG_ELASTIC_AGENT": node.folder,
+        "DSCONFIG_ELASTIC_AGENT_PID": str(os.getpid()),
+    }
+
 
 EVENTS = "events.jsonl"
 

@@ -10,10 +10,10 @@ from typing import Protocol
 import torch
 from torch.distributed import TCPStore
 
-from elastic.agent.bounded_store_calls import BoundedCaller, Store, first_line_of_error
 from elastic.agent.errors import SettingsError, StoreLostError
 from elastic.agent.etcd_store import EtcdStore
-from elastic.agent.rendezvous_settings import RendezvousSettings
+from elastic.agent.job_settings import RendezvousSettings
+from elastic.agent.state_store import BoundedCaller, Store, first_line_of_error
 from elastic.agent.store_endpoint import StoreEndpoint, is_local
 from elastic.agent.token_store import TokenServer, TokenStore, requires_token
 from elastic.agent.torch_compat import libuv_takes_sockets

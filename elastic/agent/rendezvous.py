@@ -19,7 +19,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.elastic.rendezvous import RendezvousHandler, RendezvousInfo
 from torch.distributed.elastic.rendezvous.api import RendezvousStoreInfo
 
-from elastic.agent.drain import DrainRequest
+from elastic.agent.drain_request import DrainRequest
 from elastic.agent.errors import (
     AgentError,
     Drained,
@@ -28,12 +28,10 @@ from elastic.agent.errors import (
     SettingsError,
     escape_unprintable,
 )
-from elastic.agent.job_settings import Job, LocalNode
+from elastic.agent.job_settings import ElasticJob, LocalNode, RendezvousSettings
 from elastic.agent.node import Node
 from elastic.agent.open_store import connect_store, host_store_if_local
-from elastic.agent.rendezvous_settings import RendezvousSettings
-from elastic.agent.secret_variables import withhold_secrets
-from elastic.agent.store_endpoint import StoreEndpoint, exposure_warning, local_address
+from elastic.agent.store_endpoint import StoreEndpoint, exposure_warning, local_address, withhold_secrets
 from elastic.agent.torch_compat import assume_identical_workers, exit_after_success
 
 # Only the documented interface is used, because DeepSpeed's agent broke when it overrode private methods.
@@ -57,7 +55,7 @@ class PlanRendezvous(RendezvousHandler):
 
     def __init__(
         self,
-        job: Job,
+        job: ElasticJob,
         settings: RendezvousSettings,
         endpoint: StoreEndpoint,
         run_id: str,

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 from elastic.agent import job_state_transitions
 from elastic.agent.errors import RefusedError
-from elastic.agent.job_settings import Job
+from elastic.agent.job_settings import ElasticJob, RendezvousSettings
 from elastic.agent.job_state import JobState
-from elastic.agent.rendezvous_settings import RendezvousSettings
-from elastic.worker.lease import lease_clock
+from elastic.worker.worker_lease import lease_clock
 
 LONGEST_SETTLING = 0.5
 """Seconds during which newcomers are collected, so that together they cost one restart."""
@@ -40,7 +39,11 @@ class ResizePolicy:
     """Decide on each new state in the heartbeat's thread; any thread may read `decision`."""
 
     def __init__(
-        self, job: Job, node: str, settings: RendezvousSettings, clock: Callable[[], float] = lease_clock
+        self,
+        job: ElasticJob,
+        node: str,
+        settings: RendezvousSettings,
+        clock: Callable[[], float] = lease_clock,
     ) -> None:
         self._job = job
         self._node = node

@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from elastic.agent.errors import SettingsError, StoreLostError
-from elastic.agent.secret_variables import TOKEN, read_secret
-from elastic.json_types import Json
+from elastic.agent.store_endpoint import TOKEN, read_secret
+from elastic.json_files import Json
 
 SHORTEST = 16
 """Minimum length of a token: a shorter one can be guessed."""

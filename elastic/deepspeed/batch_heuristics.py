@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from elastic.constants import HCN_LIST, MOST_DIVISIONS, MOST_MICRO_BATCHES
 from elastic.deepspeed.elasticity_config import ElasticityConfig
-from elastic.deepspeed.release_behavior import LATEST, Semantics
+from elastic.deepspeed.release_behavior import LATEST, ElasticitySemantics
 from elastic.divisors import drop_divisors, drop_multiples, world_sizes_of_units
 from elastic.errors import ElasticityConfigError, ElasticityError, NoWorldSizesError
 
@@ -62,7 +62,7 @@ def solve_v01_batch(
     min_gpus: float | None,
     max_gpus: float | None,
     prefer_larger: bool,
-    semantics: Semantics = LATEST,
+    semantics: ElasticitySemantics = LATEST,
 ) -> tuple[int, list[int] | None]:
     """Batch size and world sizes of v0.1; raises the release's error if a micro batch exceeds `cap`."""
     low = min_gpus or 1
@@ -128,7 +128,7 @@ def largest_micro_batch(batch: int, ranks: int, micro_batches: Iterable[int]) ->
 # truncating divisions, the floats of the fallback and the division by GPUs instead of ranks, so they are kept.
 
 
-def solve_v02(config: ElasticityConfig, gpus: int, semantics: Semantics = LATEST) -> SolverAnswer:
+def solve_v02(config: ElasticityConfig, gpus: int, semantics: ElasticitySemantics = LATEST) -> SolverAnswer:
     """Batch, data-parallel sizes and micro batch for `gpus` GPUs; a separate batch if they are not admissible.
 
     Raises `ElasticityError` if a copy of the model spans nodes, `NoWorldSizesError` if no number of nodes is
@@ -153,7 +153,9 @@ def ranks_per_node(gpus_per_node: int, model_parallel_size: int) -> int:
     return gpus_per_node // model_parallel_size
 
 
-def solve_v02_batch(config: ElasticityConfig, semantics: Semantics = LATEST) -> tuple[int, list[int]]:
+def solve_v02_batch(
+    config: ElasticityConfig, semantics: ElasticitySemantics = LATEST
+) -> tuple[int, list[int]]:
     """Batch size and data-parallel sizes of v0.2, which plans whole nodes.
 
     DeepSpeed's truncating division turns a `max_gpus` below one node into 0, which means no bound.

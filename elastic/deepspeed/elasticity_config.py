@@ -1,7 +1,7 @@
 """`ElasticityConfig`: the block as DeepSpeed reads it, with the same checks in the same order.
 
 Source: `elasticity/config.py`, `ElasticityConfig`.  Lenient like DeepSpeed: 2000.0 and booleans pass, strings fail in
-the first comparison.  `elastic.planning.elasticity_block` is strict.
+the first comparison.  `elastic.planning.plan` is strict.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from elastic import constants as c
-from elastic.deepspeed.release_behavior import LATEST, Semantics
+from elastic.deepspeed.release_behavior import LATEST, ElasticitySemantics
 from elastic.errors import ElasticityConfigError
-from elastic.json_types import Json
+from elastic.json_files import Json
 
 
 class ElasticityConfig:
@@ -48,7 +48,7 @@ class ElasticityConfig:
     prefer_larger_batch_size: bool
     ignore_non_elastic_batch_info: bool
 
-    def __init__(self, param_dict: Mapping[str, Json], *, semantics: Semantics = LATEST) -> None:
+    def __init__(self, param_dict: Mapping[str, Json], *, semantics: ElasticitySemantics = LATEST) -> None:
         get = param_dict.get
         self.enabled = get(c.ENABLED, c.ENABLED_DEFAULT)
         if self.enabled:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from elastic.errors import ElasticityError
 
 
-class Semantics(NamedTuple):
+class ElasticitySemantics(NamedTuple):
     """Behavior of a range of releases; `name` is the first of them."""
 
     name: str
@@ -29,8 +29,8 @@ class Semantics(NamedTuple):
     """Whether v0.1 reads an unset world size from `WORLD_SIZE` to choose a micro batch."""
 
 
-SEMANTICS: tuple[Semantics, ...] = (
-    Semantics(
+SEMANTICS: tuple[ElasticitySemantics, ...] = (
+    ElasticitySemantics(
         name="0.3.9",
         until="0.3.16",
         summary="v0.1 only; 0.4.0 counts as older than 0.3.8, since 0 < 8",
@@ -38,28 +38,28 @@ SEMANTICS: tuple[Semantics, ...] = (
         small_cap_error=AssertionError,
         parts_compared=True,
     ),
-    Semantics(
+    ElasticitySemantics(
         name="0.4.0",
         until="0.5.7",
         summary="v0.1 only; releases compared as versions",
         latest_version=0.1,
         small_cap_error=AssertionError,
     ),
-    Semantics(
+    ElasticitySemantics(
         name="0.5.8",
         until="0.6.7",
         summary="v0.1 only; a cap below a micro batch is a ValueError",
         latest_version=0.1,
         small_cap_error=ValueError,
     ),
-    Semantics(
+    ElasticitySemantics(
         name="0.7.0",
         until="0.19.5",
         summary="adds v0.2: nodes and model parallelism; the batch may exceed the cap",
         latest_version=0.2,
         small_cap_error=ValueError,
     ),
-    Semantics(
+    ElasticitySemantics(
         name="0.19.6",
         until="0.19.7",
         summary="the batch keeps to the cap; v0.1 reads WORLD_SIZE for a micro batch",
@@ -70,10 +70,10 @@ SEMANTICS: tuple[Semantics, ...] = (
     ),
 )
 
-LATEST: Semantics = SEMANTICS[-1]
+LATEST: ElasticitySemantics = SEMANTICS[-1]
 
 
-def semantics_for(release: str) -> Semantics:
+def semantics_for(release: str) -> ElasticitySemantics:
     """Semantics of a DeepSpeed release ("0.14.5"); later releases without elasticity have the last one.
 
     Raises `ElasticityError` for a release before 0.3.9, which has no elasticity, and for invalid text.

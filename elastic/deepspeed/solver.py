@@ -11,7 +11,7 @@ from elastic.deepspeed import batch_heuristics
 from elastic.deepspeed.batch_heuristics import SolverAnswer, solve_v02
 from elastic.deepspeed.differences_from_deepspeed import Result, no_world_sizes, reject_unusable
 from elastic.deepspeed.elasticity_config import ElasticityConfig
-from elastic.deepspeed.release_behavior import LATEST, Semantics
+from elastic.deepspeed.release_behavior import LATEST, ElasticitySemantics
 from elastic.divisors import world_sizes
 from elastic.errors import (
     ElasticityConfigError,
@@ -19,7 +19,7 @@ from elastic.errors import (
     ElasticityIncompatibleWorldSize,
     NoWorldSizesError,
 )
-from elastic.json_types import Json
+from elastic.json_files import Json
 
 # `as_released` returns a release's exact answer, usable or not; `compute_elastic_config` rejects unusable answers
 # (see `differences`).  Source: `elasticity/elasticity.py`.
@@ -31,7 +31,7 @@ def compute_elastic_config(
     world_size: int = 0,
     return_microbatch: bool = False,
     *,
-    semantics: Semantics = LATEST,
+    semantics: ElasticitySemantics = LATEST,
 ) -> Result:
     """Batch size, its world sizes and, with a world size or `return_microbatch`, a micro batch.
 
@@ -60,7 +60,7 @@ def as_released(
     world_size: int = 0,
     return_microbatch: bool = False,
     *,
-    semantics: Semantics = LATEST,
+    semantics: ElasticitySemantics = LATEST,
 ) -> SolverAnswer:
     """Answer of the releases that `semantics` names, even if it is unusable; raises their error types."""
     config = _checked_config(ds_config, semantics)
@@ -86,7 +86,7 @@ def as_released(
     return _solve_for_world_size(answer, world_size, return_microbatch, semantics)
 
 
-def _checked_config(ds_config: Mapping[str, Json], semantics: Semantics) -> ElasticityConfig:
+def _checked_config(ds_config: Mapping[str, Json], semantics: ElasticitySemantics) -> ElasticityConfig:
     if not isinstance(ds_config, dict):
         raise ValueError(f"the config must be a dict, not a {type(ds_config).__name__}: {ds_config!r}")
     if c.ELASTICITY not in ds_config:
@@ -99,7 +99,7 @@ def _checked_config(ds_config: Mapping[str, Json], semantics: Semantics) -> Elas
     return ElasticityConfig(block, semantics=semantics)
 
 
-def _solve_v01(config: ElasticityConfig, semantics: Semantics) -> SolverAnswer:
+def _solve_v01(config: ElasticityConfig, semantics: ElasticitySemantics) -> SolverAnswer:
     batch, sizes = batch_heuristics.solve_v01_batch(
         config.micro_batches,
         config.max_acceptable_batch_size,
@@ -121,7 +121,7 @@ def _environment_world_size(purpose: str) -> int:
 
 
 def _solve_for_world_size(
-    answer: SolverAnswer, world_size: int, return_microbatch: bool, semantics: Semantics
+    answer: SolverAnswer, world_size: int, return_microbatch: bool, semantics: ElasticitySemantics
 ) -> SolverAnswer:
     if world_size > 0:
         return _add_micro_batch(answer, world_size)
@@ -178,7 +178,7 @@ def elasticity_enabled(ds_config: Mapping[str, Json]) -> bool:
 
 
 def ensure_immutable_elastic_config(
-    runtime_elastic_config_dict: Mapping[str, Json], *, semantics: Semantics = LATEST
+    runtime_elastic_config_dict: Mapping[str, Json], *, semantics: ElasticitySemantics = LATEST
 ) -> None:
     """Compare the block with the one that the scheduler stored in `DEEPSPEED_ELASTICITY_CONFIG`.
 
@@ -213,7 +213,7 @@ def ensure_immutable_elastic_config(
 
 
 def get_candidate_batch_sizes(
-    base_list: Sequence[int], max_acceptable_batch_size: int, *, semantics: Semantics = LATEST
+    base_list: Sequence[int], max_acceptable_batch_size: int, *, semantics: ElasticitySemantics = LATEST
 ) -> list[int]:
     """Each base scaled by a highly composite number up to the cap; see `heuristic.candidates`."""
     return batch_heuristics.candidate_batches(
@@ -260,7 +260,7 @@ def get_compatible_gpus_v01(
     max_gpus: int | None = None,
     prefer_larger: bool = True,
     *,
-    semantics: Semantics = LATEST,
+    semantics: ElasticitySemantics = LATEST,
 ) -> tuple[int, list[int]]:
     """Batch size and world sizes of v0.1; default bounds are 1 and the cap divided by the smallest micro batch.
 
@@ -288,7 +288,7 @@ def get_compatible_gpus_v02(
     num_gpus_per_node: int = 1,
     model_parallel_size: int = 1,
     *,
-    semantics: Semantics = LATEST,
+    semantics: ElasticitySemantics = LATEST,
 ) -> tuple[int, list[int], int]:
     """Batch size, data-parallel sizes and micro batch of v0.2 for `current_num_gpus` GPUs.
 
@@ -327,7 +327,7 @@ _WIDTH = 20
 _PADDED_MINIMUM = [str(part).zfill(_WIDTH) for part in _MINIMUM]
 
 
-def check_target(release: str, semantics: Semantics = LATEST) -> None:
+def check_target(release: str, semantics: ElasticitySemantics = LATEST) -> None:
     """Raise `ElasticityError` if `release` is older than 0.3.8.
 
     Text that is not a version raises `packaging.version.InvalidVersion` (a `ValueError`).  With the semantics of 0.3.9

@@ -9,16 +9,15 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import compress, islice
 
-from elastic.deepspeed.release_behavior import LATEST, Semantics
+from elastic.deepspeed.release_behavior import LATEST, ElasticitySemantics
 from elastic.divisors import divisors_up_to, drop_multiples
 from elastic.errors import ElasticityConfigError
-from elastic.json_types import Json
-from elastic.planning.elasticity_block import LARGEST_COUNT, ElasticityBlock, read_block
-from elastic.planning.plan import Plan, make_rows, plan
+from elastic.json_files import Json
+from elastic.planning.plan import LARGEST_COUNT, ElasticityBlock, Plan, make_rows, plan, read_block
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class BatchSearchResult:
     """Optimal batch for the wanted world sizes, and the heuristic's batch to compare with."""
 
     exact: Plan
@@ -46,8 +45,8 @@ def search(
     config: Mapping[str, Json],
     world_sizes: Iterable[int] | None = None,
     *,
-    semantics: Semantics = LATEST,
-) -> Search:
+    semantics: ElasticitySemantics = LATEST,
+) -> BatchSearchResult:
     """Find the batch up to the cap that admits most of `world_sizes`; `prefer_larger_batch` breaks ties.
 
     `world_sizes` are data-parallel; by default, all between `min_gpus` and `max_gpus` (only whole nodes in v0.2).
@@ -60,7 +59,7 @@ def search(
     batch, ties = _best_batch(block, sizes)
     admitted = [size for size in sizes if _admits_world_size(block, batch, size)]
     exact = Plan(block, batch, make_rows(block, batch, admitted), semantics)
-    return Search(exact, _heuristic_plan(config, sizes, semantics), tuple(sizes), ties)
+    return BatchSearchResult(exact, _heuristic_plan(config, sizes, semantics), tuple(sizes), ties)
 
 
 def keeping_batch(
@@ -140,7 +139,9 @@ def _admits_world_size(block: ElasticityBlock, batch: int, size: int) -> bool:
     return any(batch % (micro * size) == 0 for micro in block.micro_batch_sizes)
 
 
-def _heuristic_plan(config: Mapping[str, Json], wanted: Sequence[int], semantics: Semantics) -> Plan | None:
+def _heuristic_plan(
+    config: Mapping[str, Json], wanted: Sequence[int], semantics: ElasticitySemantics
+) -> Plan | None:
     try:
         heuristic = plan(config, semantics=semantics)
     except ElasticityConfigError:

@@ -1,4 +1,7 @@
-"""`plan`: table of world sizes with micro batch and accumulation steps, and the reasons for other sizes."""
+"""`plan`: table of world sizes with micro batch and accumulation steps, and the reasons for other sizes.
+
+DeepSpeed accepts 2000.0, `True` or a numpy integer and fails later; `ElasticityBlock` rejects them and names the key.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,162 @@ from elastic import constants as c
 from elastic.deepspeed.batch_heuristics import solve_v01_batch, solve_v02_batch
 from elastic.deepspeed.differences_from_deepspeed import no_world_sizes
 from elastic.deepspeed.elasticity_config import ElasticityConfig
-from elastic.deepspeed.release_behavior import LATEST, Semantics
+from elastic.deepspeed.release_behavior import LATEST, ElasticitySemantics
 from elastic.errors import ElasticityConfigError, ElasticityIncompatibleWorldSize, NoWorldSizesError
-from elastic.json_types import Json
-from elastic.planning.elasticity_block import ElasticityBlock, read_block
+from elastic.json_files import Json
+
+LARGEST_BATCH = 10**12
+"""Largest batch in samples per step; more is a typo."""
+LARGEST_COUNT = 10**7
+"""Largest number of GPUs, ranks or minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElasticityBlock:
+    """Valid, enabled `elasticity` block; micro batches are distinct and ascending."""
+
+    max_train_batch_size: int
+    """Largest batch in samples per optimizer step."""
+    micro_batch_sizes: tuple[int, ...]
+    """Samples per forward pass on one rank; each world size uses the largest that fits."""
+    min_gpus: int
+    max_gpus: int
+    num_gpus_per_node: int
+    model_parallel_size: int
+    """GPUs per copy of the model."""
+    prefer_larger_batch: bool
+    """Whether the larger of two batches with as many world sizes wins."""
+    ignore_non_elastic_batch_info: bool
+    """Whether batch keys next to the block are overridden instead of rejected."""
+    version: float
+    """0.1 plans GPUs; 0.2 plans whole nodes and supports model parallelism."""
+
+    def as_dict(self) -> dict[str, Json]:
+        """Block as DeepSpeed reads it."""
+        keys: dict[str, Json] = {name: getattr(self, name) for name in self.__slots__}
+        return {c.ENABLED: True, **keys, c.MICRO_BATCHES: list(self.micro_batch_sizes)}
+
+    @property
+    def ranks_per_node(self) -> int:
+        """Data-parallel ranks per node in v0.2, which admits only whole nodes; 1 in v0.1."""
+        return self.num_gpus_per_node // self.model_parallel_size if self.version == 0.2 else 1
+
+
+def read_block(config: Mapping[str, Json], semantics: ElasticitySemantics = LATEST) -> ElasticityBlock:
+    """Read the `elasticity` block of a DeepSpeed config.
+
+    Raises `ElasticityConfigError`, which names the key, for anything but plain ints, bools and a version that the
+    release supports, and for keys that contradict each other.
+    """
+    block = config.get(c.ELASTICITY) if isinstance(config, Mapping) else None
+    if not isinstance(block, Mapping):
+        raise ElasticityConfigError(
+            "the config has no `elasticity` block" + (f" but {block!r}" if block is not None else "")
+        )
+    if not _read_boolean(block, c.ENABLED, c.ENABLED_DEFAULT):
+        raise ElasticityConfigError("`elasticity.enabled` is false; set it to `true` to plan")
+    for key in (c.MAX_ACCEPTABLE_BATCH_SIZE, c.MICRO_BATCHES):
+        if key not in block:
+            raise ElasticityConfigError(f"`elasticity.{key}` is missing")
+    _read_positive_integer(block, c.MIN_TIME, c.MIN_TIME_DEFAULT, least=0)
+    parsed = ElasticityBlock(
+        max_train_batch_size=_read_integer(
+            c.MAX_ACCEPTABLE_BATCH_SIZE, block[c.MAX_ACCEPTABLE_BATCH_SIZE], 1, LARGEST_BATCH
+        ),
+        micro_batch_sizes=_read_micro_batches(block[c.MICRO_BATCHES]),
+        min_gpus=_read_positive_integer(block, c.MIN_GPUS, c.MIN_GPUS_DEFAULT),
+        max_gpus=_read_positive_integer(block, c.MAX_GPUS, c.MAX_GPUS_DEFAULT),
+        num_gpus_per_node=_read_positive_integer(block, c.NUM_GPUS_PER_NODE, c.NUM_GPUS_PER_NODE_DEFAULT),
+        model_parallel_size=_read_positive_integer(
+            block, c.MODEL_PARALLEL_SIZE, c.MODEL_PARALLEL_SIZE_DEFAULT
+        ),
+        prefer_larger_batch=_read_boolean(block, c.PREFER_LARGER_BATCH, c.PREFER_LARGER_BATCH_DEFAULT),
+        ignore_non_elastic_batch_info=_read_boolean(
+            block, c.IGNORE_NON_ELASTIC_BATCH_INFO, c.IGNORE_NON_ELASTIC_BATCH_INFO_DEFAULT
+        ),
+        version=_read_version(block.get(c.VERSION, semantics.latest_version), semantics),
+    )
+    _check_consistency(parsed)
+    return parsed
+
+
+def _read_integer(key: str, value: object, least: int, most: int) -> int:
+    # `type` instead of `isinstance`: a bool is an int in Python, but not a number in a config.
+    if type(value) is not int:
+        kind = type(value).__name__
+        raise ElasticityConfigError(f"`elasticity.{key}` must be a plain int, not the {kind} {value!r}")
+    if not least <= value <= most:
+        number = value if abs(value) < 10**30 else f"a number of {value.bit_length()} bits"
+        raise ElasticityConfigError(f"`elasticity.{key}` must be from {least} to {most}, not {number}")
+    return value
+
+
+def _read_positive_integer(block: Mapping[str, Json], key: str, default: int, least: int = 1) -> int:
+    return _read_integer(key, block.get(key, default), least, LARGEST_COUNT)
+
+
+def _read_boolean(block: Mapping[str, Json], key: str, default: bool) -> bool:
+    value = block.get(key, default)
+    if not isinstance(value, bool):
+        raise ElasticityConfigError(f"`elasticity.{key}` must be true or false, not {value!r}")
+    return value
+
+
+def _read_micro_batches(value: object) -> tuple[int, ...]:
+    if not isinstance(value, list | tuple) or not value:
+        raise ElasticityConfigError(f"`elasticity.{c.MICRO_BATCHES}` must be a list of ints, not {value!r}")
+    if len(value) > c.MOST_MICRO_BATCHES:
+        raise ElasticityConfigError(
+            f"`elasticity.{c.MICRO_BATCHES}` has {len(value)} sizes; at most {c.MOST_MICRO_BATCHES} are supported"
+        )
+    sizes = {_read_integer(f"{c.MICRO_BATCHES}[{i}]", size, 1, LARGEST_BATCH) for i, size in enumerate(value)}
+    return tuple(sorted(sizes))
+
+
+def _read_version(value: object, semantics: ElasticitySemantics) -> float:
+    if type(value) is float and value in (0.1, 0.2) and value <= semantics.latest_version:
+        return value
+    supported = "0.1" if semantics.latest_version < 0.2 else "0.1 or 0.2"
+    raise ElasticityConfigError(f"`elasticity.{c.VERSION}` must be {supported}, not {value!r}")
+
+
+def _check_consistency(block: ElasticityBlock) -> None:
+    if block.max_gpus < block.min_gpus:
+        raise ElasticityConfigError(
+            f"`elasticity.max_gpus` {block.max_gpus} is below `elasticity.min_gpus` {block.min_gpus}"
+        )
+    if max(block.micro_batch_sizes) > block.max_train_batch_size:
+        raise ElasticityConfigError(
+            f"`elasticity.micro_batch_sizes` contains {max(block.micro_batch_sizes)}, more than the "
+            f"`elasticity.max_train_batch_size` of {block.max_train_batch_size}"
+        )
+    if block.version != 0.2 and block.model_parallel_size > 1:
+        raise ElasticityConfigError(
+            f"`elasticity.model_parallel_size` {block.model_parallel_size} needs `elasticity.version` 0.2"
+        )
+    if block.version == 0.2:
+        _check_nodes(block)
+
+
+def _check_nodes(block: ElasticityBlock) -> None:
+    """Check the requirements of v0.2; DeepSpeed itself ignores `max_gpus` below a node, and fails on a small cap."""
+    if block.num_gpus_per_node % block.model_parallel_size:
+        raise ElasticityConfigError(
+            f"`elasticity.num_gpus_per_node` {block.num_gpus_per_node} is not a multiple of "
+            f"`elasticity.model_parallel_size` {block.model_parallel_size}"
+        )
+    if block.max_gpus < block.num_gpus_per_node:
+        raise ElasticityConfigError(
+            f"`elasticity.max_gpus` {block.max_gpus} is less than a node of `elasticity.num_gpus_per_node` "
+            f"{block.num_gpus_per_node}, and v0.2 plans whole nodes"
+        )
+    share = block.max_train_batch_size // block.ranks_per_node
+    if max(block.micro_batch_sizes) > share:
+        raise ElasticityConfigError(
+            f"`elasticity.max_train_batch_size` {block.max_train_batch_size} over {block.ranks_per_node} "
+            f"ranks a node is {share}, less than the micro batch {max(block.micro_batch_sizes)}"
+        )
+
 
 # The batch is the heuristic's, so a job planned here runs as with DeepSpeed 0.19.7. Only `Plan.apply` replaces the
 # `elasticity` block of a config by the batch triplet.
@@ -30,8 +185,8 @@ class Plan:
     block: ElasticityBlock
     batch_size: int
     """Samples per optimizer step, the same in every row."""
-    rows: tuple[Row, ...]
-    semantics: Semantics
+    rows: tuple[PlanRow, ...]
+    semantics: ElasticitySemantics
     notes: tuple[str, ...] = ()
     """Behavior of the releases with this block that its author may not expect."""
 
@@ -49,14 +204,14 @@ class Plan:
         """Whether the plan has a row for this data-parallel world size."""
         return self._find(world_size) is not None
 
-    def row(self, world_size: int) -> Row:
+    def row(self, world_size: int) -> PlanRow:
         """Row of a data-parallel world size; raises `ElasticityIncompatibleWorldSize` with the reason."""
         match = self._find(world_size)
         if match is None:
             raise ElasticityIncompatibleWorldSize(self.why_not(world_size) or "")
         return match
 
-    def row_for_gpus(self, gpus: int) -> Row:
+    def row_for_gpus(self, gpus: int) -> PlanRow:
         """Row with exactly this number of GPUs; raises `ElasticityIncompatibleWorldSize`."""
         model = self.block.model_parallel_size
         if gpus % model:
@@ -88,7 +243,7 @@ class Plan:
             f"{' or '.join(map(str, neighbors))}"
         )
 
-    def fallback(self, world_size: int) -> Row | None:
+    def fallback(self, world_size: int) -> PlanRow | None:
         """Row that v0.2 uses at an inadmissible size, with a batch for this size only; `None` in v0.1.
 
         Training continues, but with different samples per step.  Raises `ElasticityIncompatibleWorldSize` if not
@@ -108,14 +263,14 @@ class Plan:
         row = self._find(world_size) or (self.fallback(world_size) if fallback else None)
         return apply_row(config, row or self.row(world_size), self.block.ignore_non_elastic_batch_info)
 
-    def _find(self, world_size: int) -> Row | None:
+    def _find(self, world_size: int) -> PlanRow | None:
         index = bisect_left(self.rows, world_size, key=lambda row: row.world_size)
         return (
             self.rows[index] if index < len(self.rows) and self.rows[index].world_size == world_size else None
         )
 
 
-def plan(config: Mapping[str, Json], *, semantics: Semantics = LATEST) -> Plan:
+def plan(config: Mapping[str, Json], *, semantics: ElasticitySemantics = LATEST) -> Plan:
     """Plan for the `elasticity` block of a DeepSpeed config.
 
     Raises `ElasticityConfigError`, which names the key, for a block that is invalid, admits no world size, or (releases
@@ -135,7 +290,7 @@ def plan(config: Mapping[str, Json], *, semantics: Semantics = LATEST) -> Plan:
 
 
 def _heuristic_batch(
-    config: ElasticityConfig, block: ElasticityBlock, semantics: Semantics
+    config: ElasticityConfig, block: ElasticityBlock, semantics: ElasticitySemantics
 ) -> tuple[int, list[int] | None]:
     if block.version == 0.2:
         try:
@@ -160,7 +315,7 @@ def _plan_notes(block: ElasticityBlock) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PlanRow:
     """Batch of one data-parallel world size: micro batch x accumulation steps x world size."""
 
     world_size: int
@@ -177,19 +332,19 @@ class Row:
     """Nodes of `num_gpus_per_node` GPUs; the last one may be partially used."""
 
 
-def make_rows(block: ElasticityBlock, batch: int, sizes: Iterable[int]) -> tuple[Row, ...]:
+def make_rows(block: ElasticityBlock, batch: int, sizes: Iterable[int]) -> tuple[PlanRow, ...]:
     """Row for each world size; some micro batch has to divide the share of a rank."""
     return tuple(_make_row(block, batch, size) for size in sizes)
 
 
-def _make_row(block: ElasticityBlock, batch: int, world_size: int) -> Row:
+def _make_row(block: ElasticityBlock, batch: int, world_size: int) -> PlanRow:
     share = batch // world_size
     micro = max(size for size in block.micro_batch_sizes if share % size == 0)
     gpus = world_size * block.model_parallel_size
-    return Row(world_size, micro, share // micro, batch, gpus, -(-gpus // block.num_gpus_per_node))
+    return PlanRow(world_size, micro, share // micro, batch, gpus, -(-gpus // block.num_gpus_per_node))
 
 
-def fallback_row(block: ElasticityBlock, world_size: int) -> Row:
+def fallback_row(block: ElasticityBlock, world_size: int) -> PlanRow:
     """Row that v0.2 uses for a size outside its list: the largest batch under the cap for this size.
 
     Without `prefer_larger_batch`, the smallest of the batches of each micro batch.  Source:
@@ -209,7 +364,7 @@ def fallback_row(block: ElasticityBlock, world_size: int) -> Row:
     return _make_row(block, batch, world_size)
 
 
-def apply_row(config: Mapping[str, Json], row: Row, ignore_batch_keys: bool) -> dict[str, Json]:
+def apply_row(config: Mapping[str, Json], row: PlanRow, ignore_batch_keys: bool) -> dict[str, Json]:
     """Deep copy of `config` with the triplet of `row` instead of the `elasticity` block."""
     batch_keys = [key for key in c.BATCH_KEYS if key in config]
     if batch_keys and not ignore_batch_keys:

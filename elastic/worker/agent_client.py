@@ -9,7 +9,7 @@ import threading
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from elastic.json_types import Json
+from elastic.json_files import Json
 
 Message: TypeAlias = "Mapping[str, Json]"
 """Request or reply, as JSON."""

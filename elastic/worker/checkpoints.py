@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict, cast
 
-from elastic.atomic_write import atomic_write
-from elastic.json_types import Json
+from elastic.json_files import Json, atomic_write
 from elastic.worker.checkpoint_name import CheckpointError, DamagedCommitError, check_name
 from elastic.worker.session import Session
 
@@ -51,7 +50,7 @@ class CheckpointCommit(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class SavedCheckpoint:
     """Committed checkpoint."""
 
     root: Path
@@ -91,7 +90,7 @@ class Checkpoints:
         """Directory of this round: DeepSpeed's `save_dir`."""
         return self._root / f"round-{self._session.incarnation}-{self._session.round}"
 
-    def latest(self) -> Saved | None:
+    def latest(self) -> SavedCheckpoint | None:
         """Checkpoint to load: the store's pointer of this round or, with a new store, the latest commit file.
 
         The pointer was fixed when the round began, and is the same on all ranks.  Hosts may see different files: call
@@ -99,7 +98,7 @@ class Checkpoints:
         """
         name = self._session.checkpoint
         if name is not None:
-            return Saved(self._root, name, self._world_size(name))
+            return SavedCheckpoint(self._root, name, self._world_size(name))
         files = self._files()
         try:
             commit = _read_commit_file(files[-1]) if files else None
@@ -108,7 +107,7 @@ class Checkpoints:
             fallback = "from the previous commit" if len(files) > 1 else "from the beginning"
             advice = "remove it and restart the job, in the same store with another `--rdzv-id`"
             raise DamagedCommitError(f"{error}; {advice}: the job continues {fallback}") from None
-        return commit and Saved(self._root, commit["name"], commit["world_size"])
+        return commit and SavedCheckpoint(self._root, commit["name"], commit["world_size"])
 
     def commit(self, tag: str) -> bool:
         """Commit this round's `tag` as the latest and return `True`; end the process if the round is over.
@@ -116,7 +115,7 @@ class Checkpoints:
         Call it on one rank, after a barrier that follows the writing of all ranks.
         """
         session = self._session
-        saved = Saved(self._root, f"{self.folder.name}/{tag}", session.world_size)
+        saved = SavedCheckpoint(self._root, f"{self.folder.name}/{tag}", session.world_size)
         if "/" in tag:
             raise CheckpointError(f"checkpoint tag `{tag}` is not the name of a folder")
         commit: CheckpointCommit = {
@@ -225,14 +224,16 @@ def _damaged_commit_error(file: Path, why: str) -> DamagedCommitError:
 # DeepSpeed's Universal Checkpoint: load a checkpoint at another world size.
 
 
-def universal(saved: Saved, workers: int = 1) -> Path:
+def universal(saved: SavedCheckpoint, workers: int = 1) -> Path:
     """Convert the checkpoint to DeepSpeed's universal format, unless done, and return its directory.
 
     ZeRO partitions optimizer states for one world size; the universal format can be loaded at any.  Call it on one
     rank, then `engine.load_checkpoint(folder, tag)` on all, with `load_universal` in the config (`with_universal`).
     Needs DeepSpeed; source: `deepspeed/checkpoint/ds_to_universal.py`.
     """
-    name = Saved(saved.root, f"{saved.name}_universal", saved.world_size).name  # rejects a link there
+    name = SavedCheckpoint(
+        saved.root, f"{saved.name}_universal", saved.world_size
+    ).name  # rejects a link there
     target = saved.root / name
     if not (target / "elastic.json").exists():
         # Unique name: the converter of an earlier round may still run, also on another host.

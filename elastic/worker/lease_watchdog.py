@@ -1,6 +1,6 @@
 """Watchdog: a process per worker, whose end makes the kernel kill the worker when its lease expires.
 
-The worker starts it as `lease_watchdog.py LEASE DESCRIPTOR` (`process_termination.start_watchdog`).  A check by the
+The worker starts it as `lease_watchdog.py LEASE DESCRIPTOR` (`session.start_watchdog`).  A check by the
 worker itself is not enough: it may be frozen between the check and the next action, and act when it wakes up.  So a
 kernel timer kills the watchdog when the lease expires; the watchdog only resets the timer while the agent renews the
 lease.  Its end closes a pipe, which makes the kernel send SIGKILL to the worker and its children.  This also kills
@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 
 _BOOTTIME = 7
-"""`CLOCK_BOOTTIME` in linux/time.h, the clock of `elastic.worker.lease.lease_clock`."""
+"""`CLOCK_BOOTTIME` in linux/time.h, the clock of `elastic.worker.worker_lease.lease_clock`."""
 _ABSOLUTE = 1
 """`TIMER_ABSTIME` in linux/time.h."""
 _EVENT_WORDS = 16

@@ -7,7 +7,7 @@ from typing import Any
 
 import elastic
 from elastic.agent import job_state_transitions
-from elastic.agent.job_settings import Job
+from elastic.agent.job_settings import ElasticJob
 from elastic.agent.job_state import JobState
 from tests.agent.cluster import POWERS
 
@@ -41,9 +41,9 @@ class DictStore:
         return all(key in self.data for key in keys)
 
 
-def job_of(policy: Any = "standby", nodes: tuple[int, int] = (1, 4), processes: int = 1) -> Job:
+def job_of(policy: Any = "standby", nodes: tuple[int, int] = (1, 4), processes: int = 1) -> ElasticJob:
     config = {"elasticity": {"enabled": True, **POWERS}}
-    return Job(config, elastic.plan(config), *nodes, processes, policy)
+    return ElasticJob(config, elastic.plan(config), *nodes, processes, policy)
 
 
 def with_members(*names: str) -> JobState:

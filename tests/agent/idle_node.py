@@ -8,15 +8,14 @@ import time
 
 import elastic
 from dsconfig.cli.handoff.elastic_job import read_config
-from elastic.agent.job_settings import Job, LocalNode
+from elastic.agent.job_settings import ElasticJob, LocalNode, RendezvousSettings
 from elastic.agent.node import Node
 from elastic.agent.open_store import connect_store
-from elastic.agent.rendezvous_settings import RendezvousSettings
 from elastic.agent.store_endpoint import parse_endpoint
 
 endpoint, path = parse_endpoint(sys.argv[1]), sys.argv[2]
 config, settings = read_config(path), RendezvousSettings(last_call_timeout=60)
-job = Job(config, elastic.plan(config), 1, 4, 1)
+job = ElasticJob(config, elastic.plan(config), 1, 4, 1)
 local = LocalNode(job, settings, "default", "127.0.0.1", tempfile.mkdtemp(prefix="dsconfig-idle-"))
 node = Node.open(local, connect_store(endpoint, settings), lambda: connect_store(endpoint, settings))
 print("joining", flush=True)

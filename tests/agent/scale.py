@@ -23,12 +23,11 @@ from typing import Any, TypeVar
 from unittest.mock import patch
 
 from elastic.agent.heartbeat import Heartbeat
-from elastic.agent.job_settings import Job, LocalNode
+from elastic.agent.job_settings import ElasticJob, LocalNode, RendezvousSettings
 from elastic.agent.job_state import JobState
 from elastic.agent.node import Node
-from elastic.agent.rendezvous_settings import RendezvousSettings
 from elastic.agent.resize_policy import ResizePolicy
-from elastic.planning.plan import Row
+from elastic.planning.plan import PlanRow
 from tests.agent.fakes import DictStore, job_of
 from tests.agent.simulated_time import World
 
@@ -38,7 +37,7 @@ OURS = (
     "heartbeat",
     "state_store",
     "node",
-    "joiner",
+    "round_joiner",
     "job_state_transitions",
 )
 ENCODE = JobState.encode
@@ -46,7 +45,7 @@ LIMIT = 600.0
 """Simulated seconds after which a group does not form."""
 
 
-class AnyNumber(Job):
+class AnyNumber(ElasticJob):
     """A job for which every number of nodes is admissible."""
 
     def __post_init__(self) -> None: ...
@@ -54,7 +53,7 @@ class AnyNumber(Job):
     def size(self, present: int) -> int | None:
         return present
 
-    def row(self, nodes: int) -> Row | None:
+    def row(self, nodes: int) -> PlanRow | None:
         return job_of().row(1)
 
 
@@ -217,7 +216,7 @@ def simulated(nodes: int) -> Iterator[Simulation]:
         def put(target: str, value: Any) -> None:
             stack.enter_context(patch(target, value))
 
-        for module in ("worker.lease", *(f"agent.{name}" for name in OURS)):
+        for module in ("worker.worker_lease", *(f"agent.{name}" for name in OURS)):
             for name, value in (
                 ("lease_clock", simulation.world.now),
                 ("time", simulation.world),

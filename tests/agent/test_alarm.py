@@ -10,10 +10,10 @@ import pytest
 from elastic.agent import job_state_transitions
 from elastic.agent.failure_detector import HeartbeatSilence
 from elastic.agent.heartbeat import Heartbeat
-from elastic.agent.rendezvous_settings import RendezvousSettings
+from elastic.agent.job_settings import RendezvousSettings
 from elastic.agent.resize_policy import ResizePolicy
 from elastic.agent.state_store import StateStore
-from elastic.worker.lease import Lease
+from elastic.worker.worker_lease import Lease
 from tests.agent.fakes import DictStore, job_of
 
 SETTINGS = RendezvousSettings()
@@ -24,7 +24,7 @@ def test_an_alarm_is_heard_in_a_large_job_without_any_hint(
     alarmed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = 100.0
-    for module in ("agent.heartbeat", "worker.lease"):
+    for module in ("agent.heartbeat", "worker.worker_lease"):
         monkeypatch.setattr(f"elastic.{module}.lease_clock", lambda: clock)
     monkeypatch.setattr("elastic.agent.heartbeat.CROWD", 0.01)
     store = DictStore()

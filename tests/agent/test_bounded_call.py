@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from elastic.agent.bounded_store_calls import BoundedCaller
 from elastic.agent.errors import StoreLostError
+from elastic.agent.state_store import BoundedCaller
 from tests.agent.cluster import ROOT
 
 ENDS_DURING_CALLS = """
@@ -17,7 +17,7 @@ from datetime import timedelta
 from threading import Thread
 from time import sleep
 
-from elastic.agent.bounded_store_calls import BoundedCaller
+from elastic.agent.state_store import BoundedCaller
 from torch.distributed import TCPStore
 
 server = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)

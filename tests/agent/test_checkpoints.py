@@ -14,12 +14,11 @@ import pytest
 
 from elastic import Checkpoints, universal, with_universal
 from elastic.agent.errors import RefusedError
-from elastic.agent.job_settings import LocalNode
-from elastic.agent.rank_assignment import assign_rank, worker_environment
-from elastic.agent.rendezvous_settings import RendezvousSettings
+from elastic.agent.job_settings import LocalNode, RendezvousSettings
+from elastic.agent.node import assign_rank, worker_environment
 from elastic.worker import session
 from elastic.worker.checkpoint_name import CheckpointError, DamagedCommitError
-from elastic.worker.checkpoints import KEPT_COMMITS, Saved
+from elastic.worker.checkpoints import KEPT_COMMITS, SavedCheckpoint
 from tests.agent.fakes import job_of, running
 
 
@@ -249,7 +248,7 @@ def test_a_link_in_place_of_the_universal_form(tmp_path: Path) -> None:
     (outside / "elastic.json").write_text("{}")
     (root / "round-100-1" / "one_universal").symlink_to(outside)
     with pytest.raises(CheckpointError, match="`round-100-1/one_universal` is behind a link"):
-        universal(Saved(root, "round-100-1/one", 2))
+        universal(SavedCheckpoint(root, "round-100-1/one", 2))
 
 
 def test_files_that_are_no_commits(tmp_path: Path) -> None:

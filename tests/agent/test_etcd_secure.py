@@ -12,11 +12,11 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from elastic.agent.bounded_store_calls import Store
 from elastic.agent.errors import SettingsError, StoreLostError
 from elastic.agent.etcd_store import EtcdStore
+from elastic.agent.job_settings import RendezvousSettings
 from elastic.agent.open_store import connect_store
-from elastic.agent.rendezvous_settings import RendezvousSettings
+from elastic.agent.state_store import Store
 from elastic.agent.store_endpoint import parse_endpoint
 from tests.agent.cluster import wait_until
 from tests.agent.conftest import MakeCluster

@@ -13,7 +13,7 @@ from elastic.agent.failure_detector import (
     HeartbeatSilence,
     members_watched_by,
 )
-from elastic.worker.lease import Lease, lease_clock, lease_path
+from elastic.worker.worker_lease import Lease, lease_clock, lease_path
 from tests.agent.fakes import running, with_members
 
 

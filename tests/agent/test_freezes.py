@@ -18,14 +18,13 @@ import pytest
 from elastic.agent import job_state_transitions
 from elastic.agent.event_log import EventLog
 from elastic.agent.heartbeat import Heartbeat
-from elastic.agent.job_settings import LocalNode
+from elastic.agent.job_settings import LocalNode, RendezvousSettings
 from elastic.agent.job_state import JobState
-from elastic.agent.rendezvous_settings import RendezvousSettings
 from elastic.agent.resize_policy import ResizePolicy
 from elastic.agent.state_store import StateStore
 from elastic.agent.worker_server import WorkerRequests
-from elastic.worker.lease import Lease, lease_clock, lease_path
 from elastic.worker.session import Session
+from elastic.worker.worker_lease import Lease, lease_clock, lease_path
 from tests.agent.cluster import ROOT, wait_until
 from tests.agent.fakes import DictStore, job_of, running
 
@@ -163,7 +162,7 @@ def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             folder = tmp_path / str(number)
             folder.mkdir()
             host = Host(folder, kernel, seconds, order)
-            monkeypatch.setattr("elastic.worker.lease.lease_clock", host.now)
+            monkeypatch.setattr("elastic.worker.worker_lease.lease_clock", host.now)
             monkeypatch.setattr("elastic.agent.heartbeat.lease_clock", lambda host=host: host.clock)
             monkeypatch.setattr("elastic.worker.session.end_process_at_once", host.die)
             monkeypatch.setattr("elastic.worker.session.time", host)
@@ -193,7 +192,7 @@ def test_without_the_kernel_only_what_was_checked_before_is_done(hosts: Any) -> 
 
 WORKER = """
 import os, sys, time
-from elastic.worker.process_termination import start_watchdog
+from elastic.worker.session import start_watchdog
 os.setpgid(0, 0)
 if os.fork() == 0:
     time.sleep(60)

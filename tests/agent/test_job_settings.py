@@ -8,9 +8,8 @@ import pytest
 
 import elastic
 from elastic.agent.errors import RefusedError, SettingsError
-from elastic.agent.job_settings import Job
+from elastic.agent.job_settings import ElasticJob, RendezvousSettings, read_settings
 from elastic.agent.join_requests import contract_difference
-from elastic.agent.rendezvous_settings import RendezvousSettings, read_settings
 from tests.agent.fakes import job_of
 
 
@@ -48,7 +47,7 @@ def test_a_job_that_can_never_train_is_refused() -> None:
 def refusal(block: dict[str, Any], nodes: tuple[int, int], processes: int) -> str:
     config = {"elasticity": {"enabled": True, **block}}
     with pytest.raises(RefusedError) as caught:
-        Job(config, elastic.plan(config), *nodes, processes)
+        ElasticJob(config, elastic.plan(config), *nodes, processes)
     return str(caught.value)
 
 
@@ -61,14 +60,14 @@ def test_a_refusal_names_whole_nodes_where_they_help(more: dict[str, Any]) -> No
     assert "set `elasticity.num_gpus_per_node` to 8" in message
     assert ("`elasticity.version` to 0.2" in message) == (more["version"] == 0.1)
     config = {"elasticity": {"enabled": True, **ODD, "version": 0.2, "num_gpus_per_node": 8}}
-    assert Job(config, elastic.plan(config), 1, 1, 8).admissible() == (1,)
+    assert ElasticJob(config, elastic.plan(config), 1, 1, 8).admissible() == (1,)
 
 
 def test_a_refusal_names_nodes_and_processes_that_work() -> None:
     message = refusal({**ODD, "version": 0.1}, (5, 5), 6)
     assert "use --nnodes 1, 2" in message
     config = {"elasticity": {"enabled": True, **ODD, "version": 0.1}}
-    assert Job(config, elastic.plan(config), 1, 2, 6).admissible() == (1, 2)
+    assert ElasticJob(config, elastic.plan(config), 1, 2, 6).admissible() == (1, 2)
     message = refusal({**ODD, "max_gpus": 7, "version": 0.1}, (1, 1), 8)
     assert "num_gpus_per_node" not in message  # no node of 8 GPUs fits into 7
     assert message.endswith("use --nproc-per-node 6")

@@ -15,12 +15,10 @@ from typing import Any
 import pytest
 
 from elastic.agent.errors import Drained, JobSucceeded, RefusedError, TooFewNodesError, TrainingFailedError
-from elastic.agent.job_settings import LocalNode
+from elastic.agent.job_settings import LocalNode, RendezvousSettings
 from elastic.agent.job_state import JobState
-from elastic.agent.node import Node
-from elastic.agent.rank_assignment import RankAssignment
-from elastic.agent.rendezvous_settings import RendezvousSettings
-from elastic.worker.lease import Lease, lease_path
+from elastic.agent.node import Node, RankAssignment
+from elastic.worker.worker_lease import Lease, lease_path
 from tests.agent.fakes import DictStore, job_of
 
 SETTINGS = RendezvousSettings(

@@ -17,22 +17,21 @@ from typing import Any
 import pytest
 
 from elastic.agent import job_state_transitions
-from elastic.agent.drain import DrainRequest
+from elastic.agent.drain_request import DrainRequest
 from elastic.agent.errors import Drained, StoreLostError
 from elastic.agent.event_log import EventLog
 from elastic.agent.heartbeat import Heartbeat
-from elastic.agent.job_settings import LocalNode
+from elastic.agent.job_settings import LocalNode, RendezvousSettings
 from elastic.agent.job_state import JobState, decode_state
 from elastic.agent.node import Node
-from elastic.agent.rendezvous_settings import RendezvousSettings
 from elastic.agent.resize_policy import ResizePolicy
 from elastic.agent.state_store import StateStore
-from elastic.worker.lease import Lease
+from elastic.worker.worker_lease import Lease
 from tests.agent.fakes import job_of
 from tests.agent.simulated_time import SlowStore, World
 
 SETTINGS = RendezvousSettings()
-CROWDS = ("state_store", "heartbeat", "joiner")
+CROWDS = ("state_store", "heartbeat", "round_joiner")
 """Where the agent asks whether a job is large; every other seed is told that each is."""
 BEFORE_A_CHANGE = 0.06
 """How often a node is frozen between what it has seen and what it writes: the worst moment."""
@@ -92,7 +91,7 @@ def test_removal_never_overtakes_the_lease(seed: int, tmp_path: Path, monkeypatc
                 left = nodes[member.node].lease.remaining()
                 faults.extend([f"{member.node} was removed {left:.2f} s too early"] if left > 0 else [])
 
-    world.patch(monkeypatch, ["agent.heartbeat", "worker.lease", "agent.state_store"])
+    world.patch(monkeypatch, ["agent.heartbeat", "worker.worker_lease", "agent.state_store"])
     call_large(seed, world, monkeypatch)
     store = SlowStore(world, data, judge, BEFORE_A_CHANGE)
     names = ("n0", "n1", "n2", "n3", "n4")
@@ -233,12 +232,12 @@ def test_all_train_or_stand_by_in_the_end(seed: int, tmp_path: Path, monkeypatch
         "heartbeat",
         "state_store",
         "node",
-        "joiner",
+        "round_joiner",
         "worker_server",
         "job_state_transitions",
         "failure_detector",
     ]
-    story.world.patch(monkeypatch, ["worker.lease", *(f"agent.{name}" for name in names)])
+    story.world.patch(monkeypatch, ["worker.worker_lease", *(f"agent.{name}" for name in names)])
     monkeypatch.setattr("elastic.agent.node.ResizePolicy", partial(ResizePolicy, clock=story.world.now))
     monkeypatch.setattr("elastic.agent.node.WorkerServer", _NoServer)
     monkeypatch.setattr(Heartbeat, "start", Heartbeat._send)

@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 from torch.distributed.elastic.utils.store import barrier
 
-from elastic.agent.bounded_store_calls import Store
-from elastic.agent.drain import DrainRequest
+from elastic.agent.drain_request import DrainRequest
 from elastic.agent.errors import SettingsError
+from elastic.agent.job_settings import RendezvousSettings
 from elastic.agent.job_state import JobState
 from elastic.agent.open_store import connect_store, host_store
 from elastic.agent.rendezvous import PlanRendezvous
-from elastic.agent.rendezvous_settings import RendezvousSettings
-from elastic.agent.state_store import StateStore
+from elastic.agent.state_store import StateStore, Store
 from elastic.agent.store_endpoint import is_local, parse_endpoint
 from tests.agent.fakes import job_of
 from tests.ports import free_port

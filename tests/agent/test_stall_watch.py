@@ -14,17 +14,16 @@ from typing import Any
 import pytest
 
 from elastic.agent.event_log import EventLog
-from elastic.agent.job_settings import LocalNode
-from elastic.agent.rendezvous_settings import RendezvousSettings
-from elastic.agent.stall_watch import StallWatch
-from elastic.worker.progress import _FORMAT, progress_path
+from elastic.agent.job_settings import LocalNode, RendezvousSettings
+from elastic.agent.round_monitor import StallWatch
+from elastic.worker.worker_progress import _FORMAT, progress_path
 from tests.agent.cluster import ROOT, wait_until
 from tests.agent.fakes import job_of
 
 WORKER = """
 import sys, time
 sys.path.insert(0, sys.argv[1])
-from elastic.worker.progress import ProgressFile
+from elastic.worker.worker_progress import ProgressFile
 def hangs():
     time.sleep(60)
 ProgressFile(sys.argv[2]).step()

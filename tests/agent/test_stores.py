@@ -16,12 +16,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from elastic.agent import etcd_store, secret_variables, token_store
-from elastic.agent.bounded_store_calls import Store
+from elastic.agent import etcd_store, store_endpoint, token_store
 from elastic.agent.errors import SettingsError, StoreLostError
 from elastic.agent.etcd_store import EtcdStore
+from elastic.agent.job_settings import RendezvousSettings
 from elastic.agent.open_store import connect_store, host_store
-from elastic.agent.rendezvous_settings import RendezvousSettings
+from elastic.agent.state_store import Store
 from elastic.agent.store_endpoint import StoreEndpoint, parse_endpoint
 from elastic.agent.token_store import MAX_UNPROVEN, TokenStore, read_token
 from tests.agent.etcd import Etcd
@@ -202,19 +202,19 @@ def test_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_workers_do_not_inherit_the_secrets_of_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(secret_variables, "_withheld", {})
+    monkeypatch.setattr(store_endpoint, "_withheld", {})
     for name, value in (
         ("DSCONFIG_ELASTIC_TOKEN", TOKEN),
         ("ETCDCTL_USER", "a:b"),
         ("ETCDCTL_PASSWORD", "c"),
     ):
         monkeypatch.setenv(name, value)
-    secret_variables.withhold_secrets()
+    store_endpoint.withhold_secrets()
     program = "import os; print(sorted(name for name in os.environ if 'TOKEN' in name or 'ETCDCTL' in name))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
     assert read_token(None) == TOKEN
-    assert secret_variables.read_secret("ETCDCTL_USER") == "a:b"
+    assert store_endpoint.read_secret("ETCDCTL_USER") == "a:b"
 
 
 def test_etcd_without_one_of_its_members(tmp_path: Path) -> None:

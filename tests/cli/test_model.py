@@ -195,11 +195,11 @@ def test_leaves_set_by_a_script_of_the_repository_count(here: Path) -> None:
 
     assert effects() == ["crashes"]
     (here / "train.py").write_text("from deepspeed.utils import set_z3_leaf_modules\n")
-    from dsconfig.launch import repository
+    from dsconfig.launch import repository_files
 
-    repository.invalidate_cache()
+    repository_files.invalidate_cache()
     assert effects() == []
-    repository.stop_watching_files()
+    repository_files.stop_watching_files()
 
 
 def test_its_block_takes_no_number(run: Runs, here: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from dsconfig.cli import main
 from dsconfig.core import file_access
-from dsconfig.lsp.service import LanguageService
+from dsconfig.lsp.language_server import LanguageServer
 
 from .conftest import Runs, Spawns
 
@@ -179,7 +179,7 @@ def test_a_program_or_a_pin_outside_tells_nothing(here: Path, secrets: Path, run
 
 
 def test_the_language_server_leads_to_nothing_outside(here: Path, secrets: Path) -> None:
-    service = LanguageService()
+    service = LanguageServer()
     service.handle_request("initialize", {"capabilities": {}, "rootUri": here.as_uri()})
     for name, text in LAUNCHES.items():
         for target in targets(secrets):
@@ -196,7 +196,7 @@ def test_the_language_server_leads_to_nothing_outside(here: Path, secrets: Path)
 
 @pytest.mark.parametrize("schema", ["../../../etc/passwd", "/etc/passwd", "file://server/share/x.json"])
 def test_a_schema_elsewhere_is_no_link(here: Path, schema: str) -> None:
-    service = LanguageService()
+    service = LanguageServer()
     service.handle_request("initialize", {"capabilities": {}})
     uri = (here / "a.json").as_uri()
     text = json.dumps({"$schema": schema, "zero_optimization": {}})

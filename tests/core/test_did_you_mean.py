@@ -11,7 +11,7 @@ from dsconfig.core.did_you_mean import edit_distance, index_words, similar_words
 from dsconfig.core.json_types import Json
 from dsconfig.core.releases import NUMBERS
 from dsconfig.model.key_table import ROOT, section_view_of_release
-from dsconfig.rules._did_you_mean import guess_intended_key
+from dsconfig.rules._suggest_key import guess_intended_key
 
 RELEASE = NUMBERS["0.19.8"]
 ZERO = "ZeroOptimization"

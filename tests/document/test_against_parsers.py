@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsconfig.document import KINDS, Document, read_file, read_text
-from dsconfig.document.reader import read_json
+from dsconfig.document.read_document import read_json
 
 TEXTS = sorted(Path(__file__).parent.joinpath("texts").iterdir())
 HJSON = [path for path in TEXTS if path.suffix != ".yaml"]

@@ -9,7 +9,7 @@ from dsconfig.document import kept_document, read_bytes
 from dsconfig.document.document import parse_plain_json
 from dsconfig.document.hjson import parse_hjson
 from dsconfig.document.locate_plain_json import locate_plain_json
-from dsconfig.document.reader import keep_document
+from dsconfig.document.read_document import keep_document
 
 SCALARS = (None, True, False, 0, -1, 1.5, 1e30, -0.0, 5e-324, 12345678901234567890, "", "[{,:}]", '\\"')
 CHARACTERS = 'ab"\\\n\t {}[]:,/é\u2028\U0001f600\x7f'

@@ -15,8 +15,8 @@ from dsconfig.document.apply_operations import (
     edits_for_fix,
     reparse_document,
 )
+from dsconfig.document.located_tree import UNKNOWN
 from dsconfig.document.text_edit import EditError, apply_edits
-from dsconfig.document.tree import UNKNOWN
 from dsconfig.launch.python.config_dicts import PythonConfig, find_python_configs
 
 

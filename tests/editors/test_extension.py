@@ -14,8 +14,8 @@ import pytest
 from dsconfig import __version__
 from dsconfig.core.releases import RELEASES
 from dsconfig.document.config_file_names import CONFIGS
-from dsconfig.lsp.document_filter import is_document_relevant, is_draft_config
 from dsconfig.lsp.open_documents import open_document_from_item
+from dsconfig.lsp.relevant_documents import is_document_relevant, is_draft_config
 from tests.parity.browser import command
 from tests.source import ROOT
 

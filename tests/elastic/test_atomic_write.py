@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from elastic.atomic_write import atomic_write
+from elastic.json_files import atomic_write
 
 
 def test_it_makes_the_folder(tmp_path: Path) -> None:

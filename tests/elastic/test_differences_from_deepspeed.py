@@ -96,7 +96,7 @@ def test_integers_beyond_64_bits_are_exact() -> None:
 
 @given(strict_configs(), st.integers(1, 400), st.booleans(), st.sampled_from(elastic.SEMANTICS[3:]))
 def test_what_passes_can_be_trained_with(
-    config: dict[str, Any], gpus: int, micro: bool, semantics: elastic.Semantics
+    config: dict[str, Any], gpus: int, micro: bool, semantics: elastic.ElasticitySemantics
 ) -> None:
     try:
         answer = elastic.compute_elastic_config(config, "0.19.7", gpus, micro, semantics=semantics)

@@ -48,7 +48,7 @@ def test_range_against_brute_force(cap: int, micros: list[int], low: int, more: 
         with pytest.raises(ElasticityConfigError, match="no batch up to"):
             elastic.search(whole(block))
         return
-    result: elastic.Search = elastic.search(whole(block))
+    result: elastic.BatchSearchResult = elastic.search(whole(block))
     assert (result.exact.batch_size, list(result.exact.world_sizes), result.ties) == (batch, sizes, ties)
     assert result.lost >= 0
     assert len(result.missed) >= result.lost
@@ -59,7 +59,7 @@ def test_given_sizes_against_brute_force(cap: int, micros: list[int], wanted: se
     block = {"max_train_batch_size": cap, "micro_batch_sizes": micros, "version": 0.1}
     batch, sizes, ties = brute_force(cap, micros, sorted(wanted), True)
     if sizes:
-        result: elastic.Search = elastic.search(whole(block), wanted)
+        result: elastic.BatchSearchResult = elastic.search(whole(block), wanted)
         assert (result.exact.batch_size, list(result.exact.world_sizes), result.ties) == (batch, sizes, ties)
         assert result.wanted == tuple(sorted(wanted))
 
@@ -79,7 +79,7 @@ def test_whole_nodes_against_brute_force(cap: int, model: int, node: int, least:
     wanted = [n * ranks for n in range(1, 65) if least <= n * node <= 64]
     batch, sizes, _ = brute_force(cap, [2, 3], wanted, True)
     if sizes:
-        result: elastic.Search = elastic.search(whole(block))
+        result: elastic.BatchSearchResult = elastic.search(whole(block))
         assert (result.exact.batch_size, list(result.exact.world_sizes)) == (batch, sizes)
         assert all(row.gpus == row.nodes * node for row in result.exact.rows)
 

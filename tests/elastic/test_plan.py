@@ -61,7 +61,9 @@ def test_order_of_micro_batches_does_not_matter(config: dict[str, Any], source: 
 
 
 @given(strict_configs(), st.sampled_from(elastic.SEMANTICS[3:]))
-def test_plan_is_compute_elastic_config(config: dict[str, Any], semantics: elastic.Semantics) -> None:
+def test_plan_is_compute_elastic_config(
+    config: dict[str, Any], semantics: elastic.ElasticitySemantics
+) -> None:
     plan = planned(config, semantics=semantics)
     block = plan.block
     if block.version == 0.1:

@@ -23,11 +23,11 @@ import pytest
 
 from dsconfig.cli import main
 from dsconfig.document import read_text
-from dsconfig.launch.repository import resolve_written_path
+from dsconfig.launch.repository_files import resolve_written_path
 from dsconfig.launch.requirements import find_requirements
-from dsconfig.lsp.cursor import cursor_at
-from dsconfig.lsp.document_filter import is_document_relevant
+from dsconfig.lsp.completion_cursor import cursor_at
 from dsconfig.lsp.open_documents import open_document_from_item
+from dsconfig.lsp.relevant_documents import is_document_relevant
 from tests.fuzz.blow_ups import CONFIG, JOB, NAME, Files, many, patterns, repeated
 from tests.fuzz.measure import MEMORY
 

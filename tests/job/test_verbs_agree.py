@@ -15,7 +15,7 @@ import pytest
 
 import dsconfig
 from dsconfig.cli import main
-from dsconfig.lsp.service import LanguageService
+from dsconfig.lsp.language_server import LanguageServer
 from tests.job.repositories import repositories
 
 REPOSITORIES = dict(repositories())
@@ -37,7 +37,7 @@ def of_report(report: dsconfig.Report) -> Believed:
 
 
 def of_language_server(path: Path) -> Believed:
-    service, uri = LanguageService(), path.as_uri()
+    service, uri = LanguageServer(), path.as_uri()
     service.handle_request("initialize", {"capabilities": {}, "rootUri": path.parent.as_uri()})
     service.notify("textDocument/didOpen", {"textDocument": _text_item(path)})
     believed = _of_status(service.handle_request("dsconfig/status", {"textDocument": {"uri": uri}}))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dsconfig import check
-from dsconfig.document.tree import UNKNOWN
+from dsconfig.document.located_tree import UNKNOWN
 from dsconfig.launch.python.config_dicts import config_documents_in_source
 
 PROGRAM = """\

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dsconfig import ResolveError, check, resolve
-from dsconfig.resolve.resolved_run import Run
+from dsconfig.resolve.resolved_run import ResolvedRun
 
 AUTO = {
     "train_micro_batch_size_per_gpu": "auto",
@@ -37,7 +37,7 @@ def launched(program: str, flags: str = "", name: str = "train.py") -> None:
     Path("run.sh").write_text(f"torchrun --nproc_per_node 4 {name} --deepspeed ds.json {flags}\n")
 
 
-def filled(run: Run) -> tuple[Any, ...]:
+def filled(run: ResolvedRun) -> tuple[Any, ...]:
     values = {each.key: each.value for each in run.filled}
     names = (
         "train_micro_batch_size_per_gpu",

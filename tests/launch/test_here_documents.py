@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dsconfig import check
-from dsconfig.document.tree import UNKNOWN
-from dsconfig.launch.here_document import read_with_variables
+from dsconfig.document.located_tree import UNKNOWN
+from dsconfig.launch.embedded_text_offsets import read_with_variables
 
 SCRIPT = """\
 #!/bin/bash

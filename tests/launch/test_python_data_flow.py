@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dsconfig import check
-from dsconfig.document.tree import UNKNOWN
+from dsconfig.document.located_tree import UNKNOWN
 from dsconfig.launch.python.config_dicts import PythonConfig, find_python_configs
 
 IMPORTS = "import copy, json, deepspeed\n"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dsconfig import check, fix
-from dsconfig.document.tree import UNKNOWN
+from dsconfig.document.located_tree import UNKNOWN
 from dsconfig.launch.python.config_dicts import find_python_configs
 
 HEAD = "import deepspeed\n"

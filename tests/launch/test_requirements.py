@@ -130,13 +130,13 @@ def test_the_nearest_directory_wins(tmp_path: Path) -> None:
     assert requirements is not None
     assert requirements.requirements[0].exact_version == "0.9.5"
     inner.joinpath("requirements.txt").write_text("deepspeed==0.16.4\n")
-    from dsconfig.launch import repository
+    from dsconfig.launch import repository_files
 
-    repository.invalidate_cache()
+    repository_files.invalidate_cache()
     try:
         nearer = find_requirements("deepspeed", config)
     finally:
-        repository.stop_watching_files()
+        repository_files.stop_watching_files()
     assert nearer is not None
     assert nearer.requirements[0].exact_version == "0.16.4"
 

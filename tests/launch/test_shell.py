@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dsconfig import ResolveError, UnknownWorldSizeError, check, resolve
-from dsconfig.launch.job_command import LaunchCommand, find_launch_commands
-from dsconfig.launch.repository import BudgetExceededError
+from dsconfig.launch.launch_commands import LaunchCommand, find_launch_commands
+from dsconfig.launch.repository_files import BudgetExceededError
 from dsconfig.launch.shell.interpreter import ShellInterpreter
 from tests.launches import AUTO
 

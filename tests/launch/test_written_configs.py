@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dsconfig import check, fix
-from dsconfig.document.tree import UNKNOWN
+from dsconfig.document.located_tree import UNKNOWN
 from dsconfig.launch.python.config_dicts import find_python_configs
 
 CONFIG = '{"train_batch_size": 100, "train_micro_batch_size_per_gpu": 4, "gradient_cliping": 1.0}'

@@ -12,8 +12,8 @@ from statistics import quantiles
 from typing import Any, TypeAlias
 
 from dsconfig import check
+from dsconfig.lsp.language_server import LanguageServer
 from dsconfig.lsp.protocol import uri_from_path
-from dsconfig.lsp.service import LanguageService
 from tests.lsp.client import Editor
 
 SIZE, KEYSTROKES, WARM = 5 * 1024, 110, 10
@@ -78,7 +78,7 @@ def measured(text: str, type_: Keystroke) -> tuple[float, float]:
 
 def in_process(folder: Path) -> Keystroke:
     """The service itself."""
-    service, uri = LanguageService(), uri_from_path(str(folder / "ds_config.json"))
+    service, uri = LanguageServer(), uri_from_path(str(folder / "ds_config.json"))
     service.handle_request(
         "initialize",
         {"capabilities": {"workspace": {"didChangeWatchedFiles": {"dynamicRegistration": True}}}},

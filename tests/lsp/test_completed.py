@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from dsconfig.core.releases import LATEST, NUMBERS
-from dsconfig.lsp.service import LanguageService
+from dsconfig.lsp.language_server import LanguageServer
 from dsconfig.model.key_table import ROOT, child_section, section_view_of_release, types_of_section
 from tests.lsp.client import SNIPPETS, edited, position
 
@@ -119,7 +119,7 @@ class Typist:
     """An editor in this process."""
 
     def __init__(self, snippets: bool) -> None:
-        self.service = LanguageService()
+        self.service = LanguageServer()
         self.service.handle_request("initialize", {"capabilities": SNIPPETS if snippets else {}})
 
     def offered(self, name: str, text: str) -> tuple[str, list[dict[str, Any]]]:

@@ -9,7 +9,7 @@ from dsconfig.memory.models.architecture import MicroBatch
 from dsconfig.memory.models.from_hf_config import architecture_of
 from dsconfig.memory.models.model_zoo import decoder_of_size, preset
 from dsconfig.memory.models.record_pass_by_family import record_forward_pass
-from dsconfig.memory.optimizer_memory import CLIENTS
+from dsconfig.memory.setup_from_config import CLIENTS
 
 LLAMA = {
     "model_type": "llama",

@@ -6,13 +6,13 @@ from typing import Any
 
 from dsconfig.memory.autograd_graph import ForwardTape
 from dsconfig.memory.config_values import ConfigValues
-from dsconfig.memory.engines.base import Engine
+from dsconfig.memory.engines.base_engine import Engine
 from dsconfig.memory.engines.engine_setup import EngineSetup
 from dsconfig.memory.engines.select_engine import select_engine
 from dsconfig.memory.memory_ledger import MemoryLedger
 from dsconfig.memory.models.architecture import MicroBatch
+from dsconfig.memory.run_facts import TrainingJob
 from dsconfig.memory.setup_from_config import setup_of
-from dsconfig.memory.training_job import TrainingJob
 
 FIRST, SECOND = 8, 12
 """Elements of the weights: 4 × 2, then 3 × 4."""

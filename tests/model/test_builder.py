@@ -23,7 +23,7 @@ from dsconfig.model import (
     ZenFlow,
     ZeroOptimization,
     ZeroppLocoParam,
-    iter_fields,
+    iterate_model_fields,
 )
 from dsconfig.model.optimizer import OPTIMIZERS
 from dsconfig.model.scheduler import SCHEDULERS
@@ -169,14 +169,16 @@ def test_the_builder_is_strict(section: type[Section], values: Json) -> None:
 
 FILLED = [
     pytest.param(section, field, id=f"{section.__name__}.{field.name}")
-    for section in iter_fields.iter_sections(Config)
-    for field in iter_fields.iter_fields_of_section(section)
+    for section in iterate_model_fields.iter_sections(Config)
+    for field in iterate_model_fields.iter_fields_of_section(section)
     if field.key.fills
 ]
 
 
 @pytest.mark.parametrize(("section", "field"), FILLED)
-def test_what_a_consumer_fills_takes_auto(section: type[Section], field: iter_fields.ModelField) -> None:
+def test_what_a_consumer_fills_takes_auto(
+    section: type[Section], field: iterate_model_fields.ModelField
+) -> None:
     built = section.absent()
     setattr(built, field.attribute, "auto")
     assert built.to_dict() == {field.name: "auto"}
@@ -192,14 +194,16 @@ def test_assignment_is_strict(name: str, value: object) -> None:
 
 DEFAULTS = [
     pytest.param(section, field, id=f"{section.__name__}.{field.name}")
-    for section in iter_fields.iter_sections(Config)
-    for field in iter_fields.iter_fields_of_section(section)
+    for section in iterate_model_fields.iter_sections(Config)
+    for field in iterate_model_fields.iter_fields_of_section(section)
     if field.default is not None
 ]
 
 
 @pytest.mark.parametrize(("section", "field"), DEFAULTS)
-def test_every_default_is_a_value_of_its_type(section: type[Section], field: iter_fields.ModelField) -> None:
+def test_every_default_is_a_value_of_its_type(
+    section: type[Section], field: iterate_model_fields.ModelField
+) -> None:
     built = section.absent()
     setattr(built, field.attribute, field.default)
     assert built.to_dict() == {field.name: field.default}
@@ -211,5 +215,5 @@ def test_the_required_params_of_a_type_are_those_of_its_class(kind: Any) -> None
         assert kind.required == ()
     else:
         assert {
-            field.name for field in iter_fields.iter_fields_of_section(kind.params) if field.required
+            field.name for field in iterate_model_fields.iter_fields_of_section(kind.params) if field.required
         } == set(kind.required)

@@ -10,9 +10,9 @@ import pytest
 from dsconfig import model
 from dsconfig.core.json_types import Spec
 from dsconfig.core.releases import NEVER, RELEASES, release_number
-from dsconfig.model import Config, Key, Section, iter_fields, key_description
+from dsconfig.model import Config, Key, Section, iterate_model_fields, key_description
 from dsconfig.model._generated import MISWRITTEN, SECTIONS, VARIANTS
-from dsconfig.model.iter_fields import field_docstrings
+from dsconfig.model.iterate_model_fields import field_docstrings
 from dsconfig.model.key import HALF, HAND, SCRIPT
 from dsconfig.model.key_table import child_section, iter_keys, keys_of_section_class, secret_key_names
 
@@ -40,11 +40,11 @@ OPEN = {
 EARLY = {"Config.sequence_parallel_size", "OffloadParam.device", "OffloadOptimizer.device"}
 """Keys of which an early release took anything at all."""
 
-CLASSES = list(iter_fields.iter_sections(Config))
+CLASSES = list(iterate_model_fields.iter_sections(Config))
 FIELDS = [
     pytest.param(field, id=f"{section.__name__}.{field.name}")
     for section in CLASSES
-    for field in iter_fields.iter_fields_of_section(section)
+    for field in iterate_model_fields.iter_fields_of_section(section)
 ]
 PATHS = {".".join(path) for path, _ in iter_keys()}
 SECTION_PATHS = {(info.section, ".".join(path[:-1])) for path, info in iter_keys()}
@@ -52,7 +52,7 @@ every_section = pytest.mark.parametrize("section", CLASSES, ids=lambda section: 
 every_field = pytest.mark.parametrize("field", FIELDS)
 
 
-def name_of(field: iter_fields.ModelField) -> str:
+def name_of(field: iterate_model_fields.ModelField) -> str:
     return f"{field.owner.__name__}.{field.name}"
 
 
@@ -100,7 +100,7 @@ def test_the_spans_of_a_section_follow_one_another(section: type[Section]) -> No
 
 
 @every_field
-def test_a_field_has_prose(field: iter_fields.ModelField) -> None:
+def test_a_field_has_prose(field: iterate_model_fields.ModelField) -> None:
     text = field_docstrings(field.owner).get(field.name, "")
     assert re.match(r"[A-Z0-9`].*\.$", text), text
     assert "  " not in text
@@ -108,17 +108,17 @@ def test_a_field_has_prose(field: iter_fields.ModelField) -> None:
 
 
 @every_field
-def test_a_field_says_who_reads_it(field: iter_fields.ModelField) -> None:
+def test_a_field_says_who_reads_it(field: iterate_model_fields.ModelField) -> None:
     assert field.key.source or field.owner.SOURCE
 
 
 @every_field
-def test_the_releases_of_a_key_exist(field: iter_fields.ModelField) -> None:
+def test_the_releases_of_a_key_exist(field: iterate_model_fields.ModelField) -> None:
     assert {release for release in dates(field.key) if release} <= {*RELEASES, *TAGS}
 
 
 @every_field
-def test_the_releases_of_a_key_are_in_order(field: iter_fields.ModelField) -> None:
+def test_the_releases_of_a_key_are_in_order(field: iterate_model_fields.ModelField) -> None:
     key = field.key
     first, end = release_number(key.since), last(key.until)
     assert first <= end
@@ -136,15 +136,15 @@ def test_the_releases_of_a_key_are_in_order(field: iter_fields.ModelField) -> No
 
 
 @every_field
-def test_an_earlier_type_or_default_differs_from_what_follows(field: iter_fields.ModelField) -> None:
-    types = [*(iter_fields.spec_of_annotation(was.type) for was in field.key.was), field.spec]
+def test_an_earlier_type_or_default_differs_from_what_follows(field: iterate_model_fields.ModelField) -> None:
+    types = [*(iterate_model_fields.spec_of_annotation(was.type) for was in field.key.was), field.spec]
     defaults = [*(value for _, value in field.key.defaults), field.default]
     for chain in (types, defaults):
         assert all(repr(one) != repr(two) for one, two in pairwise(chain))
 
 
 @every_field
-def test_a_successor_exists(field: iter_fields.ModelField) -> None:
+def test_a_successor_exists(field: iterate_model_fields.ModelField) -> None:
     successor = field.key.replaced_by
     if successor and re.fullmatch(r"[a-z0-9_.*]+", successor):
         assert successor in PATHS
@@ -153,7 +153,7 @@ def test_a_successor_exists(field: iter_fields.ModelField) -> None:
 
 
 @every_field
-def test_a_key_is_rewritten_to_one_beside_it(field: iter_fields.ModelField) -> None:
+def test_a_key_is_rewritten_to_one_beside_it(field: iterate_model_fields.ModelField) -> None:
     if field.key.rewrite is not None:
         replaced = field.key.replaced_by or ""
         assert (field.owner.__name__, replaced.rpartition(".")[0]) in SECTION_PATHS
@@ -161,7 +161,7 @@ def test_a_key_is_rewritten_to_one_beside_it(field: iter_fields.ModelField) -> N
 
 
 @every_field
-def test_what_hides_or_opens_a_key_exists(field: iter_fields.ModelField) -> None:
+def test_what_hides_or_opens_a_key_exists(field: iterate_model_fields.ModelField) -> None:
     assert field.key.hidden_by in {None, *keys_of_section_class(field.owner.__name__)}
     assert field.key.opened_by in {None, SCRIPT, HALF, *PATHS}
 
@@ -174,7 +174,7 @@ def test_what_people_write_is_read_by_no_release() -> None:
     declared = [
         written
         for section in CLASSES
-        for field in iter_fields.iter_fields_of_section(section)
+        for field in iterate_model_fields.iter_fields_of_section(section)
         for written in field.key.miswritten
     ]
     assert {written for written, meant in MISWRITTEN.items() if meant} == set(declared)
@@ -190,7 +190,7 @@ def test_only_these_fields_are_free_form() -> None:
     says_nothing = {
         name_of(field)
         for section in CLASSES
-        for field in iter_fields.iter_fields_of_section(section)
+        for field in iterate_model_fields.iter_fields_of_section(section)
         if any(part in (Any, object) for part in parts(field.annotation))
     }
     assert says_nothing == FREE.keys()
@@ -207,8 +207,8 @@ def test_only_these_keys_once_took_anything() -> None:
     assert {
         name_of(field)
         for section in CLASSES
-        for field in iter_fields.iter_fields_of_section(section)
-        if any(holds(iter_fields.spec_of_annotation(was.type), "any") for was in field.key.was)
+        for field in iterate_model_fields.iter_fields_of_section(section)
+        if any(holds(iterate_model_fields.spec_of_annotation(was.type), "any") for was in field.key.was)
     } == EARLY
 
 
@@ -216,7 +216,7 @@ def test_the_table_is_what_the_walker_yields() -> None:
     assert list(SECTIONS) == [section.__name__ for section in CLASSES]
     for section in CLASSES:
         infos = keys_of_section_class(section.__name__)
-        fields = {field.name: field for field in iter_fields.iter_fields_of_section(section)}
+        fields = {field.name: field for field in iterate_model_fields.iter_fields_of_section(section)}
         assert list(infos) == list(fields)
         for name, info in infos.items():
             assert (info.type, info.default) == (fields[name].spec, fields[name].default)

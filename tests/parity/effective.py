@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dsconfig.resolve.effective_values import Shown, effective_values_of
+from dsconfig.resolve.effective_values import EffectiveValues, effective_values_of
 from tests.parity import environment
 from tests.parity.generators.case import Case
 from tests.parity.generators.cases import generate
@@ -37,7 +37,7 @@ def _line(case: Case) -> str:
     return json.dumps({"id": case.id, "world_size": case.world_size} | given) + "\n"
 
 
-def differences(shown: Shown, values: dict[str, Any], keys: Counter[str]) -> Iterator[str]:
+def differences(shown: EffectiveValues, values: dict[str, Any], keys: Counter[str]) -> Iterator[str]:
     """A line for each key of which something else is shown; counts the keys that are compared."""
     for value in shown.values:
         if value.origin in ("ignored", "refused") or value.value == "***":

@@ -50,7 +50,7 @@ def outcome(call: Callable[[], Any]) -> dict[str, Any]:
     return {"ok": list(value) if isinstance(value, tuple) else value}
 
 
-def differing(case: Case, semantics: elastic.Semantics) -> str | None:
+def differing(case: Case, semantics: elastic.ElasticitySemantics) -> str | None:
     """The documented difference that applies to a case, by its predicate; `None` where there is none."""
     try:
         answer = elastic.as_released(*_arguments(case, semantics), semantics=semantics)
@@ -61,7 +61,9 @@ def differing(case: Case, semantics: elastic.Semantics) -> str | None:
     return next((entry.name for entry in elastic.DIFFERENCES if entry.holds(answer)), None)
 
 
-def compare(case: Case, real: dict[str, Any], semantics: elastic.Semantics) -> tuple[str, str | None]:
+def compare(
+    case: Case, real: dict[str, Any], semantics: elastic.ElasticitySemantics
+) -> tuple[str, str | None]:
     """`("same", None)`, `("documented", name)` or `("different", text)`."""
     set_environment(case["environment"])
     if case["call"] == "enabled":
@@ -86,7 +88,9 @@ def compare(case: Case, real: dict[str, Any], semantics: elastic.Semantics) -> t
     return ("documented", name) if refused else ("different", f"{name} is not refused: {case}")
 
 
-def _compare_part(case: Case, real: dict[str, Any], semantics: elastic.Semantics) -> tuple[str, str | None]:
+def _compare_part(
+    case: Case, real: dict[str, Any], semantics: elastic.ElasticitySemantics
+) -> tuple[str, str | None]:
     """Compare one building block, such as `get_valid_gpus`, called by itself."""
     function = getattr(elastic, case["call"])
     extra = {"semantics": semantics} if case["call"] == "get_candidate_batch_sizes" else {}
@@ -97,7 +101,7 @@ def _compare_part(case: Case, real: dict[str, Any], semantics: elastic.Semantics
     return _verdict(case, real, ours)
 
 
-def _arguments(case: Case, semantics: elastic.Semantics) -> tuple[Any, str, int, bool]:
+def _arguments(case: Case, semantics: elastic.ElasticitySemantics) -> tuple[Any, str, int, bool]:
     # Releases before 0.7.0 have no such parameter; the worker leaves it out there, too.
     wants_micro = case["return_microbatch"] and semantics.latest_version >= 0.2
     return case["config"], case["target"], case["world_size"], wants_micro

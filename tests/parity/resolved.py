@@ -60,7 +60,7 @@ def elastic(release: str, count: int, seed: int) -> Iterator[Promise]:
         yield _promise(f"elastic-{number}", run, config)
 
 
-def _promise(name: str, run: dsconfig.Run, before: Any) -> Promise:
+def _promise(name: str, run: dsconfig.ResolvedRun, before: Any) -> Promise:
     ranks = run.world_size
     if run.data_parallel_size != ranks and "sequence_parallel_size" not in run.config:
         ranks = int(run.data_parallel_size)  # as an mpu would say

@@ -32,16 +32,15 @@ GENERATED = {name for name in modules() if "_generated" in name.split(".")}
 
 ELASTIC: Mapping[str, str] = {
     "errors": "",
-    "json_types": "",
     "constants": "",
     "divisors": "",
-    "atomic_write": "",
+    "json_files": "",
     # DeepSpeed's own solver, as its releases had it; then plans upon it.
-    "deepspeed": "constants divisors errors json_types",
-    "planning": "constants deepspeed divisors errors json_types",
+    "deepspeed": "constants divisors errors json_files",
+    "planning": "constants deepspeed divisors errors json_files",
     # What a training process asks of its agent; then the agent, which alone needs torch.
-    "worker": "atomic_write errors json_types",
-    "agent": "atomic_write constants errors json_types planning worker",
+    "worker": "errors json_files",
+    "agent": "constants errors json_files planning worker",
     "launch": "agent",
     "elastic": "",
 }

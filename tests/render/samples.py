@@ -7,7 +7,7 @@ from typing import NamedTuple
 from dsconfig.core.diagnostic import Diagnostic, Effect, Location
 from dsconfig.core.job_summary import JobSummary
 from dsconfig.document import Document
-from dsconfig.document.tree import LocatedTree
+from dsconfig.document.located_tree import LocatedTree
 from dsconfig.rules import RULES, Rule
 
 

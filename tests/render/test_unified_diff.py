@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsconfig.render.unified_diff import changed_lines, unified_diff_lines
+from dsconfig.cli.output_files import changed_lines, unified_diff_lines
 
 TEXTS = st.lists(st.sampled_from(["a", "b", "{", "}", "", "x\r", "long line"])).map("\n".join)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dsconfig.cli import main
-from dsconfig.resolve.checkpoint_folder import read_checkpoint
+from dsconfig.resolve.checkpoint_resume import read_checkpoint
 
 STAGE_2 = {"train_batch_size": 16, "bf16": {"enabled": True}, "zero_optimization": {"stage": 2}}
 STAGE_3 = {**STAGE_2, "zero_optimization": {"stage": 3}}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dsconfig import ResolveError, resolve
-from dsconfig.document.reader import read_mapping_file
+from dsconfig.document.read_document import read_mapping_file
 from dsconfig.job.consumers import CONSUMERS
 from dsconfig.job.consumers.consumer import BY_NAME
 from dsconfig.job.consumers.training_args import ConsumerArguments, hidden_size

@@ -8,8 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsconfig.cli.elastic.plan import parse_number_ranges, set_gpus_per_node, world_sizes_of_nodes
-from dsconfig.cli.handoff.plan_table import tabulate_plan
+from dsconfig.cli.elastic.plan import (
+    parse_number_ranges,
+    set_gpus_per_node,
+    tabulate_plan,
+    world_sizes_of_nodes,
+)
 from elastic.deepspeed.release_behavior import LATEST
 
 CONFIG: dict[str, Any] = {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dsconfig import ResolveError
-from dsconfig.resolve.effective_values import Shown, effective_values_of
+from dsconfig.resolve.effective_values import EffectiveValues, effective_values_of
 from dsconfig.resolve.values_replaced_by_deepspeed import EffectiveValue
 
 TEXT = """{
@@ -24,7 +24,7 @@ TEXT = """{
 """
 
 
-def by_key(shown: Shown) -> dict[str, EffectiveValue]:
+def by_key(shown: EffectiveValues) -> dict[str, EffectiveValue]:
     assert max(Counter(value.key for value in shown.values).values(), default=1) == 1
     return {value.key: value for value in shown.values}
 

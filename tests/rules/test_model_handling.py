@@ -44,6 +44,15 @@ unet = UNet2DConditionModel.from_pretrained('a')
 encoder = CLIPTextModel.from_pretrained('b')
 {}
 """
+APART = """
+import torch
+from accelerate import Accelerator, DeepSpeedPlugin
+from models import Net
+accelerator = Accelerator(deepspeed_plugin=DeepSpeedPlugin(hf_ds_config='ds.json'))
+model = Net()
+optimizer = torch.optim.AdamW(model.parameters())
+{}
+"""
 COUNTED = """
 from transformers import AutoModel, HfArgumentParser, Trainer, TrainingArguments
 args = TrainingArguments('o', deepspeed='ds.json')
@@ -80,6 +89,16 @@ CASES: list[tuple[str, dict[str, Any], list[str]]] = [
     (PREPARED.format("unet, encoder = accelerator.prepare(unet, encoder)"), PLUGIN, ["DSC864"]),
     (PREPARED.format("unet = accelerator.prepare(unet)"), PLUGIN, []),
     (PREPARED.format("if both:\n    unet, encoder = accelerator.prepare(unet, encoder)"), PLUGIN, []),
+    (
+        APART.format("model = accelerator.prepare(model)\noptimizer = accelerator.prepare(optimizer)"),
+        PLUGIN,
+        ["DSC868"],
+    ),
+    (
+        APART.format("model, optimizer = accelerator.prepare(model, optimizer)\naccelerator.prepare(loader)"),
+        PLUGIN,
+        [],
+    ),
     (COUNTED.format("sum(p.numel() for p in model.parameters())"), TRAINER, ["DSC865"]),
     (COUNTED.format("sum(getattr(p, 'ds_numel', p.numel()) for p in model.parameters())"), TRAINER, []),
     (COUNTED.format("sum(p.ds_numel or p.numel() for p in model.parameters())"), TRAINER, []),
@@ -94,7 +113,7 @@ CASES: list[tuple[str, dict[str, Any], list[str]]] = [
     (PLAIN_MODULE.format("nn.Module", "self.config = read()"), TRAINER, []),
     (PLAIN_MODULE.format("PreTrainedModel", "pass"), TRAINER, []),
 ]
-OWN_RULES = {f"DSC8{number}" for number in range(63, 68)}
+OWN_RULES = {f"DSC8{number}" for number in range(63, 69)}
 
 
 @pytest.mark.usefixtures("empty_repository")

@@ -15,7 +15,7 @@ from dsconfig.core.releases import LATEST, NUMBERS, RELEASES
 from dsconfig.job.consumers import CONSUMERS
 from dsconfig.model.key_table import keys_of_section_class, section_view_of_release
 from dsconfig.schema import schema_files
-from dsconfig.schema.keywords import DRAFT
+from dsconfig.schema.schema_keywords import DRAFT
 
 SAMPLE = ("0.3.1", "0.6.7", "0.9.5", "0.14.5", "0.16.9", "0.19.6", LATEST)
 KEYWORDS = {

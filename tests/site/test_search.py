@@ -73,7 +73,12 @@ def test_a_misspelt_key_is_found(built: Path) -> None:
 
 
 def test_an_error_leads_to_its_rule(built: Path) -> None:
-    told = [(rule.code, words) for rule in RULES.values() for _, words in deepspeed_messages.messages(rule)]
+    told = [
+        (rule.code, words)
+        for rule in RULES.values()
+        for _, words in deepspeed_messages.messages(rule)
+        if len(words.strip("… ").split()) > 1  # the name of an exception alone is in dozens of pages
+    ]
     other = {}
     of_rule = {
         rule: {f"messages/{each.id}/" for each in known_error_messages() if rule in each.rules}

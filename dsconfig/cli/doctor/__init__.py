@@ -14,7 +14,7 @@ from dsconfig.cli.arguments import (
     set_exit_codes,
 )
 from dsconfig.cli.errors import CLEAN, PROBLEMS
-from dsconfig.render.fingerprint import dump_json
+from dsconfig.render.machine_readable import dump_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

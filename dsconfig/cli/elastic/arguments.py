@@ -69,7 +69,7 @@ def _installed_version(package: str) -> str | None:
 
 def open_state_store(args: argparse.Namespace, writer: str) -> StateStore:
     """State store of the job that the options name; the run ends if there is none."""
-    from elastic.agent.rendezvous_settings import RendezvousSettings
+    from elastic.agent.job_settings import RendezvousSettings
     from elastic.agent.state_store import StateStore
     from elastic.agent.store_endpoint import parse_endpoint
     from elastic.agent.token_store import read_token

@@ -6,26 +6,27 @@ import argparse
 import csv
 import io
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dsconfig.cli.arguments import add_color_option, add_config_argument, parse_world_size, set_exit_codes
 from dsconfig.cli.command_inputs import read_config_document, write_output_file
 from dsconfig.cli.errors import CLEAN, PROBLEMS, fail_with_usage_error, print_error
 from dsconfig.cli.output_files import NEEDS_MATPLOTLIB, plot_suffix
-from dsconfig.render.fingerprint import dump_json
+from dsconfig.render.machine_readable import dump_json
 from dsconfig.render.matplotlib_output import render_figure
 from elastic import constants as c
+from elastic.planning.plan import Plan, plan
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from dsconfig.cli.handoff.plan_table import PlannedWorldSize, PlanTable
     from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.render.terminal_style import TerminalStyle
-    from elastic.deepspeed.release_behavior import Semantics
-    from elastic.planning.plan import Plan
+    from elastic.deepspeed.release_behavior import ElasticitySemantics
+    from elastic.planning.plan import PlanRow
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -87,8 +88,7 @@ def run(args: argparse.Namespace) -> int:
     return CLEAN
 
 
-def _make_plan_table(args: argparse.Namespace, config: JsonObject) -> PlanTable:
-    from dsconfig.cli.handoff.plan_table import tabulate_plan
+def _make_plan_table(args: argparse.Namespace, config: JsonObject) -> PlanForWorldSizes:
 
     if args.gpus_per_node:
         config = set_gpus_per_node(config, args.gpus_per_node)
@@ -106,7 +106,7 @@ def _read_config(name: str) -> JsonObject:
     return value
 
 
-def _semantics_of_target(target: str | None) -> Semantics:
+def _semantics_of_target(target: str | None) -> ElasticitySemantics:
     from dsconfig.core.releases import UnknownReleaseError, resolve_target
     from elastic.deepspeed.release_behavior import LATEST, semantics_for
 
@@ -118,7 +118,7 @@ def _semantics_of_target(target: str | None) -> Semantics:
         fail_with_usage_error(str(error))
 
 
-def _write_plot(table: PlanTable, name: str, suffix: str) -> None:
+def _write_plot(table: PlanForWorldSizes, name: str, suffix: str) -> None:
     try:
         image = render_plot(table, suffix)
     except ImportError:
@@ -132,12 +132,12 @@ FORMATS = ("table", "json", "csv")
 VERSION = 1
 
 
-def render_table(table: PlanTable, name: str, style: TerminalStyle) -> Iterator[str]:
+def render_table(table: PlanForWorldSizes, name: str, style: TerminalStyle) -> Iterator[str]:
     """Render the table in the named format."""
     yield from {"table": _render_text_table, "json": _render_json, "csv": _render_csv}[name](table, style)
 
 
-def _render_text_table(table: PlanTable, style: TerminalStyle) -> Iterator[str]:
+def _render_text_table(table: PlanForWorldSizes, style: TerminalStyle) -> Iterator[str]:
     plan, exact = table.plan, table.exact
     block = plan.block
     sizes = _format_count(len(plan.rows), "admissible world size")
@@ -164,12 +164,12 @@ def _render_text_table(table: PlanTable, style: TerminalStyle) -> Iterator[str]:
         yield "\n" if size.row else f"  {size.reason}\n"
 
 
-def _column_headings(table: PlanTable) -> list[str]:
+def _column_headings(table: PlanForWorldSizes) -> list[str]:
     heads = ["world size", "GPUs", "nodes", "micro batch", "steps"]
     return [*heads, *(["exact micro", "steps"] if table.exact else []), "idle"]
 
 
-def _row_cells(table: PlanTable, size: PlannedWorldSize) -> list[str]:
+def _row_cells(table: PlanForWorldSizes, size: PlannedWorldSize) -> list[str]:
     cells: list[object] = [size.world_size, size.gpus, size.nodes]
     for row in (size.row, size.exact) if table.exact else (size.row,):
         cells += (row.micro_batch_size, row.accumulation_steps) if row else ("-", "-")
@@ -184,7 +184,7 @@ def _format_count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _render_json(table: PlanTable, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
+def _render_json(table: PlanForWorldSizes, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
     document = {
         "version": VERSION,
         "batch_size": table.plan.batch_size,
@@ -214,7 +214,7 @@ def _size_as_json(size: PlannedWorldSize) -> dict[str, object]:
     }
 
 
-def _render_csv(table: PlanTable, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
+def _render_csv(table: PlanForWorldSizes, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
     text = io.StringIO()
     records = [_size_as_json(size) for size in table.sizes]
     writer = csv.DictWriter(text, records[0] if records else ["world_size"], lineterminator="\n")
@@ -230,7 +230,7 @@ _MAX_POINTS = 20_000
 """World sizes drawn one by one."""
 
 
-def render_plot(table: PlanTable, suffix: str) -> bytes:
+def render_plot(table: PlanForWorldSizes, suffix: str) -> bytes:
     """Render the plot as SVG or PNG, with the same bytes for the same table. Imports matplotlib.
 
     Raises:
@@ -245,7 +245,7 @@ def render_plot(table: PlanTable, suffix: str) -> bytes:
     return render_figure(draw_figure, suffix)
 
 
-def _plot_samples_per_rank(axes: Axes, table: PlanTable) -> None:
+def _plot_samples_per_rank(axes: Axes, table: PlanForWorldSizes) -> None:
     """Plot the samples per rank and step: micro batch, times accumulation steps."""
     rows = [size.row for size in table.sizes if size.row]
     sizes = [row.world_size for row in rows]
@@ -267,7 +267,7 @@ def _plot_samples_per_rank(axes: Axes, table: PlanTable) -> None:
     axes.legend(loc="upper right", frameon=False)
 
 
-def _plot_idle_share(axes: Axes, table: PlanTable) -> None:
+def _plot_idle_share(axes: Axes, table: PlanForWorldSizes) -> None:
     """Plot the share of ranks that are idle at each size, admissible or not."""
     plans = [(table.plan, _LOST, "-", "heuristic" if table.exact else "idle ranks")]
     if table.exact is not None:
@@ -275,8 +275,8 @@ def _plot_idle_share(axes: Axes, table: PlanTable) -> None:
     shown = [size.world_size for size in table.sizes]
     first, last = (min(shown), max(shown)) if shown else (1, 1)
     sizes = range(first, last + 1, max(1, (last - first) // _MAX_POINTS))
-    for plan, color, line, label in plans:
-        lost = [100 * _idle_share(plan, size) for size in sizes]
+    for drawn, color, line, label in plans:
+        lost = [100 * _idle_share(drawn, size) for size in sizes]
         axes.plot(sizes, lost, line, color=color, lw=1, label=label, drawstyle="steps-mid")
     axes.set_ylim(bottom=0)
     axes.set_ylabel("throughput lost (%)")
@@ -308,7 +308,7 @@ def world_sizes_of_nodes(config: Mapping[str, Json], nodes: Iterable[int]) -> li
         ElasticityError: the block is not strictly valid.
         ValueError: the GPUs of a node are not a multiple of the model-parallel size.
     """
-    from elastic.planning.elasticity_block import read_block
+    from elastic.planning.plan import read_block
 
     block = read_block(config)
     ranks, left = divmod(block.num_gpus_per_node, block.model_parallel_size)
@@ -336,3 +336,79 @@ def parse_number_ranges(text: str) -> list[int]:
             raise ValueError(f"expected an ascending range of at most {MOST_SIZES} numbers, got `{piece}`")
         values.update(range(first, last + 1, step))
     return sorted(values)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedWorldSize:
+    """One world size. Without a row, the job runs at `runs_at` and the share `lost` of its ranks is idle."""
+
+    world_size: int
+    """Data-parallel ranks."""
+    gpus: int
+    nodes: int
+    row: PlanRow | None
+    exact: PlanRow | None
+    reason: str | None
+    runs_at: int | None
+
+    @property
+    def idle_share(self) -> float:
+        """Share of idle ranks if the size is not admissible."""
+        return 0.0 if self.row else 1 - (self.runs_at or 0) / self.world_size
+
+
+@dataclass(frozen=True, slots=True)
+class PlanForWorldSizes:
+    """Plan with the requested sizes, and the exact optimum for them if requested."""
+
+    plan: Plan
+    exact: Plan | None
+    sizes: tuple[PlannedWorldSize, ...]
+
+    @property
+    def admitted_world_sizes(self) -> tuple[int, ...]:
+        """Requested sizes that the plan admits."""
+        return tuple(size.world_size for size in self.sizes if size.row)
+
+    @property
+    def exactly_admitted_world_sizes(self) -> tuple[int, ...]:
+        """Requested sizes that the exact optimum admits."""
+        return tuple(size.world_size for size in self.sizes if size.exact)
+
+
+def tabulate_plan(
+    config: Mapping[str, Json],
+    world_sizes: Sequence[int] | None = None,
+    *,
+    exact: bool = False,
+    semantics: ElasticitySemantics,
+) -> PlanForWorldSizes:
+    """Table of the `elasticity` block of a config, for `world_sizes` or all admissible sizes.
+
+    Raises:
+        ElasticityError: there is no plan; the message names the key.
+    """
+    heuristic = plan(config, semantics=semantics)
+    optimum = None
+    if exact:
+        from elastic.planning.exact_search import search
+
+        optimum = search(config, world_sizes, semantics=semantics).exact
+    if world_sizes is None:
+        world_sizes = sorted({*heuristic.world_sizes, *(optimum.world_sizes if optimum else ())})
+    sizes = tuple(_plan_world_size(heuristic, optimum, size) for size in world_sizes)
+    return PlanForWorldSizes(heuristic, optimum, sizes)
+
+
+def _plan_world_size(heuristic: Plan, optimum: Plan | None, size: int) -> PlannedWorldSize:
+    block = heuristic.block
+    gpus = size * block.model_parallel_size
+    return PlannedWorldSize(
+        world_size=size,
+        gpus=gpus,
+        nodes=-(-gpus // block.num_gpus_per_node),
+        row=heuristic.row(size) if heuristic.admits(size) else None,
+        exact=optimum.row(size) if optimum is not None and optimum.admits(size) else None,
+        reason=heuristic.why_not(size),
+        runs_at=None if heuristic.admits(size) else heuristic.next_down(size),
+    )

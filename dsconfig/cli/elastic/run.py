@@ -20,8 +20,7 @@ from dsconfig.cli.errors import fail_with_usage_error
 from elastic.agent.errors import EXIT_CODES
 
 if TYPE_CHECKING:
-    from elastic.agent.job_settings import Job
-    from elastic.agent.rendezvous_settings import RendezvousSettings
+    from elastic.agent.job_settings import ElasticJob, RendezvousSettings
 
 
 # Exit codes: `elastic.agent.errors.EXIT_CODES`.
@@ -122,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_agent(args: argparse.Namespace) -> None:
-    from elastic.agent.rendezvous_settings import read_settings
+    from elastic.agent.job_settings import read_settings
     from elastic.agent.store_endpoint import parse_endpoint
     from elastic.agent.token_store import read_token
 
@@ -158,20 +157,20 @@ def _run_agent(args: argparse.Namespace) -> None:
         raise SystemExit(SIGNAL_EXIT_BASE + int(raised.sigval)) from None
 
 
-def _job_from_arguments(args: argparse.Namespace) -> Job:
+def _job_from_arguments(args: argparse.Namespace) -> ElasticJob:
     from dsconfig.cli.handoff.elastic_job import plan_elastic_job, read_config
-    from elastic.agent.job_settings import Job
+    from elastic.agent.job_settings import ElasticJob
 
     least, most = parse_node_range(args.nnodes)
     config = read_config(args.file)
     plan = plan_elastic_job(config, args.file)
-    return Job(config, plan, least, most, args.nproc_per_node, args.policy, args.max_restarts)
+    return ElasticJob(config, plan, least, most, args.nproc_per_node, args.policy, args.max_restarts)
 
 
 def _parse_rendezvous_settings(text: str) -> dict[str, str]:
     from dataclasses import fields
 
-    from elastic.agent.rendezvous_settings import RendezvousSettings
+    from elastic.agent.job_settings import RendezvousSettings
 
     pairs = [part.partition("=") for part in text.split(",") if part.strip()]
     names = [field.name for field in fields(RendezvousSettings)]
@@ -198,7 +197,7 @@ def _check_training_command(args: argparse.Namespace) -> None:
 # `--dry-run`.
 
 
-def preview_run(args: argparse.Namespace, job: Job, settings: RendezvousSettings) -> str:
+def preview_run(args: argparse.Namespace, job: ElasticJob, settings: RendezvousSettings) -> str:
     """Command, settings, and the batch of each number of nodes; needs no torch."""
     worker_command = [sys.executable, "-u", "-m", "elastic.worker", *args.command]
     command = args.command if args.no_python else worker_command
@@ -214,7 +213,7 @@ def preview_run(args: argparse.Namespace, job: Job, settings: RendezvousSettings
     return "\n".join(lines) + "\n"
 
 
-def _batch_at_nodes(job: Job, nodes: int) -> str:
+def _batch_at_nodes(job: ElasticJob, nodes: int) -> str:
     row = job.row(nodes)
     if row is None:
         smaller = max((n for n in job.admissible() if n < nodes), default=None)

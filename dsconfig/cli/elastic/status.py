@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dsconfig.cli.arguments import set_exit_codes
 from dsconfig.cli.elastic.arguments import add_job_options, open_state_store, run_guarded
 from dsconfig.cli.errors import CLEAN
-from dsconfig.render.fingerprint import dump_json
+from dsconfig.render.machine_readable import dump_json
 from dsconfig.render.terminal_style import escape_unprintable
 from elastic.agent.errors import EXIT_CODES
 

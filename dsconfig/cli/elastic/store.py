@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _serve_store(listen: str, secret: str | None, run_id: str | None, linger: float) -> None:
     from elastic.agent.errors import SUCCEEDED, RefusedError, TrainingFailedError
-    from elastic.agent.rendezvous_settings import RendezvousSettings
+    from elastic.agent.job_settings import RendezvousSettings
     from elastic.agent.state_store import StateStore
     from elastic.agent.store_endpoint import exposure_warning, parse_endpoint
     from elastic.agent.token_store import read_token

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from torch.distributed.elastic.rendezvous import RendezvousHandler, RendezvousParameters
 
-    from elastic.agent.job_settings import Job
+    from elastic.agent.job_settings import ElasticJob
 
 
 def rendezvous_creator() -> Callable[[RendezvousParameters], RendezvousHandler]:
@@ -42,9 +42,9 @@ def create_rendezvous_handler(params: RendezvousParameters) -> RendezvousHandler
     return create_handler(job, params)
 
 
-def _job_from_parameters(params: RendezvousParameters) -> Job:
+def _job_from_parameters(params: RendezvousParameters) -> ElasticJob:
     from elastic.agent.errors import SettingsError
-    from elastic.agent.job_settings import Job
+    from elastic.agent.job_settings import ElasticJob
 
     def rendezvous_setting(key: str, default: str | None = None) -> Any:
         return params.get(key, os.environ.get(f"DSCONFIG_RDZV_{key.upper()}", default))
@@ -56,7 +56,7 @@ def _job_from_parameters(params: RendezvousParameters) -> Job:
         raise SettingsError(f"`nproc_per_node` must be a whole number, not {processes!r}")
     limit = rendezvous_setting("max_restarts", "none")
     config = read_config(str(path))
-    return Job(
+    return ElasticJob(
         config,
         plan_elastic_job(config, str(path)),
         params.min_nodes,

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.document.tree import UNKNOWN
+from dsconfig.document.located_tree import UNKNOWN
 from dsconfig.launch.python.name_bindings import last_dotted_name
 from dsconfig.launch.python.syntax_trees import (
     called_function_name,
@@ -18,17 +18,19 @@ from dsconfig.launch.python.syntax_trees import (
     literal_value,
     program_modules,
 )
-from dsconfig.launch.repository import repository_cache_key
-from dsconfig.launch.scripts_of_program import find_program_launches
+from dsconfig.launch.repository_files import repository_cache_key
+from dsconfig.launch.scripts_starting_program import find_program_launches
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from dsconfig.core.json_types import Json
+    from dsconfig.launch.launch_commands import LaunchCommand
     from dsconfig.launch.python.syntax_trees import ParsedModule
 
 _NAMESPACE = re.compile(r"args|opts?|flags|\w+_args")
 """Names that programs give to the result of `parse_args`."""
+_WRITES = frozenset(("update", "pop", "setdefault", "clear", "__setitem__"))
 _SETTERS = frozenset(("setattr", "set_defaults", "Namespace"))
 """Calls that may set any argument before or after parsing."""
 
@@ -73,50 +75,89 @@ def _values_of_flags(path: str, _: tuple[int, ...]) -> Mapping[str, Json]:
     """Return the known values of a program's flags, by the names of their attributes."""
     launches = find_program_launches(path)
     modules = program_modules(path, path) if launches else ()
-    if not modules or any(_may_set_unknown_arguments(module) for module in modules):
+    values = flag_values_of_commands(modules, [each.command for each in launches])
+    return {name: value for name, value in values.items() if value is not None and value is not UNKNOWN}
+
+
+def flag_values_of_commands(
+    modules: tuple[ParsedModule, ...], commands: Sequence[LaunchCommand]
+) -> dict[str, Json]:
+    """Return the values of a program's flags, by their attributes; `UNKNOWN` if the commands do not agree in one.
+
+    A flag without a default that no command has is None.
+    """
+    if not modules or not commands or any(_may_set_unknown_arguments(module) for module in modules):
         return {}
     values: dict[str, Json] = {}
     for name, flag in _defined_flags(modules).items():
         flag_values = [
             UNKNOWN
-            if name not in each.command.arguments and each.command.may_have_more_flags
-            else _convert_flag_text(flag, each.command.arguments[name])
-            if name in each.command.arguments
+            if name not in each.arguments and each.may_have_more_flags
+            else _convert_flag_text(flag, each.arguments[name])
+            if name in each.arguments
             else flag.default
-            for each in launches
+            for each in commands
         ]
-        is_assigned = any(name in module.names.fields for module in modules)
-        if (
-            not is_assigned
-            and flag_values[0] is not None
-            and all(each == flag_values[0] for each in flag_values)
-        ):
-            values[name] = flag_values[0]
+        first = flag_values[0]
+        is_same = all(each == first and type(each) is type(first) for each in flag_values)
+        is_open = not is_same or any(_is_assigned(module, name) for module in modules)
+        values[name] = UNKNOWN if is_open else first
     return values
+
+
+def _is_assigned(module: ParsedModule, name: str) -> bool:
+    """Whether a module assigns an argument; an attribute of `self` belongs to another object."""
+    return any(
+        not (isinstance(each.node, ast.Name) or _is_attribute_of_self(each.node))
+        for each in module.names.fields.get(name, ())
+    )
+
+
+def _is_attribute_of_self(target: ast.AST) -> bool:
+    return isinstance(target, ast.Attribute) and last_dotted_name(target.value) == "self"
 
 
 def _may_set_unknown_arguments(module: ParsedModule) -> bool:
     """Whether a module may set arguments whose names the source does not contain."""
     parents = module.names.parents
     for node in module.nodes:
-        if isinstance(node, ast.Call):
+        is_vars = isinstance(node, ast.Call) and last_dotted_name(node.func) == "vars"
+        is_dict = isinstance(node, ast.Attribute) and node.attr == "__dict__"
+        if is_vars or is_dict:
             parent = parents.get(node)
-            is_changed = isinstance(parent, ast.Attribute) or (
-                isinstance(parent, ast.Subscript) and not isinstance(parent.ctx, ast.Load)
-            )
-            if last_dotted_name(node.func) in _SETTERS or (
-                last_dotted_name(node.func) == "vars" and is_changed
-            ):
+            is_written = isinstance(parent, ast.Subscript) and not isinstance(parent.ctx, ast.Load)
+            if is_written or (isinstance(parent, ast.Attribute) and parent.attr in _WRITES):
                 return True
-        elif isinstance(node, ast.Attribute) and node.attr == "__dict__":
-            return True
+        elif isinstance(node, ast.Call) and last_dotted_name(node.func) in _SETTERS:
+            target = node.args[0] if node.args else None
+            # `setattr(module, name, layer)` replaces a part of a model, `setattr(args, name, value)` an argument.
+            if last_dotted_name(node.func) != "setattr" or _may_hold_arguments(module, target):
+                return True
     return False
+
+
+def _may_hold_arguments(module: ParsedModule, target: ast.expr | None) -> bool:
+    """Whether an expression may be the result of a parser: by its name, or as a parameter that a call gives it to."""
+    if not isinstance(target, ast.Name) or _NAMESPACE.fullmatch(target.id):
+        return not isinstance(target, ast.Attribute) or _NAMESPACE.fullmatch(target.attr) is not None
+    function = module.names.enclosing_function(target)
+    bindings = module.names.bindings_of_name(target)
+    if not isinstance(function, ast.FunctionDef) or any(each.kind != "parameter" for each in bindings):
+        return not bindings
+    return any(
+        last_dotted_name(call.func) == function.name
+        and any(_NAMESPACE.fullmatch(last_dotted_name(each)) for each in call.args)
+        for call in module.names.calls
+    )
 
 
 def _defined_flags(modules: tuple[ParsedModule, ...]) -> dict[str, _ArgparseFlag]:
     """Return the flags that a program defines; one that is defined twice in different ways has no known values."""
     flags: dict[str, _ArgparseFlag] = {}
     for _, call in calls_in_modules(modules):
+        if called_function_name(call) == "add_config_arguments":
+            # deepspeed/__init__.py:_add_core_arguments
+            flags["deepspeed"] = _ArgparseFlag("store_true", default=False)
         if called_function_name(call) != "add_argument":
             continue
         words = [each for argument in call.args if isinstance(each := literal_value(argument), str)]
@@ -132,9 +173,7 @@ def _defined_flags(modules: tuple[ParsedModule, ...]) -> dict[str, _ArgparseFlag
         )
         if kind not in _KINDS or keyword_argument(call, "nargs") is not None or (action and action != kind):
             kind = ""
-        value: Json = (
-            UNKNOWN if default is not None and literal_value(default) is None else literal_value(default)
-        )
+        value = _default_of_flag(kind, default)
         if default is None and kind.startswith("store_"):
             value = kind == "store_false"
         flag = _ArgparseFlag(kind, value)
@@ -142,6 +181,15 @@ def _defined_flags(modules: tuple[ParsedModule, ...]) -> dict[str, _ArgparseFlag
             flag if flags.get(dest, flag) == flag and long.lstrip("-").replace("-", "_") == dest else _OPEN
         )
     return flags
+
+
+def _default_of_flag(kind: str, default: ast.expr | None) -> Json:
+    """Return the default of a flag, which argparse converts if it is a text; None if it has none."""
+    value = literal_value(default)
+    is_none = default is None or (isinstance(default, ast.Constant) and default.value is None)
+    if value is None:
+        return None if is_none else UNKNOWN
+    return _convert_flag_text(_ArgparseFlag(kind, None), value) if isinstance(value, str) else value
 
 
 _STR = ast.Name("str")

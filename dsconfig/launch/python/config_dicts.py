@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.document import Document
 from dsconfig.document.config_file_names import is_config_name, is_notebook_name
+from dsconfig.document.located_tree import LocatedTree, shift_tree
 from dsconfig.document.python_source import (
     PythonSourceText,
     has_hidden_entries,
@@ -18,7 +19,6 @@ from dsconfig.document.python_source import (
     literal_keys_of_dict,
     value_of_literal_key,
 )
-from dsconfig.document.tree import LocatedTree, shift_tree
 from dsconfig.job.detect_consumer import ConfigOverwrite, ConsumerEvidence, consumer_suggested_by_content
 from dsconfig.launch.config_references import find_consumer_in_repository
 from dsconfig.launch.program_text import (
@@ -31,16 +31,17 @@ from dsconfig.launch.python.config_receivers import consumer_of_argument
 from dsconfig.launch.python.config_tree import (
     ChangedConfig,
     ConfigNodeBuilder,
+    Position,
     SectionVariable,
     json_literal_tree,
+    statements_setting_keys,
+    variable_of_dict,
 )
-from dsconfig.launch.python.constant_expressions import ConstantEvaluator
+from dsconfig.launch.python.constant_expressions import ConstantEvaluator, json_root_keys, parse_json_tree
 from dsconfig.launch.python.data_flow import ConfigReceiver, DataFlow, DictWrite
-from dsconfig.launch.python.json_literals import json_root_keys, parse_json_tree
-from dsconfig.launch.python.key_statements import Position, statements_setting_keys, variable_of_dict
 from dsconfig.launch.python.name_bindings import ANY, ModuleNames, last_dotted_name
 from dsconfig.launch.python.syntax_trees import ParsedModule, ProgramRepository, keyword_argument
-from dsconfig.launch.repository import repository_cache_key
+from dsconfig.launch.repository_files import repository_cache_key
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, KeyPath

@@ -1,16 +1,18 @@
-"""Values of constant expressions in a Python program, which is not executed."""
+"""Values of constant expressions and of JSON string literals in a Python program, which is not executed."""
 
 from __future__ import annotations
 
 import ast
 from typing import TYPE_CHECKING
 
-from dsconfig.document.tree import UNKNOWN
+from dsconfig.document import read_text
+from dsconfig.document.located_tree import UNKNOWN, LocatedTree, ObjectMember, TreeNode, shift_tree
 from dsconfig.launch.python.name_bindings import NameBinding
 from dsconfig.launch.python.syntax_trees import ParsedModule, ProgramRepository
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
+    from dsconfig.document.located_tree import TextSpan
 
 _LIMIT = 1e18
 """Numbers beyond this are not computed."""
@@ -36,7 +38,7 @@ class ConstantEvaluator:
             if isinstance(number, int | float) and not isinstance(number, bool):
                 return -number if isinstance(value.op, ast.USub) else number
         if isinstance(value, ast.BinOp):
-            return _compute_arithmetic(
+            return compute_arithmetic(
                 value.op,
                 self.evaluate_constant(value.left, depth + 1),
                 self.evaluate_constant(value.right, depth + 1),
@@ -84,7 +86,7 @@ class ConstantEvaluator:
         )
 
 
-def _compute_arithmetic(operator: ast.operator, left: Json, right: Json) -> Json:
+def compute_arithmetic(operator: ast.operator, left: Json, right: Json) -> Json:
     """Compute simple arithmetic; `UNKNOWN` for numbers that are too large for a config."""
     if not all(isinstance(each, int | float) and abs(each) < _LIMIT for each in (left, right)):
         return UNKNOWN
@@ -100,8 +102,36 @@ def _compute_arithmetic(operator: ast.operator, left: Json, right: Json) -> Json
                 return left / right
             case ast.FloorDiv():
                 return left // right
+            case ast.Mod():
+                return left % right
             case ast.Pow() if abs(right) < 64:
                 return left**right
     except (ArithmeticError, ValueError):
         pass
     return UNKNOWN
+
+
+def parse_json_tree(text: str, start: int) -> LocatedTree:
+    """Return the tree of a JSON text that starts at an offset of a longer text."""
+    document = read_text(text)
+    tree = document.tree
+    return shift_tree(tree, start)
+
+
+def json_root_keys(text: str) -> frozenset[str]:
+    """Return the root keys of a JSON text; none if it is no object."""
+    if "{" not in text:
+        return frozenset()
+    value = read_text(text).value()
+    return frozenset(value) if isinstance(value, dict) else frozenset()
+
+
+def collapse_to_span(node: TreeNode, span: TextSpan) -> TreeNode:
+    """Return a node all of whose parts are at one span, for a text whose characters cannot be located."""
+    return node._replace(
+        span=span,
+        members=tuple(
+            ObjectMember(each.key, span, collapse_to_span(each.node, span)) for each in node.members
+        ),
+        items=tuple(collapse_to_span(each, span) for each in node.items),
+    )

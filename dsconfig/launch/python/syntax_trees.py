@@ -12,13 +12,15 @@ from functools import lru_cache
 from dsconfig.core.file_access import is_file, may_read_file, read_contents, repository_root
 from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.launch.python.name_bindings import ModuleNames, NameBinding, last_dotted_name
-from dsconfig.launch.repository import python_files_of_repository, repository_cache_key, time_cache_key
+from dsconfig.launch.repository_files import python_files_of_repository, repository_cache_key, time_cache_key
 
 _MAX_FILE, _MAX_PROGRAM = 256 * 1024, 512 * 1024
 """Size limits in bytes: of one file, and of all files read for a program."""
 _MAX_MODULES, _MAX_FOLDERS = 16, 8
 """Limits of the imports that are followed: modules per program, and parent directories searched for a module.
 """
+_MAX_REEXPORTS = 3
+"""Modules through which a name is followed that they import and export again."""
 
 
 class ParsedModule(NamedTuple):
@@ -174,6 +176,22 @@ class ProgramRepository:
         """Return the function or class that an imported name refers to; None if it is not in the repository."""
         return self._resolve_definition(module, function, _MAX_REEXPORTS)
 
+    def find_imported_name(
+        self, module: ParsedModule, binding: NameBinding, steps: int = _MAX_REEXPORTS
+    ) -> tuple[ParsedModule, NameBinding] | None:
+        """Return the only assignment to the name that `from module import name` binds, with its module."""
+        statement = module.names.parents.get(binding.node)
+        if not steps or not isinstance(binding.node, ast.alias) or not isinstance(statement, ast.ImportFrom):
+            return None
+        for path in self._paths_of_import(module, statement, ""):
+            source = self._parse_module_at(path)
+            bindings = source.names.bindings.get((source.names.tree, binding.node.name), ()) if source else ()
+            if source is not None and len(bindings) == 1:
+                if bindings[0].kind == "import":
+                    return self.find_imported_name(source, bindings[0], steps - 1)
+                return (source, bindings[0]) if bindings[0].kind == "value" else None
+        return None
+
     def reads_of_global_name(
         self, module: ParsedModule, name: str
     ) -> Iterator[tuple[ParsedModule, ast.expr]]:
@@ -322,7 +340,3 @@ def _files_of_import(module: ParsedModule, statement: ast.ImportFrom, name: str)
         yield from _files_of_module_name(dotted, base, above=not statement.level)
     else:
         yield from (path for path in [os.path.join(base, "__init__.py")] if is_file(path))
-
-
-_MAX_REEXPORTS = 3
-"""Modules through which a name is followed that they import and export again."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.launch.shell import arithmetic as shell_arithmetic
-from dsconfig.launch.shell.test_expressions import contains_unknown_value
+from dsconfig.launch.shell import expressions as shell_arithmetic
+from dsconfig.launch.shell.expressions import contains_unknown_value
 from dsconfig.launch.shell.variables import ShellVariables
 
 SUCCESS, FAILURE, ASSUMED, UNKNOWN = "success", "failure", "assumed", "unknown"

@@ -11,8 +11,8 @@ from types import MappingProxyType
 
 from dsconfig.core.file_access import read_contents
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.launch.launcher_call import ALLOCATOR_VARIABLES, MPI_SLOTS, MPI_WORKERS, NODE_GPUS
-from dsconfig.launch.repository import (
+from dsconfig.launch.launcher_call import MPI_SLOTS, MPI_WORKERS, NODE_GPUS
+from dsconfig.launch.repository_files import (
     BudgetExceededError,
     ReadingBudget,
     budget_for_text,
@@ -21,6 +21,7 @@ from dsconfig.launch.repository import (
 from dsconfig.launch.shell import builtins as shell_builtins
 from dsconfig.launch.shell import parser as shell_parser
 from dsconfig.launch.shell.builtins import ASSUMED, FAILURE, SUCCESS, UNKNOWN
+from dsconfig.launch.shell.expressions import contains_unknown_value
 from dsconfig.launch.shell.lexer import MAX_LENGTH, ShellLexer
 from dsconfig.launch.shell.parser import (
     ArithmeticCommand,
@@ -40,7 +41,6 @@ from dsconfig.launch.shell.parser import (
     condition_words,
 )
 from dsconfig.launch.shell.started_script import index_of_started_script
-from dsconfig.launch.shell.test_expressions import contains_unknown_value
 from dsconfig.launch.shell.variables import (
     ASSIGNMENT,
     CALLER_CONDITION,
@@ -48,9 +48,9 @@ from dsconfig.launch.shell.variables import (
     ShellVariables,
     VariableValue,
     expand_brace_range,
+    slurm_variables,
 )
 from dsconfig.launch.shell.written_files import CommandRedirections, OutputFiles, expand_redirections
-from dsconfig.launch.slurm_options import slurm_variables
 
 # The tree of a script is evaluated in the order in which a shell would run it. An unknown value stays as written,
 # `$NAME`; it is never guessed. A condition on known values decides; after any other, a variable to which the
@@ -65,9 +65,9 @@ _LAUNCHER_VARIABLES = (
     *("NPROC_PER_NODE", "NNODES", "CUDA_VISIBLE_DEVICES", "PET_NPROC_PER_NODE", "PET_NNODES"),
     *("RANK", "LOCAL_RANK", "WORLD_SIZE"),
     *("SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_NNODES", "SLURM_GPUS_ON_NODE"),
-    *("PET_MASTER_ADDR", NODE_GPUS, MPI_WORKERS, MPI_SLOTS, *ALLOCATOR_VARIABLES),
+    *("PET_MASTER_ADDR", NODE_GPUS, MPI_WORKERS, MPI_SLOTS),
 )
-"""Variables that launchers and torch's allocator read."""
+"""Variables that launchers read."""
 _OUTPUT_ASSIGNMENT = re.compile(r"\w+=\"?\$\((.*)\)\"?", re.DOTALL)
 """Assignment of a command's output."""
 _HARMLESS = re.compile(

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.launch.repository import ReadingBudget
-from dsconfig.launch.repository import budget_for_text as _of_text
-from dsconfig.launch.shell import arithmetic as shell_arithmetic
+from dsconfig.launch.repository_files import ReadingBudget
+from dsconfig.launch.repository_files import budget_for_text as _of_text
+from dsconfig.launch.shell import expressions as shell_arithmetic
 
 _SPACE, _OPERATORS_AND_LINE_END = " \t\r", "\n;&|()"
 _NESTED = re.compile(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|(?:(?<=\s)|^)#[^\n]*|[()]", re.DOTALL)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.launch.repository import BudgetExceededError
+from dsconfig.launch.repository_files import BudgetExceededError
 from dsconfig.launch.shell.parser import SimpleCommand
 from dsconfig.launch.shell.variables import ShellVariables
 

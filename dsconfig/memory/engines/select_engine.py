@@ -9,7 +9,7 @@ from dsconfig.memory.engines.engine_setup import EngineSetup
 
 if TYPE_CHECKING:
     from dsconfig.memory.autograd_graph import ForwardTape
-    from dsconfig.memory.engines.base import Engine, Feature
+    from dsconfig.memory.engines.base_engine import Engine, Feature
     from dsconfig.memory.memory_ledger import MemoryLedger
 
 
@@ -31,11 +31,11 @@ def _engine_class(setup: EngineSetup) -> type[Engine]:
 
         return DeepSpeedZeroOptimizerStage3
     if setup.uses_bf16_optimizer:
-        from dsconfig.memory.engines.bf16_optimizer import BF16Optimizer
+        from dsconfig.memory.engines.fp16_bf16_optimizers import BF16Optimizer
 
         return BF16Optimizer
     if setup.is_unsharded:
-        from dsconfig.memory.engines.stage0 import FP16Optimizer
+        from dsconfig.memory.engines.fp16_bf16_optimizers import FP16Optimizer
 
         return FP16Optimizer
     from dsconfig.memory.engines.stage_1_and_2 import DeepSpeedZeroOptimizer
@@ -68,10 +68,10 @@ def _feature_classes(setup: EngineSetup) -> Iterator[type[Feature]]:
 
         yield zenflow.ZenFlowStage3 if setup.stage == 3 else zenflow.ZenFlowStage12
     if setup.super_offload:
-        from dsconfig.memory.features.superoffload import SuperOffload
+        from dsconfig.memory.features.nvme_and_superoffload import SuperOffload
 
         yield SuperOffload
     if setup.stage == 3 and (setup.nvme.optimizer_buffers or setup.nvme.param_buffer_size):
-        from dsconfig.memory.features.nvme import NvmeOffload
+        from dsconfig.memory.features.nvme_and_superoffload import NvmeOffload
 
         yield NvmeOffload

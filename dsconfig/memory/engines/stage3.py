@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dsconfig.memory.autograd_graph import ForwardTape, ModelParameter
-from dsconfig.memory.engines.base import (
+from dsconfig.memory.engines.base_engine import (
     BUCKET,
     BUILT,
     CONSOLIDATED,

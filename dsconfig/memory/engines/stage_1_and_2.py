@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dsconfig.memory.autograd_graph import ForwardTape, ModelParameter
-from dsconfig.memory.engines.base import (
+from dsconfig.memory.engines.base_engine import (
     BUCKET,
     FLATTENED,
     GRADIENTS,

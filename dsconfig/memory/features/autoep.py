@@ -10,7 +10,7 @@ from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.memory.autograd_graph import ActivationTensor, ForwardTape, ModelCollective, Module
-from dsconfig.memory.engines.base import BUILT, Feature
+from dsconfig.memory.engines.base_engine import BUILT, Feature
 from dsconfig.memory.layers import cast_tensor, saved_inputs
 
 if TYPE_CHECKING:

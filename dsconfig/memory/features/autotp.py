@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsconfig.memory.autograd_graph import ROW_PARALLEL, ModelCollective
-from dsconfig.memory.engines.base import BUILT, GATHERED, STATES, WEIGHTS, Feature
+from dsconfig.memory.engines.base_engine import BUILT, GATHERED, STATES, WEIGHTS, Feature
 
 if TYPE_CHECKING:
     from dsconfig.memory.autograd_graph import Module, TensorParallelSettings

@@ -6,16 +6,15 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 
 from dsconfig.memory.autograd_graph import ModelParameter
-from dsconfig.memory.engines.base import BUCKET, GRADIENTS, TEMPORARY, Feature
-from dsconfig.memory.engines.bf16_optimizer import BF16Optimizer
+from dsconfig.memory.engines.base_engine import BUCKET, GRADIENTS, TEMPORARY, Feature
 from dsconfig.memory.engines.engine_setup import EngineSetup
+from dsconfig.memory.engines.fp16_bf16_optimizers import BF16Optimizer, FP16Optimizer
 from dsconfig.memory.engines.param_groups import (
     FlatPartition,
     is_muon,
     muon_parameter_groups,
     muon_update_peak,
 )
-from dsconfig.memory.engines.stage0 import FP16Optimizer
 from dsconfig.memory.engines.stage3 import DeepSpeedZeroOptimizerStage3
 from dsconfig.memory.engines.stage_1_and_2 import COMPACT, DeepSpeedZeroOptimizer
 from dsconfig.memory.memory_ledger import MemoryLedger

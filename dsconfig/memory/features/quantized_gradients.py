@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dsconfig.memory.autograd_graph import ModelParameter
-from dsconfig.memory.engines.base import FLATTENED, GRADIENTS, Feature
+from dsconfig.memory.engines.base_engine import FLATTENED, GRADIENTS, Feature
 from dsconfig.memory.engines.stage3 import DeepSpeedZeroOptimizerStage3
-from dsconfig.memory.zeropp_shapes import is_sent_as_int4
+from dsconfig.memory.zeropp_unsupported_shapes import is_sent_as_int4
 
 
 class QuantizedGradients(Feature):

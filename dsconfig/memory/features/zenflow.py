@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from dsconfig.memory.autograd_graph import ModelParameter
-from dsconfig.memory.engines.base import GRADIENTS, MASTER, TEMPORARY, Feature, pinned_padding
+from dsconfig.memory.engines.base_engine import GRADIENTS, MASTER, TEMPORARY, Feature, pinned_padding
 from dsconfig.memory.engines.engine_setup import EngineSetup, ZenFlowSettings
 from dsconfig.memory.engines.param_groups import FlatPartition
 from dsconfig.memory.engines.stage3 import PERSISTENT, DeepSpeedZeroOptimizerStage3

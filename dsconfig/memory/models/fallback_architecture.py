@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from dsconfig.memory.models.architecture import Architecture, RepeatedBlock, Tower
-from dsconfig.memory.models.config_json import InvalidModelError
+from dsconfig.memory.models.encoders_of_composite_models import TEXT_DEFAULTS, towers_of
 from dsconfig.memory.models.hybrid_layers import LAYER_FUNCTIONS, hybrid_blocks, other_weights
 from dsconfig.memory.models.parameter_count import default_length, exact_parameters, has_language_head
-from dsconfig.memory.models.tower_config import TEXT_DEFAULTS, towers_of
+from dsconfig.memory.models.validate_config_json import InvalidModelError
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json

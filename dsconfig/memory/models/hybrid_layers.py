@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from dsconfig.memory.models.architecture import RepeatedBlock
-from dsconfig.memory.models.config_json import count, optional_count
+from dsconfig.memory.models.validate_config_json import count, optional_count
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json

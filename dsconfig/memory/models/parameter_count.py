@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from dsconfig.memory.models.config_json import count, optional_count
+from dsconfig.memory.models.validate_config_json import count, optional_count
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json

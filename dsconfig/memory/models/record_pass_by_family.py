@@ -22,17 +22,17 @@ def record_forward_pass(arch: Architecture, batch: MicroBatch) -> ForwardTape:
     if batch.tensor_parallel.size > 1:
         return _record_tensor_parallel(arch, batch)
     if arch.family == "gpt2":
-        from dsconfig.memory.models.gpt2 import build
+        from dsconfig.memory.models.gpt_decoders import build_gpt2 as build
     elif arch.family == "falcon":
         from dsconfig.memory.models.falcon import build
     elif arch.family == "vit":
-        from dsconfig.memory.models.vit import build
+        from dsconfig.memory.models.encoders import build_vit as build
     elif arch.family == "bert":
-        from dsconfig.memory.models.bert import build
+        from dsconfig.memory.models.encoders import build_bert as build
     elif arch.family == "gpt_neox":
-        from dsconfig.memory.models.gpt_neox import build
+        from dsconfig.memory.models.gpt_decoders import build_gpt_neox as build
     elif arch.family == "opt":
-        from dsconfig.memory.models.opt import build
+        from dsconfig.memory.models.gpt_decoders import build_opt as build
     elif arch.family == "plain":
         from dsconfig.memory.models.synthetic_mlp import build
     elif arch.family == "generic":

@@ -761,10 +761,10 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         'bits': (('int', None, None, None, None), None, ((7000, 19006),), {'required': True, 'unit': 'bits'}),
     }, (0, 3001, 7000, 15000, 19007)),
     'SparsePruning': (((3001, 1000000000, 'hand', 'ignored', False),), {
-        'shared_parameters': (('section', 'SparseParameters'), None, ((7000, 19006),), {}),
-        'different_groups': (('map', ('section', 'SparseGroup')), None, ((7000, 19006),), {'required': True, 'wrong_type': 'rejected'}),
+        'shared_parameters': (('section', 'SparsePruningParameters'), None, ((7000, 19006),), {}),
+        'different_groups': (('map', ('section', 'SparsePruningGroup')), None, ((7000, 19006),), {'required': True, 'wrong_type': 'rejected'}),
     }, (0, 3001, 7000, 15000, 19007)),
-    'SparseParameters': (((3001, 1000000000, 'hand', 'ignored', False),), {
+    'SparsePruningParameters': (((3001, 1000000000, 'hand', 'ignored', False),), {
         'enabled': (('bool',), False, ((7000, 19006),), {}),
         'schedule_offset': (('int', None, None, None, None), 1000, ((7000, 19006),), {'unit': 'steps'}),
         'method': (('enum', 'l1', 'topk', 'snip_momentum'), 'l1', ((7000, 19006),), {'was': ((9002, ('enum', 'l1', 'topk')),), 'wrong_type': 'rejected'}),
@@ -774,7 +774,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         'schedule_offset_end': (('int', None, None, None, None), None, ((9003, 19006),), {'unit': 'steps'}),
         'schedule_offset_stride': (('int', None, None, None, None), 1, ((9003, 19006),), {'unit': 'steps'}),
     }, (0, 3001, 7000, 9003, 15000, 19007)),
-    'SparseGroup': (((3001, 1000000000, 'hand', 'ignored', False),), {
+    'SparsePruningGroup': (((3001, 1000000000, 'hand', 'ignored', False),), {
         'modules': (('union', ('list', ('str',)), ('str',)), '*', ((7000, 19006),), {}),
         'related_modules': (('union', ('list', ('list', ('str',))), ('null',)), None, ((7000, 19006),), {}),
         'params': (('section', 'DenseRatio'), None, ((7000, 19006),), {'required': True}),
@@ -783,44 +783,44 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         'dense_ratio': (('float', 0, None, 1, None), None, ((7000, 19006),), {'required': True}),
     }, (0, 3001, 7000, 15000, 19007)),
     'RowPruning': (((3001, 1000000000, 'hand', 'ignored', False),), {
-        'shared_parameters': (('section', 'RowParameters'), None, ((7000, 19006),), {}),
-        'different_groups': (('map', ('section', 'RowGroup')), None, ((7000, 19006),), {'required': True, 'wrong_type': 'rejected'}),
+        'shared_parameters': (('section', 'RowPruningParameters'), None, ((7000, 19006),), {}),
+        'different_groups': (('map', ('section', 'RowPruningGroup')), None, ((7000, 19006),), {'required': True, 'wrong_type': 'rejected'}),
     }, (0, 3001, 7000, 15000, 19007)),
-    'RowParameters': (((3001, 1000000000, 'hand', 'ignored', False),), {
+    'RowPruningParameters': (((3001, 1000000000, 'hand', 'ignored', False),), {
         'enabled': (('bool',), False, ((7000, 19006),), {}),
         'schedule_offset': (('int', None, None, None, None), 1000, ((7000, 19006),), {'unit': 'steps'}),
         'method': (('enum', 'l1', 'topk'), 'l1', ((7000, 19006),), {'wrong_type': 'rejected'}),
     }, (0, 3001, 7000, 15000, 19007)),
-    'RowGroup': (((3001, 1000000000, 'hand', 'ignored', False),), {
+    'RowPruningGroup': (((3001, 1000000000, 'hand', 'ignored', False),), {
         'modules': (('union', ('list', ('str',)), ('str',)), '*', ((7000, 19006),), {}),
         'related_modules': (('union', ('list', ('list', ('str',))), ('null',)), None, ((7000, 19006),), {}),
         'params': (('section', 'DenseRatio'), None, ((7000, 19006),), {'required': True}),
     }, (0, 3001, 7000, 15000, 19007)),
     'HeadPruning': (((3001, 1000000000, 'hand', 'ignored', False),), {
-        'shared_parameters': (('section', 'HeadParameters'), None, ((7000, 19006),), {}),
-        'different_groups': (('map', ('section', 'HeadGroup')), None, ((7000, 19006),), {'required': True, 'wrong_type': 'rejected'}),
+        'shared_parameters': (('section', 'HeadPruningParameters'), None, ((7000, 19006),), {}),
+        'different_groups': (('map', ('section', 'HeadPruningGroup')), None, ((7000, 19006),), {'required': True, 'wrong_type': 'rejected'}),
     }, (0, 3001, 7000, 15000, 19007)),
-    'HeadParameters': (((3001, 1000000000, 'hand', 'ignored', False),), {
+    'HeadPruningParameters': (((3001, 1000000000, 'hand', 'ignored', False),), {
         'enabled': (('bool',), False, ((7000, 19006),), {}),
         'schedule_offset': (('int', None, None, None, None), 1000, ((7000, 19006),), {'unit': 'steps'}),
         'method': (('enum', 'l1', 'topk'), 'topk', ((7000, 19006),), {'wrong_type': 'rejected'}),
         'num_heads': (('int', None, None, None, None), None, ((7000, 19006),), {}),
     }, (0, 3001, 7000, 15000, 19007)),
-    'HeadGroup': (((3001, 1000000000, 'hand', 'ignored', False),), {
+    'HeadPruningGroup': (((3001, 1000000000, 'hand', 'ignored', False),), {
         'modules': (('union', ('list', ('str',)), ('str',)), '*', ((7000, 19006),), {}),
         'related_modules': (('union', ('list', ('list', ('str',))), ('null',)), None, ((7000, 19006),), {}),
         'params': (('section', 'DenseRatio'), None, ((7000, 19006),), {'required': True}),
     }, (0, 3001, 7000, 15000, 19007)),
     'ChannelPruning': (((3001, 1000000000, 'hand', 'ignored', False),), {
-        'shared_parameters': (('section', 'ChannelParameters'), None, ((7000, 19006),), {}),
-        'different_groups': (('map', ('section', 'ChannelGroup')), None, ((7000, 19006),), {'required': True, 'wrong_type': 'rejected'}),
+        'shared_parameters': (('section', 'ChannelPruningParameters'), None, ((7000, 19006),), {}),
+        'different_groups': (('map', ('section', 'ChannelPruningGroup')), None, ((7000, 19006),), {'required': True, 'wrong_type': 'rejected'}),
     }, (0, 3001, 7000, 15000, 19007)),
-    'ChannelParameters': (((3001, 1000000000, 'hand', 'ignored', False),), {
+    'ChannelPruningParameters': (((3001, 1000000000, 'hand', 'ignored', False),), {
         'enabled': (('bool',), False, ((7000, 19006),), {}),
         'schedule_offset': (('int', None, None, None, None), 1000, ((7000, 19006),), {'unit': 'steps'}),
         'method': (('enum', 'l1', 'topk'), 'l1', ((7000, 19006),), {'wrong_type': 'rejected'}),
     }, (0, 3001, 7000, 15000, 19007)),
-    'ChannelGroup': (((3001, 1000000000, 'hand', 'ignored', False),), {
+    'ChannelPruningGroup': (((3001, 1000000000, 'hand', 'ignored', False),), {
         'modules': (('union', ('list', ('str',)), ('str',)), '*', ((7000, 19006),), {}),
         'related_modules': (('union', ('list', ('list', ('str',))), ('null',)), None, ((7000, 19006),), {}),
         'params': (('section', 'DenseRatio'), None, ((7000, 19006),), {'required': True}),

@@ -26,15 +26,16 @@ if TYPE_CHECKING:
     )
     from dsconfig.model.compression import (
         ActivationBits as ActivationBits, ActivationGroup as ActivationGroup,
-        ActivationParameters as ActivationParameters, ChannelGroup as ChannelGroup,
-        ChannelParameters as ChannelParameters, ChannelPruning as ChannelPruning,
-        CompressionTraining as CompressionTraining, DenseRatio as DenseRatio, HeadGroup as HeadGroup,
-        HeadParameters as HeadParameters, HeadPruning as HeadPruning, LayerReduction as LayerReduction,
-        MixedFp16 as MixedFp16, QuantizedActivations as QuantizedActivations,
-        QuantizedWeights as QuantizedWeights, RowGroup as RowGroup, RowParameters as RowParameters,
-        RowPruning as RowPruning, SparseGroup as SparseGroup, SparseParameters as SparseParameters,
-        SparsePruning as SparsePruning, WeightBits as WeightBits, WeightGroup as WeightGroup,
-        WeightParameters as WeightParameters
+        ActivationParameters as ActivationParameters, ChannelPruning as ChannelPruning,
+        ChannelPruningGroup as ChannelPruningGroup, ChannelPruningParameters as ChannelPruningParameters,
+        CompressionTraining as CompressionTraining, DenseRatio as DenseRatio, HeadPruning as HeadPruning,
+        HeadPruningGroup as HeadPruningGroup, HeadPruningParameters as HeadPruningParameters,
+        LayerReduction as LayerReduction, MixedFp16 as MixedFp16,
+        QuantizedActivations as QuantizedActivations, QuantizedWeights as QuantizedWeights,
+        RowPruning as RowPruning, RowPruningGroup as RowPruningGroup,
+        RowPruningParameters as RowPruningParameters, SparsePruning as SparsePruning,
+        SparsePruningGroup as SparsePruningGroup, SparsePruningParameters as SparsePruningParameters,
+        WeightBits as WeightBits, WeightGroup as WeightGroup, WeightParameters as WeightParameters
     )
     from dsconfig.model.data import (
         CurriculumLearning as CurriculumLearning, CurriculumMetric as CurriculumMetric,
@@ -106,7 +107,7 @@ MODULES = {
     "autotuning": "Autotuning ModelInfo",
     "checkpoint": "Checkpoint CheckpointWriter DatastatesCkpt Nebula ParallelWrite",
     "compile": "Compile",
-    "compression": "ActivationBits ActivationGroup ActivationParameters ChannelGroup ChannelParameters ChannelPruning CompressionTraining DenseRatio HeadGroup HeadParameters HeadPruning LayerReduction MixedFp16 QuantizedActivations QuantizedWeights RowGroup RowParameters RowPruning SparseGroup SparseParameters SparsePruning WeightBits WeightGroup WeightParameters",
+    "compression": "ActivationBits ActivationGroup ActivationParameters ChannelPruning ChannelPruningGroup ChannelPruningParameters CompressionTraining DenseRatio HeadPruning HeadPruningGroup HeadPruningParameters LayerReduction MixedFp16 QuantizedActivations QuantizedWeights RowPruning RowPruningGroup RowPruningParameters SparsePruning SparsePruningGroup SparsePruningParameters WeightBits WeightGroup WeightParameters",
     "data": "CurriculumLearning CurriculumMetric DataEfficiency DataRouting DataSampling DynamicBatching LayerTokenLearningRate LengthSchedule MetricCurriculum MetricSchedule RandomLtd TokenSchedule TokenScheduleConfig",
     "elasticity": "Elasticity",
     "expert_parallel": "ExpertParallel",

@@ -704,12 +704,12 @@ class ActivationBits(Section):
 class SparsePruning(Section):
     """Pruning of individual weights."""
     def __init__(self, **values: Unpack[dicts.SparsePruningDict]) -> None: ...
-    shared_parameters: SparseParameters
-    different_groups: dict[str, SparseGroup]
+    shared_parameters: SparsePruningParameters
+    different_groups: dict[str, SparsePruningGroup]
 
-class SparseParameters(Section):
+class SparsePruningParameters(Section):
     """Settings for all groups of individual weights."""
-    def __init__(self, **values: Unpack[dicts.SparseParametersDict]) -> None: ...
+    def __init__(self, **values: Unpack[dicts.SparsePruningParametersDict]) -> None: ...
     enabled: bool
     schedule_offset: int
     method: Literal["l1", "topk", "snip_momentum"]
@@ -719,9 +719,9 @@ class SparseParameters(Section):
     schedule_offset_end: int
     schedule_offset_stride: int
 
-class SparseGroup(Section):
+class SparsePruningGroup(Section):
     """Modules whose individual weights are pruned with the same settings."""
-    def __init__(self, **values: Unpack[dicts.SparseGroupDict]) -> None: ...
+    def __init__(self, **values: Unpack[dicts.SparsePruningGroupDict]) -> None: ...
     modules: list[str] | str
     related_modules: list[list[str]] | None
     params: DenseRatio
@@ -734,19 +734,19 @@ class DenseRatio(Section):
 class RowPruning(Section):
     """Pruning of rows."""
     def __init__(self, **values: Unpack[dicts.RowPruningDict]) -> None: ...
-    shared_parameters: RowParameters
-    different_groups: dict[str, RowGroup]
+    shared_parameters: RowPruningParameters
+    different_groups: dict[str, RowPruningGroup]
 
-class RowParameters(Section):
+class RowPruningParameters(Section):
     """Settings for all groups of rows."""
-    def __init__(self, **values: Unpack[dicts.RowParametersDict]) -> None: ...
+    def __init__(self, **values: Unpack[dicts.RowPruningParametersDict]) -> None: ...
     enabled: bool
     schedule_offset: int
     method: Literal["l1", "topk"]
 
-class RowGroup(Section):
+class RowPruningGroup(Section):
     """Modules whose rows are pruned with the same settings."""
-    def __init__(self, **values: Unpack[dicts.RowGroupDict]) -> None: ...
+    def __init__(self, **values: Unpack[dicts.RowPruningGroupDict]) -> None: ...
     modules: list[str] | str
     related_modules: list[list[str]] | None
     params: DenseRatio
@@ -754,20 +754,20 @@ class RowGroup(Section):
 class HeadPruning(Section):
     """Pruning of attention heads."""
     def __init__(self, **values: Unpack[dicts.HeadPruningDict]) -> None: ...
-    shared_parameters: HeadParameters
-    different_groups: dict[str, HeadGroup]
+    shared_parameters: HeadPruningParameters
+    different_groups: dict[str, HeadPruningGroup]
 
-class HeadParameters(Section):
+class HeadPruningParameters(Section):
     """Settings for all groups of attention heads."""
-    def __init__(self, **values: Unpack[dicts.HeadParametersDict]) -> None: ...
+    def __init__(self, **values: Unpack[dicts.HeadPruningParametersDict]) -> None: ...
     enabled: bool
     schedule_offset: int
     method: Literal["l1", "topk"]
     num_heads: int
 
-class HeadGroup(Section):
+class HeadPruningGroup(Section):
     """Modules whose attention heads are pruned with the same settings."""
-    def __init__(self, **values: Unpack[dicts.HeadGroupDict]) -> None: ...
+    def __init__(self, **values: Unpack[dicts.HeadPruningGroupDict]) -> None: ...
     modules: list[str] | str
     related_modules: list[list[str]] | None
     params: DenseRatio
@@ -775,19 +775,19 @@ class HeadGroup(Section):
 class ChannelPruning(Section):
     """Pruning of channels."""
     def __init__(self, **values: Unpack[dicts.ChannelPruningDict]) -> None: ...
-    shared_parameters: ChannelParameters
-    different_groups: dict[str, ChannelGroup]
+    shared_parameters: ChannelPruningParameters
+    different_groups: dict[str, ChannelPruningGroup]
 
-class ChannelParameters(Section):
+class ChannelPruningParameters(Section):
     """Settings for all groups of channels."""
-    def __init__(self, **values: Unpack[dicts.ChannelParametersDict]) -> None: ...
+    def __init__(self, **values: Unpack[dicts.ChannelPruningParametersDict]) -> None: ...
     enabled: bool
     schedule_offset: int
     method: Literal["l1", "topk"]
 
-class ChannelGroup(Section):
+class ChannelPruningGroup(Section):
     """Modules whose channels are pruned with the same settings."""
-    def __init__(self, **values: Unpack[dicts.ChannelGroupDict]) -> None: ...
+    def __init__(self, **values: Unpack[dicts.ChannelPruningGroupDict]) -> None: ...
     modules: list[str] | str
     related_modules: list[list[str]] | None
     params: DenseRatio

@@ -3,57 +3,57 @@
 The DeepSpeed config over all releases, composed of the root keys that each module declares.
 """
 
-from dsconfig.model.activation_checkpointing import ActivationCheckpointingKeys
-from dsconfig.model.aio import AioKeys
-from dsconfig.model.autotuning import AutotuningKeys
-from dsconfig.model.batch import BatchKeys
-from dsconfig.model.checkpoint import CheckpointKeys
-from dsconfig.model.communication import CommunicationKeys
-from dsconfig.model.compile import CompileKeys
-from dsconfig.model.compression import CompressionKeys
-from dsconfig.model.data import DataKeys
-from dsconfig.model.elasticity import ElasticityKeys
-from dsconfig.model.engine import EngineKeys
-from dsconfig.model.expert_parallel import ExpertParallelKeys
-from dsconfig.model.hybrid_engine import HybridEngineKeys
-from dsconfig.model.monitor import MonitorKeys
-from dsconfig.model.optimizer import OptimizerKeys
-from dsconfig.model.pipeline import PipelineKeys
-from dsconfig.model.precision import PrecisionKeys
-from dsconfig.model.profiling import ProfilingKeys
-from dsconfig.model.progressive_layer_drop import ProgressiveLayerDropKeys
-from dsconfig.model.quantization import QuantizationKeys
-from dsconfig.model.scheduler import SchedulerKeys
-from dsconfig.model.sparse_attention import SparseAttentionKeys
-from dsconfig.model.tensor_parallel import TensorParallelKeys
-from dsconfig.model.zero import ZeroKeys
+from dsconfig.model.activation_checkpointing import ActivationCheckpointingRootKeys
+from dsconfig.model.aio import AioRootKeys
+from dsconfig.model.autotuning import AutotuningRootKeys
+from dsconfig.model.batch import BatchRootKeys
+from dsconfig.model.checkpoint import CheckpointRootKeys
+from dsconfig.model.communication import CommunicationRootKeys
+from dsconfig.model.compile import CompileRootKeys
+from dsconfig.model.compression import CompressionRootKeys
+from dsconfig.model.data import DataRootKeys
+from dsconfig.model.elasticity import ElasticityRootKeys
+from dsconfig.model.engine import EngineRootKeys
+from dsconfig.model.expert_parallel import ExpertParallelRootKeys
+from dsconfig.model.hybrid_engine import HybridEngineRootKeys
+from dsconfig.model.monitor import MonitorRootKeys
+from dsconfig.model.optimizer import OptimizerRootKeys
+from dsconfig.model.pipeline import PipelineRootKeys
+from dsconfig.model.precision import PrecisionRootKeys
+from dsconfig.model.profiling import ProfilingRootKeys
+from dsconfig.model.progressive_layer_drop import ProgressiveLayerDropRootKeys
+from dsconfig.model.quantization import QuantizationRootKeys
+from dsconfig.model.scheduler import SchedulerRootKeys
+from dsconfig.model.sparse_attention import SparseAttentionRootKeys
+from dsconfig.model.tensor_parallel import TensorParallelRootKeys
+from dsconfig.model.zero import ZeroRootKeys
 
 
 class Config(
-    SparseAttentionKeys,
-    ProgressiveLayerDropKeys,
-    ElasticityKeys,
-    HybridEngineKeys,
-    CompileKeys,
-    QuantizationKeys,
-    CompressionKeys,
-    DataKeys,
-    AutotuningKeys,
-    ProfilingKeys,
-    MonitorKeys,
-    CheckpointKeys,
-    ExpertParallelKeys,
-    TensorParallelKeys,
-    PipelineKeys,
-    ActivationCheckpointingKeys,
-    AioKeys,
-    ZeroKeys,
-    SchedulerKeys,
-    OptimizerKeys,
-    PrecisionKeys,
-    BatchKeys,
-    CommunicationKeys,
-    EngineKeys,
+    SparseAttentionRootKeys,
+    ProgressiveLayerDropRootKeys,
+    ElasticityRootKeys,
+    HybridEngineRootKeys,
+    CompileRootKeys,
+    QuantizationRootKeys,
+    CompressionRootKeys,
+    DataRootKeys,
+    AutotuningRootKeys,
+    ProfilingRootKeys,
+    MonitorRootKeys,
+    CheckpointRootKeys,
+    ExpertParallelRootKeys,
+    TensorParallelRootKeys,
+    PipelineRootKeys,
+    ActivationCheckpointingRootKeys,
+    AioRootKeys,
+    ZeroRootKeys,
+    SchedulerRootKeys,
+    OptimizerRootKeys,
+    PrecisionRootKeys,
+    BatchRootKeys,
+    CommunicationRootKeys,
+    EngineRootKeys,
 ):
     """A DeepSpeed config: the content of a `ds_config.json`.
 

@@ -757,7 +757,7 @@ PROSE: dict[str, dict[str, str]] = {
         'shared_parameters': 'Settings for all groups.',
         'different_groups': 'Groups of modules, under names of your choice. Required if the technique is present.',
     },
-    'SparseParameters': {
+    'SparsePruningParameters': {
         'enabled': 'Enable the technique; a group alone has no effect.',
         'schedule_offset': 'Steps before pruning starts; training without it first loses less accuracy.',
         'method': 'Rank weights by magnitude, by a learned score, or by SNIP scores, which require `neural_compressor`.',
@@ -767,7 +767,7 @@ PROSE: dict[str, dict[str, str]] = {
         'schedule_offset_end': 'Last pruning step, not before `schedule_offset`, which is the default. For snip_momentum.',
         'schedule_offset_stride': 'Steps between two prunings. For snip_momentum.',
     },
-    'SparseGroup': {
+    'SparsePruningGroup': {
         'modules': 'Regular expressions for the names of the modules; the default matches all.',
         'related_modules': 'For each entry of `modules`: the modules that must be pruned with it because they share a dimension.',
         'params': 'Fraction that is kept.',
@@ -779,12 +779,12 @@ PROSE: dict[str, dict[str, str]] = {
         'shared_parameters': 'Settings for all groups.',
         'different_groups': 'Groups of modules, under names of your choice. Required if the technique is present.',
     },
-    'RowParameters': {
+    'RowPruningParameters': {
         'enabled': 'Enable the technique; a group alone has no effect.',
         'schedule_offset': 'Steps before pruning starts; training without it first loses less accuracy.',
         'method': 'Rank rows by magnitude, or by a learned score.',
     },
-    'RowGroup': {
+    'RowPruningGroup': {
         'modules': 'Regular expressions for the names of the modules; the default matches all.',
         'related_modules': 'For each entry of `modules`: the modules that must be pruned with it because they share a dimension.',
         'params': 'Fraction that is kept.',
@@ -793,13 +793,13 @@ PROSE: dict[str, dict[str, str]] = {
         'shared_parameters': 'Settings for all groups.',
         'different_groups': 'Groups of modules, under names of your choice. Required if the technique is present.',
     },
-    'HeadParameters': {
+    'HeadPruningParameters': {
         'enabled': 'Enable the technique; a group alone has no effect.',
         'schedule_offset': 'Steps before pruning starts; training without it first loses less accuracy.',
         'method': 'Ranking of heads; only topk, a learned score, is implemented.',
         'num_heads': 'Number of attention heads of a layer. Required if the technique is enabled.',
     },
-    'HeadGroup': {
+    'HeadPruningGroup': {
         'modules': 'Regular expressions for the names of the modules; the default matches all.',
         'related_modules': 'For each entry of `modules`: the modules that must be pruned with it because they share a dimension.',
         'params': 'Fraction that is kept.',
@@ -808,12 +808,12 @@ PROSE: dict[str, dict[str, str]] = {
         'shared_parameters': 'Settings for all groups.',
         'different_groups': 'Groups of modules, under names of your choice. Required if the technique is present.',
     },
-    'ChannelParameters': {
+    'ChannelPruningParameters': {
         'enabled': 'Enable the technique; a group alone has no effect.',
         'schedule_offset': 'Steps before pruning starts; training without it first loses less accuracy.',
         'method': 'Rank channels by magnitude, or by a learned score.',
     },
-    'ChannelGroup': {
+    'ChannelPruningGroup': {
         'modules': 'Regular expressions for the names of the modules; the default matches all.',
         'related_modules': 'For each entry of `modules`: the modules that must be pruned with it because they share a dimension.',
         'params': 'Fraction that is kept.',
@@ -980,10 +980,10 @@ MEANINGS: dict[str, dict[str, tuple[tuple[Any, str], ...]]] = {
     'CurriculumLearning': {'curriculum_type': (('seqlen', 'sequence length'),), 'schedule_type': (('fixed_linear', 'increases linearly'), ('fixed_root', 'increases with a root: fast, then slower'), ('fixed_discrete', 'increases in steps that the config lists'), ('custom', 'set from Python'))},
     'WeightParameters': {'quantization_type': (('symmetric', 'range centered at zero'), ('asymmetric', 'range from minimum to maximum')), 'rounding': (('nearest', 'to the nearest value'), ('stochastic', 'stochastically: unbiased, noisier'))},
     'ActivationParameters': {'quantization_type': (('symmetric', 'range centered at zero'), ('asymmetric', 'range from minimum to maximum')), 'range_calibration': (('dynamic', 'determined for each batch'), ('static', 'recorded during training: faster, less exact'))},
-    'SparseParameters': {'method': (('l1', 'by magnitude'), ('topk', 'by a learned score'), ('snip_momentum', 'by SNIP scores; requires the package `neural_compressor`'))},
-    'RowParameters': {'method': (('l1', 'by magnitude'), ('topk', 'by a learned score'))},
-    'HeadParameters': {'method': (('l1', 'by magnitude'), ('topk', 'by a learned score'))},
-    'ChannelParameters': {'method': (('l1', 'by magnitude'), ('topk', 'by a learned score'))},
+    'SparsePruningParameters': {'method': (('l1', 'by magnitude'), ('topk', 'by a learned score'), ('snip_momentum', 'by SNIP scores; requires the package `neural_compressor`'))},
+    'RowPruningParameters': {'method': (('l1', 'by magnitude'), ('topk', 'by a learned score'))},
+    'HeadPruningParameters': {'method': (('l1', 'by magnitude'), ('topk', 'by a learned score'))},
+    'ChannelPruningParameters': {'method': (('l1', 'by magnitude'), ('topk', 'by a learned score'))},
     'QuantizeAlgo': {'q_type': (('symmetric', 'range centered at zero'), ('asymmetric', 'range from minimum to maximum')), 'rounding': (('nearest', 'to the nearest value'), ('stochastic', 'stochastically: unbiased, noisier'))},
     'WeightQuantization': {'num_bits': ((8, 'the usual number of bits'),), 'q_type': (('symmetric', 'range centered at zero'), ('asymmetric', 'range from minimum to maximum'))},
     'GroupQuantization': {'num_bits': ((4, 'half the memory of 8 bits, less exact'), (8, 'the usual number of bits')), 'symmetric': ((False, 'range from minimum to maximum'),)},
@@ -1071,18 +1071,18 @@ SOURCES: dict[str, tuple[str, dict[str, str]]] = {
     'ActivationGroup': ('compression/config.py:get_activation_quantization_different_groups', {}),
     'ActivationBits': ('compression/config.py:get_activation_quantization_different_groups', {}),
     'SparsePruning': ('compression/config.py:get_sparse_pruning', {'shared_parameters': 'compression/config.py:get_sparse_pruning_shared_parameters'}),
-    'SparseParameters': ('compression/config.py:get_sparse_pruning_shared_parameters', {}),
-    'SparseGroup': ('compression/config.py:get_sparse_pruning_different_groups', {}),
+    'SparsePruningParameters': ('compression/config.py:get_sparse_pruning_shared_parameters', {}),
+    'SparsePruningGroup': ('compression/config.py:get_sparse_pruning_different_groups', {}),
     'DenseRatio': ('compression/config.py:get_params', {}),
     'RowPruning': ('compression/config.py:get_row_pruning', {'shared_parameters': 'compression/config.py:get_row_pruning_shared_parameters'}),
-    'RowParameters': ('compression/config.py:get_row_pruning_shared_parameters', {}),
-    'RowGroup': ('compression/config.py:get_row_pruning_different_groups', {}),
+    'RowPruningParameters': ('compression/config.py:get_row_pruning_shared_parameters', {}),
+    'RowPruningGroup': ('compression/config.py:get_row_pruning_different_groups', {}),
     'HeadPruning': ('compression/config.py:get_head_pruning', {'shared_parameters': 'compression/config.py:get_head_pruning_shared_parameters'}),
-    'HeadParameters': ('compression/config.py:get_head_pruning_shared_parameters', {}),
-    'HeadGroup': ('compression/config.py:get_head_pruning_different_groups', {}),
+    'HeadPruningParameters': ('compression/config.py:get_head_pruning_shared_parameters', {}),
+    'HeadPruningGroup': ('compression/config.py:get_head_pruning_different_groups', {}),
     'ChannelPruning': ('compression/config.py:get_channel_pruning', {'shared_parameters': 'compression/config.py:get_channel_pruning_shared_parameters'}),
-    'ChannelParameters': ('compression/config.py:get_channel_pruning_shared_parameters', {}),
-    'ChannelGroup': ('compression/config.py:get_channel_pruning_different_groups', {}),
+    'ChannelPruningParameters': ('compression/config.py:get_channel_pruning_shared_parameters', {}),
+    'ChannelPruningGroup': ('compression/config.py:get_channel_pruning_different_groups', {}),
     'LayerReduction': ('compression/compress.py:student_initialization', {'enabled': 'compression/config.py:get_layer_reduction_enabled', 'keep_number_layer': 'compression/constants.py:KEEP_NUMBER_LAYER'}),
     'QuantizeTraining': ('runtime/config.py:get_quantize_training', {'enabled': 'runtime/config.py:get_quantize_enabled', 'eigenvalue': 'runtime/config.py:get_eigenvalue_config'}),
     'QuantizeBits': ('runtime/config.py:get_quantize_training', {}),

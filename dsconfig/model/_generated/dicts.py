@@ -18,22 +18,23 @@ if TYPE_CHECKING:
 __all__ = [
     "ActivationBitsDict", "ActivationCheckpointingDict", "ActivationGroupDict", "ActivationParametersDict",
     "AdagradParamsDict", "AdamParamsDict", "AdamWParamsDict", "AioDict", "AmpDict", "AutotuningDict",
-    "Bf16Dict", "ChannelGroupDict", "ChannelParametersDict", "ChannelPruningDict", "CheckpointDict",
-    "CheckpointWriterDict", "CometDict", "CommsLoggerDict", "CompileDict", "CompressionTrainingDict",
-    "ConfigDict", "CsvMonitorDict", "CurriculumLearningDict", "CurriculumMetricDict", "DataEfficiencyDict",
-    "DataRoutingDict", "DataSamplingDict", "DataTypesDict", "DatastatesCkptDict", "DenseRatioDict",
-    "DynamicBatchingDict", "EigenvalueDict", "ElasticityDict", "ExpertParallelDict", "FlopsProfilerDict",
-    "Fp16Dict", "Fp16MixedQuantizeDict", "GroupQuantizationDict", "HeadGroupDict", "HeadParametersDict",
-    "HeadPruningDict", "HybridEngineDict", "LRRangeTestParamsDict", "LambParamsDict", "LayerReductionDict",
-    "LayerSpecDict", "LayerTokenLearningRateDict", "LeafModuleDict", "LengthScheduleDict", "LionParamsDict",
+    "Bf16Dict", "ChannelPruningDict", "ChannelPruningGroupDict", "ChannelPruningParametersDict",
+    "CheckpointDict", "CheckpointWriterDict", "CometDict", "CommsLoggerDict", "CompileDict",
+    "CompressionTrainingDict", "ConfigDict", "CsvMonitorDict", "CurriculumLearningDict",
+    "CurriculumMetricDict", "DataEfficiencyDict", "DataRoutingDict", "DataSamplingDict", "DataTypesDict",
+    "DatastatesCkptDict", "DenseRatioDict", "DynamicBatchingDict", "EigenvalueDict", "ElasticityDict",
+    "ExpertParallelDict", "FlopsProfilerDict", "Fp16Dict", "Fp16MixedQuantizeDict", "GroupQuantizationDict",
+    "HeadPruningDict", "HeadPruningGroupDict", "HeadPruningParametersDict", "HybridEngineDict",
+    "LRRangeTestParamsDict", "LambParamsDict", "LayerReductionDict", "LayerSpecDict",
+    "LayerTokenLearningRateDict", "LeafModuleDict", "LengthScheduleDict", "LionParamsDict",
     "MetricCurriculumDict", "MetricScheduleDict", "MixedFp16Dict", "ModelInfoDict", "MuonParamsDict",
     "NebulaDict", "OffloadOptimizerDict", "OffloadParamDict", "OneBitAdamParamsDict", "OneBitLambParamsDict",
     "OneBitParamsDict", "OneCycleParamsDict", "OptimizerDict", "OptimizerParamsDict", "ParallelWriteDict",
     "PartitionConfigDict", "PipelineDict", "ProgressiveLayerDropDict", "QuantizeAlgoDict", "QuantizeBitsDict",
     "QuantizeScheduleDict", "QuantizeTrainingDict", "QuantizedActivationsDict", "QuantizedWeightsDict",
-    "RandomLtdDict", "RowGroupDict", "RowParametersDict", "RowPruningDict", "SchedulerDict",
-    "SchedulerParamsDict", "SparseAttentionDict", "SparseGroupDict", "SparseParametersDict",
-    "SparsePruningDict", "TensorParallelDict", "TensorParallelGroupDict", "TensorboardDict",
+    "RandomLtdDict", "RowPruningDict", "RowPruningGroupDict", "RowPruningParametersDict", "SchedulerDict",
+    "SchedulerParamsDict", "SparseAttentionDict", "SparsePruningDict", "SparsePruningGroupDict",
+    "SparsePruningParametersDict", "TensorParallelDict", "TensorParallelGroupDict", "TensorboardDict",
     "ThroughputTimerDict", "TimersDict", "TokenScheduleDict", "TokenScheduleConfigDict", "TorchAutocastDict",
     "WandbDict", "WarmupCosineLRParamsDict", "WarmupDecayLRParamsDict", "WarmupLRParamsDict",
     "WeightBitsDict", "WeightGroupDict", "WeightParametersDict", "WeightQuantizationDict", "ZenFlowDict",
@@ -1478,12 +1479,12 @@ class ActivationBitsDict(TypedDict, total=False):
 
 class SparsePruningDict(TypedDict, total=False):
     """Pruning of individual weights."""
-    shared_parameters: model.SparseParameters | SparseParametersDict
+    shared_parameters: model.SparsePruningParameters | SparsePruningParametersDict
     """Settings for all groups.\n\n- Accepts: an object\n- Releases: 0.7.0 to 0.19.6"""
-    different_groups: Required[Mapping[str, model.SparseGroup | SparseGroupDict]]
+    different_groups: Required[Mapping[str, model.SparsePruningGroup | SparsePruningGroupDict]]
     """Groups of modules, under names of your choice. Required if the technique is present.\n\n- Accepts: an object\n- Default: required\n- Releases: 0.7.0 to 0.19.6"""
 
-class SparseParametersDict(TypedDict, total=False):
+class SparsePruningParametersDict(TypedDict, total=False):
     """Settings for all groups of individual weights."""
     enabled: bool
     """Enable the technique; a group alone has no effect.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.7.0 to 0.19.6"""
@@ -1502,7 +1503,7 @@ class SparseParametersDict(TypedDict, total=False):
     schedule_offset_stride: int
     """Steps between two prunings. For snip_momentum.\n\n- Accepts: an integer\n- Unit: steps\n- Default: `1`\n- Releases: 0.9.3 to 0.19.6"""
 
-class SparseGroupDict(TypedDict, total=False):
+class SparsePruningGroupDict(TypedDict, total=False):
     """Modules whose individual weights are pruned with the same settings."""
     modules: list[str] | tuple[str, ...] | str
     """Regular expressions for the names of the modules; the default matches all.\n\n- Accepts: a list of strings or a string\n- Default: `"*"`\n- Releases: 0.7.0 to 0.19.6"""
@@ -1518,12 +1519,12 @@ class DenseRatioDict(TypedDict, total=False):
 
 class RowPruningDict(TypedDict, total=False):
     """Pruning of rows."""
-    shared_parameters: model.RowParameters | RowParametersDict
+    shared_parameters: model.RowPruningParameters | RowPruningParametersDict
     """Settings for all groups.\n\n- Accepts: an object\n- Releases: 0.7.0 to 0.19.6"""
-    different_groups: Required[Mapping[str, model.RowGroup | RowGroupDict]]
+    different_groups: Required[Mapping[str, model.RowPruningGroup | RowPruningGroupDict]]
     """Groups of modules, under names of your choice. Required if the technique is present.\n\n- Accepts: an object\n- Default: required\n- Releases: 0.7.0 to 0.19.6"""
 
-class RowParametersDict(TypedDict, total=False):
+class RowPruningParametersDict(TypedDict, total=False):
     """Settings for all groups of rows."""
     enabled: bool
     """Enable the technique; a group alone has no effect.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.7.0 to 0.19.6"""
@@ -1532,7 +1533,7 @@ class RowParametersDict(TypedDict, total=False):
     method: Literal["l1", "topk"] | Enum
     """Rank rows by magnitude, or by a learned score.\n\n- Accepts: one of `"l1"` or `"topk"`\n- Default: `"l1"`\n- Releases: 0.7.0 to 0.19.6"""
 
-class RowGroupDict(TypedDict, total=False):
+class RowPruningGroupDict(TypedDict, total=False):
     """Modules whose rows are pruned with the same settings."""
     modules: list[str] | tuple[str, ...] | str
     """Regular expressions for the names of the modules; the default matches all.\n\n- Accepts: a list of strings or a string\n- Default: `"*"`\n- Releases: 0.7.0 to 0.19.6"""
@@ -1543,12 +1544,12 @@ class RowGroupDict(TypedDict, total=False):
 
 class HeadPruningDict(TypedDict, total=False):
     """Pruning of attention heads."""
-    shared_parameters: model.HeadParameters | HeadParametersDict
+    shared_parameters: model.HeadPruningParameters | HeadPruningParametersDict
     """Settings for all groups.\n\n- Accepts: an object\n- Releases: 0.7.0 to 0.19.6"""
-    different_groups: Required[Mapping[str, model.HeadGroup | HeadGroupDict]]
+    different_groups: Required[Mapping[str, model.HeadPruningGroup | HeadPruningGroupDict]]
     """Groups of modules, under names of your choice. Required if the technique is present.\n\n- Accepts: an object\n- Default: required\n- Releases: 0.7.0 to 0.19.6"""
 
-class HeadParametersDict(TypedDict, total=False):
+class HeadPruningParametersDict(TypedDict, total=False):
     """Settings for all groups of attention heads."""
     enabled: bool
     """Enable the technique; a group alone has no effect.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.7.0 to 0.19.6"""
@@ -1559,7 +1560,7 @@ class HeadParametersDict(TypedDict, total=False):
     num_heads: int
     """Number of attention heads of a layer. Required if the technique is enabled.\n\n- Accepts: an integer\n- Releases: 0.7.0 to 0.19.6"""
 
-class HeadGroupDict(TypedDict, total=False):
+class HeadPruningGroupDict(TypedDict, total=False):
     """Modules whose attention heads are pruned with the same settings."""
     modules: list[str] | tuple[str, ...] | str
     """Regular expressions for the names of the modules; the default matches all.\n\n- Accepts: a list of strings or a string\n- Default: `"*"`\n- Releases: 0.7.0 to 0.19.6"""
@@ -1570,12 +1571,12 @@ class HeadGroupDict(TypedDict, total=False):
 
 class ChannelPruningDict(TypedDict, total=False):
     """Pruning of channels."""
-    shared_parameters: model.ChannelParameters | ChannelParametersDict
+    shared_parameters: model.ChannelPruningParameters | ChannelPruningParametersDict
     """Settings for all groups.\n\n- Accepts: an object\n- Releases: 0.7.0 to 0.19.6"""
-    different_groups: Required[Mapping[str, model.ChannelGroup | ChannelGroupDict]]
+    different_groups: Required[Mapping[str, model.ChannelPruningGroup | ChannelPruningGroupDict]]
     """Groups of modules, under names of your choice. Required if the technique is present.\n\n- Accepts: an object\n- Default: required\n- Releases: 0.7.0 to 0.19.6"""
 
-class ChannelParametersDict(TypedDict, total=False):
+class ChannelPruningParametersDict(TypedDict, total=False):
     """Settings for all groups of channels."""
     enabled: bool
     """Enable the technique; a group alone has no effect.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.7.0 to 0.19.6"""
@@ -1584,7 +1585,7 @@ class ChannelParametersDict(TypedDict, total=False):
     method: Literal["l1", "topk"] | Enum
     """Rank channels by magnitude, or by a learned score.\n\n- Accepts: one of `"l1"` or `"topk"`\n- Default: `"l1"`\n- Releases: 0.7.0 to 0.19.6"""
 
-class ChannelGroupDict(TypedDict, total=False):
+class ChannelPruningGroupDict(TypedDict, total=False):
     """Modules whose channels are pruned with the same settings."""
     modules: list[str] | tuple[str, ...] | str
     """Regular expressions for the names of the modules; the default matches all.\n\n- Accepts: a list of strings or a string\n- Default: `"*"`\n- Releases: 0.7.0 to 0.19.6"""

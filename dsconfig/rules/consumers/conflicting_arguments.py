@@ -11,7 +11,7 @@ from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
 from dsconfig.launch.find_jobs import job_of_launch_file
 from dsconfig.launch.framework_checks import FailedFrameworkCheck, failed_framework_checks
 from dsconfig.launch.launched_job import LaunchedJob
-from dsconfig.rules._consumer import consumer_label
+from dsconfig.rules._consumer_behavior import consumer_label
 from dsconfig.rules._suggest_section import format_key
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms

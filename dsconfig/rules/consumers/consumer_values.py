@@ -12,7 +12,7 @@ from dsconfig.evaluation.rule import EffectiveValueIs, KeyIsRequired, KeyMustBeA
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
 from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.job.consumers.consumer_versions import version_includes_change
-from dsconfig.rules._consumer import (
+from dsconfig.rules._consumer_behavior import (
     FILL,
     INIT,
     consumer_has_change,

@@ -26,7 +26,7 @@ from dsconfig.job.consumers.accelerate_launch_file import (
     words_available_in_version,
     zero_stage_of_block,
 )
-from dsconfig.rules._consumer import consumer_has_change
+from dsconfig.rules._consumer_behavior import consumer_has_change
 from dsconfig.rules._fixes import remove_key
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms

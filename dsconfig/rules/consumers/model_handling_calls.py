@@ -57,6 +57,29 @@ def several_models_prepared(ctx: Context) -> Iterator[Finding]:
         )
 
 
+@rule("DSC868", effect="altered", source="accelerate accelerator.py:Accelerator._prepare_deepspeed")
+def optimizer_prepared_alone(ctx: Context) -> Iterator[Finding]:
+    """The program passes the model and its optimizer to two calls of `accelerator.prepare`.
+
+    With DeepSpeed the call with the model starts the engine, and it needs the optimizer: stage 1 or 2 raises "zero
+    stage 2 requires an optimizer". Old versions of Accelerate raise "You need to pass the model along the optimizer
+    when using Deepspeed".
+
+    Good, read by accelerate:
+
+        {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
+    """
+    if not is_named(ctx) or ctx.consumer != "accelerate" or not ctx.uses_plugin or ctx.has("optimizer"):
+        return
+    for use in first_uses(ctx, "optimizer prepared alone"):
+        yield at_stage(
+            ctx,
+            use,
+            "the engine starts in the call that prepares the model, without this optimizer",
+            "pass the model, the optimizer and a data loader to the same call",
+        )
+
+
 @rule("DSC865", effect="wasteful", source="runtime/zero/partition_parameters.py:free_param")
 def sizes_of_partitions_counted(ctx: Context) -> Iterator[Finding]:
     """The program counts elements with `numel()`, which is 0 for a partitioned parameter.

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dsconfig.core.file_access import MAX_SIZE
 from dsconfig.core.wording import join_alternatives, json_kind
 from dsconfig.document import MAX_DEPTH, MAX_VALUES
-from dsconfig.document.reader import wide_encoding
+from dsconfig.document.read_document import wide_encoding
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules.document.syntax import LIMITS, SOURCE, describe_problem, is_binary, problems_of_kind

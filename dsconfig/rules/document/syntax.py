@@ -12,9 +12,9 @@ from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.wording import join_alternatives, quote_value
 from dsconfig.document import KINDS, Document, TextProblem, TextSpan, TreeNode
 from dsconfig.document.apply_operations import editor_for_document
-from dsconfig.document.reader import readable_json_string
+from dsconfig.document.located_tree import YAML_TEXT
+from dsconfig.document.read_document import readable_json_string
 from dsconfig.document.text_edit import EditError
-from dsconfig.document.tree import YAML_TEXT
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._suggest_section import format_key

@@ -14,7 +14,7 @@ from dsconfig.core.wording import describe_value, join_alternatives, quote_value
 from dsconfig.evaluation.rule import EffectiveValueIs, KeyEquals, KeyMustBeAbsent, SchemaCondition, rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding, SkipRule
 from dsconfig.rules._batch_triplet import data_parallel_size
-from elastic.deepspeed.release_behavior import SEMANTICS, Semantics
+from elastic.deepspeed.release_behavior import SEMANTICS, ElasticitySemantics
 
 # The section and the solver of the release.
 
@@ -31,7 +31,7 @@ def elasticity_section(ctx: Context) -> JsonObject:
     return block
 
 
-def release_semantics(ctx: Context) -> Semantics:
+def release_semantics(ctx: Context) -> ElasticitySemantics:
     """Return the semantics of the release's solver."""
     return next(entry for entry in reversed(SEMANTICS) if ctx.since(entry.name))
 
@@ -87,7 +87,7 @@ class ElasticityFault(NamedTuple):
     help: str
 
 
-def elasticity_faults(block: JsonObject, semantics: Semantics) -> list[ElasticityFault]:
+def elasticity_faults(block: JsonObject, semantics: ElasticitySemantics) -> list[ElasticityFault]:
     """Return the errors of the section; later checks run only if the earlier ones find none."""
     errors = [*_missing_key_faults(block), *_micro_batch_faults(block), *_number_faults(block, semantics)]
     return errors or list(_version_faults(block, semantics)) or list(_maximum_batch_faults(block, semantics))
@@ -122,7 +122,7 @@ def _micro_batch_faults(block: JsonObject) -> Iterator[ElasticityFault]:
     )
 
 
-def _number_faults(block: JsonObject, semantics: Semantics) -> Iterator[ElasticityFault]:
+def _number_faults(block: JsonObject, semantics: ElasticitySemantics) -> Iterator[ElasticityFault]:
     invalid = (
         [] if isinstance(block.get("max_train_batch_size", 1), int | float) else ["max_train_batch_size"]
     )
@@ -148,7 +148,7 @@ def _number_faults(block: JsonObject, semantics: Semantics) -> Iterator[Elastici
         yield ElasticityFault("DSC602", "max_gpus" if "max_gpus" in block else "min_gpus", message, advice)
 
 
-def _version_faults(block: JsonObject, semantics: Semantics) -> Iterator[ElasticityFault]:
+def _version_faults(block: JsonObject, semantics: ElasticitySemantics) -> Iterator[ElasticityFault]:
     value = block.get("version", semantics.latest_version)
     versions, version = ((0.1, 0.2) if semantics.latest_version >= 0.2 else (0.1,)), _as_float(value)
     model, node = block.get("model_parallel_size", 1), block.get("num_gpus_per_node", 1)
@@ -186,7 +186,7 @@ def _as_float(value: Json) -> float | None:
         return None
 
 
-def _maximum_batch_faults(block: JsonObject, semantics: Semantics) -> Iterator[ElasticityFault]:
+def _maximum_batch_faults(block: JsonObject, semantics: ElasticitySemantics) -> Iterator[ElasticityFault]:
     cap, largest = block["max_train_batch_size"], max(block["micro_batch_sizes"])
     ranks = ranks_per_node(block, semantics)
     subject = f"`elasticity.max_train_batch_size` is {quote_value(cap)}"
@@ -212,7 +212,7 @@ def _maximum_batch_faults(block: JsonObject, semantics: Semantics) -> Iterator[E
         )
 
 
-def ranks_per_node(block: JsonObject, semantics: Semantics) -> Json:
+def ranks_per_node(block: JsonObject, semantics: ElasticitySemantics) -> Json:
     """Return the data-parallel ranks per node in version 0.2; None in version 0.1, which ignores nodes."""
     if float(block.get("version", semantics.latest_version)) != 0.2:
         return None
@@ -227,7 +227,7 @@ _MAX_MICRO_BATCHES = 128
 """Micro batch sizes, for the same reason."""
 
 
-def is_intractable(block: JsonObject, semantics: Semantics) -> bool:
+def is_intractable(block: JsonObject, semantics: ElasticitySemantics) -> bool:
     """Whether the numbers are too large for any release to finish."""
     micro_batches = set(block["micro_batch_sizes"])
     if len(micro_batches) > _MAX_MICRO_BATCHES:
@@ -245,7 +245,7 @@ class ElasticSolver(NamedTuple):
     """Elastic solver of one release for a section without errors."""
 
     block: JsonObject
-    semantics: Semantics
+    semantics: ElasticitySemantics
     release: str
 
     def with_values(self, **values: Json) -> ElasticSolver:

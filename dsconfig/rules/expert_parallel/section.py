@@ -9,8 +9,8 @@ from dsconfig.core.wording import describe_type, join_alternatives, json_kind, q
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
 from dsconfig.rules._batch_triplet import divisors
+from dsconfig.rules._effective_values import format_division
 from dsconfig.rules._fixes import remove_key
-from dsconfig.rules._json_numbers import format_division
 from dsconfig.rules._suggest_section import format_key
 
 # The `expert_parallel` section.

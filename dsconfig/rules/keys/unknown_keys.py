@@ -18,7 +18,6 @@ from dsconfig.model.key_table import (
     keys_of_section_class,
     section_view_of_release,
 )
-from dsconfig.rules._did_you_mean import accepts_kind_of_value, guess_intended_key
 from dsconfig.rules._fixes import (
     move_key,
     move_key_with_value,
@@ -26,6 +25,7 @@ from dsconfig.rules._fixes import (
     remove_key_showing_value,
     rename_key,
 )
+from dsconfig.rules._suggest_key import accepts_kind_of_value, guess_intended_key
 from dsconfig.rules._suggest_section import (
     COMMON,
     NOT_TO_WRITE,

@@ -17,8 +17,8 @@ from dsconfig.rules._effective_values import (
     offload_device,
     offload_device_path,
     offload_keys,
+    round_up,
 )
-from dsconfig.rules._json_numbers import round_up
 from dsconfig.rules._model_facts import has_model, largest_parameter, model_architecture, trained_model
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms

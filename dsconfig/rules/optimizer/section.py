@@ -22,9 +22,8 @@ from dsconfig.rules._built_class import (
     supported_types,
     written_type,
 )
-from dsconfig.rules._effective_values import related_offload
+from dsconfig.rules._effective_values import is_number, related_offload
 from dsconfig.rules._fixes import remove_key, remove_key_showing_value, rename_key
-from dsconfig.rules._json_numbers import is_number
 
 # A section without `type`, or with `params` set to null.
 
@@ -254,7 +253,7 @@ def _why_type_is_unknown(ctx: Context, kind: TypeInfo | None, type_name: str) ->
 
 def _closest_type(type_name: str, ctx: Context) -> str | None:
     """The type most likely meant by an unknown name, out of those that the release has."""
-    from dsconfig.rules._did_you_mean import closest_word, is_same_spelling
+    from dsconfig.rules._suggest_key import closest_word, is_same_spelling
 
     candidates = [*OPTIMIZERS, *supported_types(ctx, "Optimizer")]
     for spelling in (type_name, _strip_affixes(type_name)):
@@ -327,7 +326,7 @@ def unknown_optimizer_param(ctx: Context) -> Iterator[Finding]:
 
 
 def _report_unknown_param(ctx: Context, chosen: BuiltClass, key: str) -> Finding:
-    from dsconfig.rules._did_you_mean import closest_word, is_same_spelling
+    from dsconfig.rules._suggest_key import closest_word, is_same_spelling
 
     path = (*_PARAMS_PATH, key)
     reason, related = _why_param_is_unknown(ctx, chosen, key)

@@ -10,7 +10,7 @@ from dsconfig.core.wording import quote_value
 from dsconfig.evaluation.rule import KeyEquals, KeyMustBeAbsent, SchemaCondition, rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
 from dsconfig.job.consumers import HUGGING_FACE
-from dsconfig.rules._consumer import consumer_label
+from dsconfig.rules._consumer_behavior import consumer_label
 from dsconfig.rules._effective_values import (
     OPTIMIZER,
     describe_stage,

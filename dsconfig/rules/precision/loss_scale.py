@@ -10,9 +10,8 @@ from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.core.wording import format_number, json_kind, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
-from dsconfig.rules._effective_values import effective_stage
+from dsconfig.rules._effective_values import effective_stage, is_number
 from dsconfig.rules._fixes import remove_key, report_keys_without_effect
-from dsconfig.rules._json_numbers import is_number
 
 # Loss scale values that fp16 rejects.
 

@@ -17,7 +17,7 @@ from dsconfig.rules._built_class import (
     configured_params,
     written_type,
 )
-from dsconfig.rules._json_numbers import as_number, is_number, parse_integer
+from dsconfig.rules._effective_values import as_number, is_number, parse_integer
 
 # Which learning rate is used: the optimizer's or the schedule's.
 

@@ -140,7 +140,7 @@ def unknown_scheduler(ctx: Context) -> Iterator[Finding]:
         return
     if type_name == "get_torch_optimizer":  # a function of the module that returns the optimizer: no error
         return
-    from dsconfig.rules._did_you_mean import closest_word, is_same_spelling
+    from dsconfig.rules._suggest_key import closest_word, is_same_spelling
 
     names = supported_types(ctx, "Scheduler")
     suggestion = closest_word(type_name, [*names, *SCHEDULERS])
@@ -222,7 +222,7 @@ def unknown_scheduler_param(ctx: Context) -> Iterator[Finding]:
 
 
 def _report_unknown_param(ctx: Context, chosen: BuiltClass, key: str) -> Finding:
-    from dsconfig.rules._did_you_mean import closest_word, is_same_spelling
+    from dsconfig.rules._suggest_key import closest_word, is_same_spelling
 
     others = _types_accepting(ctx, key)
     suggestion = (

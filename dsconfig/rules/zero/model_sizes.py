@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dsconfig.core.diagnostic import EffectName, Fix, SetValue
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
-from dsconfig.launch import repository
+from dsconfig.launch import repository_files
 from dsconfig.rules._effective_values import (
     STAGE,
     ZERO,
@@ -16,10 +16,11 @@ from dsconfig.rules._effective_values import (
     normalize_dtype,
     reduction_dtype,
     related_stage,
+    round_down,
+    round_up,
     training_dtype,
     uses_bf16_optimizer,
 )
-from dsconfig.rules._json_numbers import round_down, round_up
 from dsconfig.rules._model_facts import (
     BLOCKS,
     FUSED,
@@ -258,11 +259,11 @@ def experts_without_leaf(ctx: Context) -> Iterator[Finding]:
     if (
         block is None
         or _may_be_leaf_module(ctx, block)
-        or ctx.facts.program in repository.LEAF_MODULE_PROGRAMS
+        or ctx.facts.program in repository_files.LEAF_MODULE_PROGRAMS
     ):
         return
     version = transformers_version(ctx)
-    if (version is not None and version >= FUSED) or repository.repository_sets_leaf_modules(
+    if (version is not None and version >= FUSED) or repository_files.repository_sets_leaf_modules(
         ctx.document.name
     ):
         return

@@ -18,7 +18,7 @@ from dsconfig.evaluation.rule import (
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.model.key_table import ZERO_STAGES
-from dsconfig.rules._consumer import consumer_label
+from dsconfig.rules._consumer_behavior import consumer_label
 from dsconfig.rules._effective_values import (
     OPTIMIZER,
     STAGE,
@@ -27,11 +27,11 @@ from dsconfig.rules._effective_values import (
     effective_stage,
     offload_device,
     related_stage,
+    round_down,
     stage_path,
     zero_section,
 )
 from dsconfig.rules._fixes import differs_from_default, remove_key, rename_key, report_keys_without_effect
-from dsconfig.rules._json_numbers import round_down
 
 # The stage itself: absent, without fp16, or too low to load a checkpoint.
 

@@ -11,6 +11,7 @@ from dsconfig.rules._batch_triplet import divisors
 from dsconfig.rules._effective_values import (
     ZERO,
     effective_stage,
+    format_division,
     reduction_dtype,
     related_dtype,
     related_stage,
@@ -18,7 +19,6 @@ from dsconfig.rules._effective_values import (
     training_dtype,
 )
 from dsconfig.rules._fixes import remove_key
-from dsconfig.rules._json_numbers import format_division
 from dsconfig.rules._model_facts import has_model, model_parameters, trained_model
 
 # ZeRO++: secondary partitions and quantized gradients.

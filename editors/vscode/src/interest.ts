@@ -5,7 +5,7 @@ import { Disposable, type TextDocument, workspace } from "vscode";
 /** Languages of configs and launch files. */
 export const LANGUAGES = ["deepspeed-json", "json", "jsonc", "hjson", "yaml", "shellscript", "python"];
 const OWN = "deepspeed-json";
-/** Names of configs (`dsconfig/lsp/document_filter.py`), and words that configs and launch files contain. */
+/** Names of configs (`dsconfig/lsp/relevant_documents.py`), and words that configs and launch files contain. */
 const NAMES = new RegExp(__NAMES__, "i");
 const WORDS = new RegExp(__WORDS__, "i");
 /** Words of Python sources with configs; `optimizer` alone is in every training script. */

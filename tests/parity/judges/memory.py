@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from dsconfig.memory.autograd_graph import LoraAdapter
 from dsconfig.memory.config_values import ConfigValues
-from dsconfig.memory.engines.base import SAVE, Engine
+from dsconfig.memory.engines.base_engine import SAVE, Engine
 from dsconfig.memory.engines.engine_setup import OptimizerCost
 from dsconfig.memory.engines.param_groups import GRAM
 from dsconfig.memory.estimates import PHASES, simulate, upper_bound_of_peak
@@ -14,9 +14,16 @@ from dsconfig.memory.memory_ledger import MemoryLedger
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
 from dsconfig.memory.models.from_hf_config import architecture_of
 from dsconfig.memory.models.record_pass_by_family import record_forward_pass
-from dsconfig.memory.optimizer_memory import ADAM, FOREACH, FUSED, SINGLE, zenflow_section
-from dsconfig.memory.setup_from_config import SECTIONS, setup_of
-from dsconfig.memory.training_job import TrainingJob
+from dsconfig.memory.run_facts import TrainingJob
+from dsconfig.memory.setup_from_config import (
+    ADAM,
+    FOREACH,
+    FUSED,
+    SECTIONS,
+    SINGLE,
+    setup_of,
+    zenflow_section,
+)
 from dsconfig.resolve.effective_values import effective_values_of
 
 NAMES = {

@@ -190,7 +190,7 @@ def bounds_of(info: Any) -> "dict[str, Any]":
 
 
 def type_of(annotation: Any, bounds: "dict[str, Any]") -> "list[Any]":
-    """The annotation in the vocabulary of `dsconfig.model.iter_fields`."""
+    """The annotation in the vocabulary of `dsconfig.model.iterate_model_fields`."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Annotated:
         for item in arguments[1:]:

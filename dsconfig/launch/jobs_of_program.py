@@ -1,0 +1,76 @@
+"""Jobs of commands whose program builds its config as a dict: `deepspeed main.py --zero_stage 3`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from dsconfig.core.file_access import read_contents
+from dsconfig.document import read_dict
+from dsconfig.launch.launched_job import PROGRAM
+from dsconfig.launch.program_text import MAX_SIZE
+from dsconfig.launch.repository_files import python_files_of_repository, resolve_written_path
+
+if TYPE_CHECKING:
+    from dsconfig.document import Document
+    from dsconfig.launch.launch_commands import LaunchCommand
+    from dsconfig.launch.launch_file_formats import LaunchFileFormat
+    from dsconfig.launch.launched_job import LaunchedJob
+    from dsconfig.launch.python.interpreted_values import ValueOrigin
+
+_RECEIVES_CONFIG = (b"deepspeed.initialize", b"deepspeed=", b"DeepSpeedPlugin", b"hf_ds_config")
+"""Words of which one is in each program that passes a dict to a consumer."""
+
+
+def jobs_with_built_configs(
+    launch_format: LaunchFileFormat, launch: Document, command: LaunchCommand
+) -> Iterator[LaunchedJob]:
+    """Yield a job for each config that the program of a command builds."""
+    path = resolve_written_path(command.program_file, launch.name, command.folder).path
+    if path is None or not _may_pass_config(path):
+        return
+    from dsconfig.launch.python.built_configs import configs_built_by_program
+
+    for config in configs_built_by_program(path, command):
+        job_format = launch_format._replace(name=config.location, reader=config.consumer, builds=PROGRAM)
+        document = None
+        if config.value is not None:
+            document = read_dict(config.value, f"{launch.name}: {config.location}")
+        job = command.job_without_config(job_format, launch, job_format._replace(arguments_key=""))
+        yield job._replace(
+            reference=config.location,
+            key=command.program_file,
+            document=document,
+            source=None if config.literal is None else _document_of_dict(config.literal),
+        )
+
+
+def _document_of_dict(literal: ValueOrigin) -> Document | None:
+    """Return the config that a dict in a source is; None if it has too few keys of one."""
+    from dsconfig.launch.python.config_dicts import config_documents_in_source
+
+    path = literal.module.path
+    try:
+        documents = config_documents_in_source(read_contents(path, MAX_SIZE), os.path.relpath(path))
+    except OSError:
+        return None
+    line = literal.node.lineno
+    return next(
+        (each for each in documents if each.root and each.position(each.root.span.start).line == line), None
+    )
+
+
+def _may_pass_config(program: str) -> bool:
+    """Whether the program, or a module in its repository, passes something to DeepSpeed; a search for words."""
+    try:
+        data = read_contents(program, MAX_SIZE)
+    except OSError:
+        return False
+    if any(word in data for word in _RECEIVES_CONFIG):
+        return True
+    return b"import" in data and any(
+        word in text
+        for _, text in python_files_of_repository(os.path.abspath(program))
+        for word in _RECEIVES_CONFIG
+    )

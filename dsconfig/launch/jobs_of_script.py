@@ -1,0 +1,564 @@
+"""Jobs of a shell script, or of a manifest that runs commands."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, lru_cache
+from itertools import islice
+from typing import TypeAlias
+
+from dsconfig.core.file_access import MAX_SIZE, read_contents
+from dsconfig.core.json_types import Json, JsonObject, NamedTuple, value_at_dotted_path
+from dsconfig.document import Document, read_bytes, read_dict, read_file
+from dsconfig.document.located_tree import UNKNOWN
+from dsconfig.job.consumers.accelerate_launch_file import BLOCK, BLOCK_KEYS, is_launch_file
+from dsconfig.job.consumers.consumer import BY_NAME
+from dsconfig.job.detect_consumer import (
+    DEEPSPEED_CONFIG_FLAGS,
+    ConsumerEvidence,
+    consumer_suggested_by_content,
+)
+from dsconfig.launch.config_loaded_by_program import config_consumers_of_command
+from dsconfig.launch.config_references import find_consumer_in_repository, loop_consumer
+from dsconfig.launch.embedded_text_offsets import read_with_variables
+from dsconfig.launch.framework_configs import build_openrlhf_config
+from dsconfig.launch.framework_presets import PRESET, framework_preset
+from dsconfig.launch.jobs_of_program import jobs_with_built_configs
+from dsconfig.launch.launch_commands import (
+    ArgumentsForRanks,
+    LaunchCommand,
+    ScriptWithVariables,
+    find_launch_commands,
+    find_program_commands,
+    hashable_script_state,
+)
+from dsconfig.launch.launch_file_formats import SCRIPT, LaunchFileFormat, detect_launch_format, world_size_of
+from dsconfig.launch.launched_job import PROGRAM, LaunchedJob, decode_config_argument
+from dsconfig.launch.manifest_commands import (
+    commands_of,
+    expand_azure_inputs,
+    extract_shell_commands,
+    manifest_environment_variables,
+)
+from dsconfig.launch.read_passed_config import parse_passed_config, read_config_at_path
+from dsconfig.launch.repository_files import (
+    BudgetExceededError,
+    ReadingBudget,
+    budget_for_text,
+    find_installed_preset,
+    resolve_written_path,
+    time_cache_key,
+)
+from dsconfig.launch.shell.interpreter import ShellInterpreter
+from dsconfig.launch.training_arguments import parse_argument_text, read_launch_file_arguments
+from dsconfig.launch.training_arguments_in_code import FILLING_ARGUMENTS, training_arguments_of_command
+from dsconfig.launch.typical_config_keys import are_config_keys
+
+_MAX_COMMANDS = 200
+"""Most commands of a script that become jobs."""
+_UNEXPANDED = re.compile(r"\$[\w({]|`")
+
+
+FollowFile: TypeAlias = Callable[[Document], "LaunchedJob | None"]
+"""Function that returns the job of a launch file, as `find_jobs.job_of_launch_file`."""
+
+
+def first_job_of_commands(
+    launch_format: LaunchFileFormat, launch: Document, data: Mapping[str, Json] | None, follow: FollowFile
+) -> LaunchedJob | None:
+    """Return the job of the first command whose config exists, else of the first that names one."""
+    first: LaunchedJob | None = None
+    for job in jobs_of_commands(launch_format, launch, data, follow=follow):
+        if job.document is not None:
+            return job
+        first = first or job
+    return first
+
+
+def jobs_of_commands(
+    launch_format: LaunchFileFormat,
+    launch: Document,
+    data: Mapping[str, Json] | None,
+    config_path: str | None = None,
+    budget: ReadingBudget | None = None,
+    follow: FollowFile = lambda _: None,
+) -> Iterator[LaunchedJob]:
+    """Yield the job of each command; none if reading the commands exceeds the budget.
+
+    `data`: manifest that contains the commands; None: the launch file is a script. `config_path`: real path of the
+    only config whose jobs are needed. `budget`: that of the directory. `follow`: function that returns the job of a
+    launch file, for commands that pass one to their program.
+
+    Raises:
+        BudgetExceededError: the commands exceed their budget or that of the directory, if the latter is given.
+    """
+    if budget is not None:
+        budget.spend(len(launch.text))
+    script = _read_script(launch_format, launch, data)
+    if budget is not None:
+        budget.spend(script.used)
+    if script.shell is None:
+        if budget is not None:
+            raise BudgetExceededError
+        return
+    read_once = cache(_read_config_for_consumer)
+    for command in script.commands:
+        if budget is not None:
+            budget.spend(_LOOKUP_COST)
+        if config_path is not None and not _command_names_config(config_path, command, launch):
+            continue
+        line = None if data is not None else script.shell.text.count("\n", 0, command.offset) + 1
+        if (
+            command.argument_file
+            and (handed := _job_of_passed_launch_file(command, launch, line, follow)) is not None
+        ):
+            yield handed
+            continue
+        full_command, is_known = _merge_argument_file(command, launch)
+        job = _job_of_command(launch_format, launch, full_command, script.shell, read_once)
+        if job is None and not command.path and command.program_file:
+            jobs = jobs_with_built_configs(launch_format, launch, full_command)
+        else:
+            jobs = iter([] if job is None else [job])
+        for each in jobs:
+            job = _add_program_defaults(each, full_command, hashable_script_state(script.shell))
+            yield (job if is_known else job._replace(training_arguments=None))._replace(line=line)
+
+
+def launchers_without_config(script: Document) -> Iterator[LaunchedJob]:
+    """Yield a job for each command of a script whose launcher starts a program, whether or not it names a config.
+
+    The program may build its config from flags, as the examples of DeepSpeed-Chat do: only `launcher`, `line`,
+    `program_file` and `arguments` are known.
+    """
+    shell = _read_script(SCRIPT, script, None).shell
+    if shell is None:
+        return
+    again = ShellInterpreter(shell.text, shell.path, location=shell.path)
+    try:
+        for command in islice(find_program_commands(again), _MAX_COMMANDS):
+            if command.launcher is not None:
+                line = again.text.count("\n", 0, command.offset) + 1
+                yield LaunchedJob(
+                    SCRIPT, script, "", "", None, None, None, command.world_size, line=line,
+                    arguments=command.arguments, processes=command.processes, program_file=command.program_file,
+                    folder=command.folder, launcher=command.launcher,
+                )  # fmt: skip
+    except BudgetExceededError:
+        return
+
+
+def commands_exceed_budget(
+    launch_format: LaunchFileFormat, launch: Document, data: Mapping[str, Json] | None
+) -> bool:
+    """Whether reading the commands exceeds the budget, so that none is known."""
+    return _read_script(launch_format, launch, data).shell is None
+
+
+def script_starts_job(script: Document, follow: FollowFile) -> bool:
+    """Whether a command of a script names a config, builds one, or passes a launch file to its program."""
+    commands = _read_script(SCRIPT, script, None).commands
+    # An Accelerate launch file may start another backend, so it has to be read.
+    if any(
+        (command.path and command.flag != "--config_file" and not command.has_own_config_flag)
+        or (command.format and command.format.builds)
+        for command in commands
+    ):
+        return True
+    return any(True for _ in jobs_of_commands(SCRIPT, script, None, follow=follow)) if commands else False
+
+
+class _ParsedScript(NamedTuple):
+    """The commands of a text that run DeepSpeed, and the shell that read it; None if it was not read."""
+
+    commands: tuple[LaunchCommand, ...]
+    shell: ShellInterpreter | None
+    used: int
+    """Budget steps spent."""
+
+
+def _read_script(
+    launch_format: LaunchFileFormat, launch: Document, data: Mapping[str, Json] | None
+) -> _ParsedScript:
+    if data is None:
+        path = "" if launch.name.startswith("<") else os.path.abspath(launch.name)
+        return _parse_shell_text(
+            extract_shell_commands(launch.name, launch.text), path, (), path, time_cache_key()
+        )
+    budget = budget_for_text(len(launch.text))
+    try:
+        text = "\n".join(
+            line for key in launch_format.commands for line in commands_of(value_at_dotted_path(data, key))
+        )
+        text = expand_azure_inputs(text, data, budget)
+    except BudgetExceededError:
+        return _ParsedScript((), None, budget.used_steps)
+    location = "" if launch.name.startswith("<") else os.path.abspath(launch.name)
+    variables = tuple(manifest_environment_variables(launch_format, data).items())
+    return _parse_shell_text(text, "", variables, location, time_cache_key())
+
+
+@lru_cache(maxsize=256)
+def _parse_shell_text(
+    text: str, path: str, variables: tuple[tuple[str, str], ...], location: str, _: int
+) -> _ParsedScript:
+    """Parse a shell text; cached, because many configs of a directory ask about the same scripts."""
+    shell = ShellInterpreter(text, path, dict(variables), location=location)
+    try:
+        commands = tuple(islice(find_launch_commands(shell), _MAX_COMMANDS))
+    except BudgetExceededError:
+        return _ParsedScript((), None, shell.budget.used_steps)
+    return _ParsedScript(commands, shell, shell.budget.used_steps)
+
+
+_LOOKUP_COST = 200
+"""Budget steps charged for resolving a config's path."""
+
+
+def _command_names_config(config_path: str, command: LaunchCommand, launch: Document) -> bool:
+    """Whether a command names the config at a real path."""
+    path = resolve_written_path(command.path, launch.name, command.folder).path if command.path else None
+    return path is not None and os.path.realpath(path) == config_path
+
+
+def _job_of_passed_launch_file(
+    command: LaunchCommand, launch: Document, line: int | None, follow: FollowFile
+) -> LaunchedJob | None:
+    """Return the job of a launch file that a command passes to its program; None if it passes no launch file."""
+    if command.flag.startswith("--") or not command.argument_file.endswith((".yaml", ".yml", ".json")):
+        return None  # the command names the config itself
+    lookup = resolve_written_path(command.argument_file, launch.name, command.folder)
+    if lookup.path is None:
+        return None
+    document = read_file(lookup.path)
+    inner_format = detect_launch_format(document.value())
+    if inner_format is None or inner_format.commands or (job := follow(document)) is None:
+        return None
+    started_by = launch.name if line is None else f"{launch.name}:{line}"
+    data = document.value()
+    job = _with_command_arguments(job._replace(started_by=started_by), command, data)
+    if job.world_size is not None:
+        return job
+    ranks = world_size_of(job.format, data) if isinstance(data, dict) else None
+    return job._replace(world_size=ranks or command.world_size, processes=command.processes)
+
+
+def _with_command_arguments(job: LaunchedJob, command: LaunchCommand, data: Json) -> LaunchedJob:
+    """Return the job of a file of arguments, with the flags of the command that passes it to its program.
+
+    Programs of the table parse the flags over the file: trl scripts/utils.py:TrlParser, axolotl cli/utils/load.py,
+    LLaMA-Factory hparams/parser.py:read_args. Any other program may use the file alone.
+    """
+    arguments, program = job.training_arguments, command.format
+    if arguments is None or not isinstance(data, dict):
+        return job
+    job_format = program if program is not None and job.format.name == "Transformers" else job.format
+    names = FILLING_ARGUMENTS | job_format.arguments.keys()
+    flags = {name: parse_argument_text(value) for name, value in command.arguments.items() if name in names}
+    if program is not None and (flags or job_format is not job.format):
+        arguments = read_launch_file_arguments(job_format, {**data, **flags})
+    elif changed := frozenset(name for name, value in flags.items() if data.get(name) != value):
+        known = {name: value for name, value in arguments.arguments.items() if name not in changed}
+        arguments = arguments._replace(
+            arguments=known,
+            unknown=arguments.unknown | changed,
+            explicit={**arguments.explicit, **dict.fromkeys(changed)},
+        )
+    return job._replace(format=job_format, training_arguments=arguments)
+
+
+def _merge_argument_file(command: LaunchCommand, launch: Document) -> tuple[LaunchCommand, bool]:
+    """Merge the arguments of a command's file below its flags; also return whether all are known.
+
+    A Python program in the repository says itself how it reads the file, see `training_arguments_of_command`.
+    """
+    if not command.argument_file or "config" not in command.arguments:
+        return command, True
+    if command.format is None:
+        return command, resolve_written_path(
+            command.program_file, launch.name, command.folder
+        ).path is not None
+    lookup = resolve_written_path(command.argument_file, launch.name, command.folder)
+    data = None if lookup.path is None else read_file(lookup.path).value()
+    if not isinstance(data, dict):
+        return command, False
+    arguments = {str(key): value for key, value in data.items() if value is not None}
+    return command._replace(arguments={**arguments, **command.arguments}), True
+
+
+def _read_config_for_consumer(path: str, reader: str) -> Document:
+    """Read the config at a path with the parser of its consumer."""
+    return parse_passed_config(read_contents(path), path, reader)
+
+
+def _job_of_command(
+    launch_format: LaunchFileFormat,
+    launch: Document,
+    command: LaunchCommand,
+    shell: ShellInterpreter,
+    read: Callable[[str, str], Document],
+) -> LaunchedJob | None:
+    job_format = (command.format or launch_format)._replace(
+        reader=command.consumer, commands=launch_format.commands
+    )
+    job = command.job_without_config(
+        job_format, launch, _without_defaults_of_unknown_flags(job_format, command)
+    )
+    if job.training_arguments is not None and command.varying_flags:
+        job = job._replace(
+            training_arguments=job.training_arguments._replace(
+                at=ArgumentsForRanks(hashable_script_state(shell), command, job_format)
+            )
+        )
+    if not command.path:
+        return _job_with_built_config(job, command)
+    if text := decode_config_argument(command.path):
+        config = read_bytes(text.data, f"{launch.name}: {command.flag}")
+        return job._replace(
+            format=job_format, reference=command.flag, document=config, encoding=text.encoding
+        )
+    if job_format.preset and (preset := find_installed_preset(job_format.preset, command.path)):
+        return job._replace(document=parse_passed_config(read_contents(preset), preset, job_format.reader))
+    if built := framework_preset(job_format.name, command.path):
+        preset_format = job_format._replace(builds=PRESET)
+        return job._replace(format=preset_format, document=read_dict(built, f"{launch.name}: {command.flag}"))
+    lookup = resolve_written_path(command.path, launch.name, command.folder)
+    if command.has_own_config_flag and not (lookup.path and _is_config_at(lookup.path)):
+        return None
+    # A file that the script writes replaces the one that is there today.
+    if (
+        lookup.path is None
+        or command.path in shell.output.documents
+        or command.path in shell.output.sed_outputs
+    ):
+        return _use_config_written_by_script(job._replace(lookup=lookup), command.path, shell)
+    document = read(lookup.path, job_format.reader)
+    if command.flag == "--config_file":
+        if not is_launch_file(document.value()):
+            return None  # this Accelerate launch file does not use DeepSpeed
+        job = job._replace(flags=_flags_of_launch_file(command))
+        document = _remove_process_count(document, command)
+    if command.format is None and command.consumer == "transformers":
+        # The command's program, if it can be read, may parse the file itself instead of passing it to a
+        # Trainer.
+        consumer = find_consumer_in_repository(lookup.path, ConsumerEvidence(command.consumer, "", "script"))
+        is_deepspeed = _is_flag_without_trainer(command, document) and not _has_trainer(command, launch)
+        job_format = job_format._replace(
+            reader="deepspeed" if is_deepspeed else consumer.name if consumer else command.consumer
+        )
+        if command.has_known_flags and not _config_filling_arguments(command):
+            job = job._replace(training_arguments=None)  # the program sets them in code
+    return _set_program_consumer(job._replace(format=job_format, document=document, lookup=lookup), command)
+
+
+def _is_config_at(path: str) -> bool:
+    """Whether the file at a path has the keys of a config."""
+    data = read_config_at_path(path).value()
+    return isinstance(data, dict) and are_config_keys([key for key in data if isinstance(key, str)])
+
+
+def _without_defaults_of_unknown_flags(
+    job_format: LaunchFileFormat, command: LaunchCommand
+) -> LaunchFileFormat:
+    """Return the format with unknown defaults if a variable of the command may hold further flags."""
+    defaults = dict.fromkeys(FILLING_ARGUMENTS) if command.may_have_more_flags else job_format.defaults
+    return job_format._replace(arguments_key="", defaults=defaults)
+
+
+def _job_with_built_config(job: LaunchedJob, command: LaunchCommand) -> LaunchedJob | None:
+    """Return the job of a command that names no config; None if its program builds none from the flags."""
+    job_format = job.format
+    if command.format is None:
+        if "use_deepspeed" not in command.arguments:
+            return None
+        job_format = job_format._replace(name="Accelerate", builds="accelerate")
+    elif not command.format.builds:
+        return None
+    return job._replace(
+        format=job_format, reference=command.flag, document=_build_config_from_flags(command, job.launch)
+    )
+
+
+def _set_program_consumer(job: LaunchedJob, command: LaunchCommand) -> LaunchedJob:
+    """Return the job with the consumer to which its program passes the file of a flag."""
+    is_of_deepspeed = command.flag in DEEPSPEED_CONFIG_FLAGS or command.has_own_config_flag
+    if command.format is not None or not is_of_deepspeed or job.document is None:
+        return job
+    is_bare = command.arguments.get("deepspeed") is True
+    consumers = config_consumers_of_command(
+        command.program_file, job.launch.name, command.flag, command.folder, is_bare=is_bare
+    )
+    content = consumer_suggested_by_content(job.document.value()).name
+    job_format = job.format._replace(reader=consumers.most_likely(content))
+    return job._replace(format=job_format, other_consumers=consumers.less_likely(content), why=consumers.why)
+
+
+def _add_program_defaults(
+    job: LaunchedJob, command: LaunchCommand, script: ScriptWithVariables
+) -> LaunchedJob:
+    """Return the job with the program's defaults for training arguments that the command leaves out."""
+    is_deepspeed_dict = job.format.builds == PROGRAM and job.format.reader == "deepspeed"
+    if command.format is not None or not command.program_file or is_deepspeed_dict:
+        return job
+    if job.format.reader != "transformers" and (command.consumer != "accelerate" or job.other_consumers):
+        return job
+    path = resolve_written_path(command.program_file, job.launch.name, command.folder).path
+    program_arguments = (
+        None
+        if path is None
+        else training_arguments_of_command(
+            path,
+            job.launch.name,
+            command.arguments,
+            command.varying_flags,
+            command.argument_file,
+            has_all_flags=not command.may_have_more_flags,
+        )
+    )
+    if program_arguments is None or (job.format.reader == "accelerate" and program_arguments.has_loop):
+        if job.format.reader == "accelerate" and path is not None and _program_imports_trainer(path):
+            why = f"{command.program_file} uses a Trainer and Accelerate itself"
+            return job._replace(other_consumers=("transformers",), why=why)
+        return job
+    # Also under `accelerate launch` the Trainer fills the config: transformers
+    # integrations/deepspeed.py:propagate_args_to_deepspeed.
+    argument_format = job.format._replace(
+        arguments_key="", defaults=program_arguments.defaults, reader="transformers"
+    )
+    job = job._replace(format=job.format._replace(reader="transformers"))
+    flags = {
+        name: value
+        for name, value in command.arguments.items()
+        if not program_arguments.is_code or name not in FILLING_ARGUMENTS
+    }
+    arguments = read_launch_file_arguments(
+        argument_format, {**flags, **dict.fromkeys(program_arguments.changed)}
+    )
+    if command.varying_flags and not program_arguments.is_code and not program_arguments.changed:
+        arguments = arguments._replace(at=ArgumentsForRanks(script, command, argument_format))
+    # Flags of a program that builds the arguments in code are its own.
+    explicit = {} if program_arguments.is_code else arguments.explicit
+    explicit = {**program_arguments.explicit, **explicit, **dict.fromkeys(program_arguments.changed)}
+    arguments = arguments._replace(
+        note=program_arguments.origin_note, explicit=explicit, are_in_code=program_arguments.is_code
+    )
+    return job._replace(training_arguments=arguments)
+
+
+_TRAINER_IMPORT = (
+    rb"from\s+(?:transformers|trl)[\w.]*\s+import\s+(?:\([^)]*|[^\n(]*)\b(?!PPO)\w*Trainer\b"
+    rb"|\btransformers\.Trainer\("
+)
+"""Import of a Trainer; TRL's PPOTrainer has a loop of its own."""
+
+
+def _program_imports_trainer(path: str) -> bool:
+    """Whether a program imports a Trainer, which fills a config even where the program also calls Accelerate."""
+    try:
+        return re.search(_TRAINER_IMPORT, read_contents(path, MAX_SIZE)) is not None
+    except OSError:
+        return False
+
+
+def _remove_process_count(launch: Document, command: LaunchCommand) -> Document:
+    """Remove `num_processes` from an Accelerate launch file if a flag with an unknown value overrides it."""
+    data = launch.value()
+    if not command.processes.open_expressions or not isinstance(data, dict) or "num_processes" not in data:
+        return launch
+    return launch.with_value({key: value for key, value in data.items() if key != "num_processes"})
+
+
+def _flags_of_launch_file(command: LaunchCommand) -> JsonObject:
+    """Return the flags of `accelerate launch` that its launch file can also set, without those of the program."""
+    return {key: parse_argument_text(command.arguments.get(key)) for key in _launcher_flags(command)}
+
+
+def _launcher_flags(command: LaunchCommand) -> Iterator[str]:
+    """Yield the flags of the launcher itself that have a key in an Accelerate launch file."""
+    known = BLOCK_KEYS | {"mixed_precision"}
+    yield from (key for key in (command.launcher.flags if command.launcher else ()) if key in known)
+
+
+def _is_flag_without_trainer(command: LaunchCommand, config: Document) -> bool:
+    """Whether a program passes the file of `--deepspeed` to DeepSpeed without a Trainer: no arguments, no "auto"."""
+    has_trainer_arguments = "output_dir" in command.arguments or _config_filling_arguments(command)
+    return (
+        command.has_known_flags
+        and not has_trainer_arguments
+        and consumer_suggested_by_content(config.value()).name == "deepspeed"
+    )
+
+
+def _has_trainer(command: LaunchCommand, launch: Document) -> bool:
+    """Whether the program of a command uses a Trainer and has no training loop of its own."""
+    path = (
+        resolve_written_path(command.program_file, launch.name, command.folder).path
+        if command.program_file
+        else None
+    )
+    return path is not None and loop_consumer(os.path.abspath(path), time_cache_key()) == "transformers"
+
+
+def _config_filling_arguments(command: LaunchCommand) -> set[str]:
+    """Trainer arguments of a command that fill a config."""
+    return command.arguments.keys() & BY_NAME["transformers"].defaults.keys()
+
+
+def _build_config_from_flags(command: LaunchCommand, launch: Document) -> Document | None:
+    """Return the config that a program builds from its flags."""
+    name = f"{launch.name}: {command.flag}"
+    if command.format is not None and command.format.builds == "openrlhf":
+        # A value such as `$3` is None among the arguments: only a run shows it.
+        flags = {
+            key: UNKNOWN if value is None else parse_argument_text(value)
+            for key, value in command.arguments.items()
+        }
+        return read_dict(build_openrlhf_config(flags), name)
+    # `accelerate launch --use_deepspeed` without further flags: ZeRO stage 2 (commands/launch.py,
+    # `--zero_stage`).
+    flags = _flags_of_launch_file(command)
+    block = {key: value for key, value in flags.items() if key in BLOCK_KEYS}
+    config: JsonObject = {"distributed_type": "DEEPSPEED", BLOCK: block or {"zero_stage": 2}}
+    if isinstance(precision := flags.get("mixed_precision"), str):
+        config["mixed_precision"] = precision
+    return read_dict(config, name)
+
+
+def _use_config_written_by_script(job: LaunchedJob, name: str, shell: ShellInterpreter) -> LaunchedJob:
+    """Return the job with the config that its script writes to this path, if it does."""
+    try:
+        document = _config_written_by_script(name, shell, job.launch)
+    except BudgetExceededError:
+        return job._replace(is_written_by_script=True, is_too_long=True)
+    return job._replace(
+        document=document,
+        lookup=None if document else job.lookup,
+        is_written_by_script=name in shell.output.documents or name in shell.output.sed_outputs,
+        is_template=name in shell.output.sed_outputs and name not in shell.output.documents,
+    )
+
+
+def _config_written_by_script(name: str, shell: ShellInterpreter, launch: Document) -> Document | None:
+    """Return a config that the script writes: a here-document, or a template edited by `sed`.
+
+    Raises:
+        BudgetExceededError: the text exceeds the size limit for configs.
+    """
+    is_literal = False
+    if (written := shell.output.documents.get(name)) is not None:
+        text, is_literal = written
+        ReadingBudget(MAX_SIZE).spend(len(text))
+    elif (sed_output := shell.output.sed_outputs.get(name)) is not None:
+        template = resolve_written_path(sed_output.template, launch.name)
+        if template.path is None:
+            return None
+        text = sed_output.apply_edits(
+            read_contents(template.path, MAX_SIZE).decode("utf-8", "replace"), MAX_SIZE
+        )
+    else:
+        return None
+    if _UNEXPANDED.search(text) and not is_literal:
+        return read_with_variables(text, f"{launch.name}: {name}")
+    return read_bytes(text.encode("utf-8", "replace"), f"{launch.name}: {name}")

@@ -1,0 +1,444 @@
+"""Command of a job: its config, arguments and number of processes, with shell variables expanded."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache, partial
+from itertools import islice, pairwise, takewhile
+
+from dsconfig.core.json_types import Json, NamedTuple
+from dsconfig.document import Document
+from dsconfig.job.detect_consumer import LaunchArguments
+from dsconfig.launch.launch_file_formats import FORMATS, LaunchFileFormat, matches_format
+from dsconfig.launch.launched_job import LaunchedJob, decode_config_argument
+from dsconfig.launch.launcher_call import LauncherCall, find_launcher_call
+from dsconfig.launch.process_count import (
+    ProcessCount,
+    count_processes,
+    solve_variables_for_ranks,
+    variables_deciding_processes,
+)
+from dsconfig.launch.repository_files import FOLDER_STEPS, BudgetExceededError, ReadingBudget, is_preset_name
+from dsconfig.launch.shell.interpreter import ShellCommand, ShellInterpreter
+from dsconfig.launch.training_arguments import LORA_TARGET_KEYS, read_launch_file_arguments
+
+# The programs that start jobs, and their flags, are rows of `dsconfig.launch.launch_file_formats`.
+CONFIG_FLAGS = {
+    "deepspeed_config_file": "accelerate",
+    "deepspeed_config": "deepspeed",
+    "deepspeed": "transformers",
+    "config_file": "accelerate",
+    "accelerate_config": "transformers",
+    "ds_config": "deepspeed",
+}
+"""Flags that name a config or an Accelerate launch file, by precedence, and the consumer that each implies.
+"""
+_SUFFIXES = (".json", ".yaml", ".yml", ".conf", ".hjson", ".jsonc")
+_PROGRAMS = [each for each in FORMATS if each.programs]
+_BEFORE_ARGUMENTS = 40
+"""Number of leading words searched for the program that a command starts."""
+
+
+class LaunchCommand(NamedTuple):
+    """A command that runs DeepSpeed."""
+
+    path: str
+    """The config as the command names it: a path or a preset's name; empty if the program builds its own, or none."""
+    flag: str
+    consumer: str
+    format: LaunchFileFormat | None
+    """The program's row in the table; None if the table has no row for it."""
+    arguments: dict[str, Json]
+    """Flags without their dashes; None if the value is unknown before the run.
+
+    Two more keys: `ENV` holds the variables, `SCRIPT` the name of the script, module or subcommand.
+    """
+    world_size: int | None
+    offset: int
+    """Start of the command in the text."""
+    folder: str
+    """Directory that earlier `cd` commands have entered."""
+    has_known_flags: bool = False
+    """Whether every flag is known: no word outside flag values contains an unexpanded variable."""
+    open_variables: tuple[str, ...] = ()
+    """Unset shell variables that decide the number of processes, those of the nodes first."""
+    varying_flags: frozenset[str] = frozenset()
+    """Flags whose values depend on one of `variables_deciding_processes`."""
+    processes: ProcessCount = ProcessCount(None)
+    """Number of processes the command starts, and the expressions that leave it open."""
+    program_file: str = ""
+    """Path of the Python program it starts, as written."""
+    launcher: LauncherCall | None = None
+    """The launcher with its own flags; None if dsconfig does not know it."""
+    argument_file: str = ""
+    """File with the arguments of its program, as written: `llamafactory-cli train x.yaml`, `--config x.yaml`."""
+    may_have_more_flags: bool = False
+    """Whether a variable that only a run shows may hold further flags of its program: `train.py $EXTRA_ARGS`."""
+
+    @property
+    def has_own_config_flag(self) -> bool:
+        """Whether a flag of the program's own names the config, if the file there is one."""
+        name = self.flag.removeprefix("--").replace("-", "_")
+        return bool(self.path) and self.flag.startswith("--") and name not in CONFIG_FLAGS
+
+    def job_without_config(
+        self, job_format: LaunchFileFormat, launch: Document, argument_format: LaunchFileFormat
+    ) -> LaunchedJob:
+        """Return the job of this command before its config is found. `argument_format`: names of its arguments."""
+        return LaunchedJob(
+            job_format,
+            launch,
+            self.path,
+            self.flag,
+            None,
+            None,
+            read_launch_file_arguments(argument_format, self.arguments),
+            self.world_size,
+            arguments=self.arguments,
+            processes=self.processes,
+            program_file=self.program_file,
+            folder=self.folder,
+            launcher=self.launcher,
+        )
+
+
+def find_launch_commands(shell: ShellInterpreter) -> Iterator[LaunchCommand]:
+    """Yield each command of a shell text that runs DeepSpeed with a config."""
+    for each in shell.run_commands():
+        if command := _parse_launch_command(each, shell):
+            yield command
+
+
+def _parse_launch_command(shell: ShellCommand, script: ShellInterpreter) -> LaunchCommand | None:
+    words = shell.words
+    flags = _parse_long_flags(words)
+    if (path := _config_of_elastic_run(words)) is not None:
+        ranks = count_processes(flags, shell, script).ranks
+        return LaunchCommand(path, "elastic run", "elastic", None, flags, ranks, shell.offset, shell.folder)
+    program = _program_format(words, flags) if flags else None
+    config_flag = next(
+        (
+            config_flag
+            for config_flag in CONFIG_FLAGS
+            if _flag_names_config(config_flag, flags, words, program)
+        ),
+        "",
+    )
+    if not config_flag and program is None:
+        config_flag = next(filter(partial(_may_name_config, flags), flags), "")
+    if (
+        not config_flag
+        and not (program is not None and program.builds)
+        and not _builds_plugin_config(words, flags)
+        and not _argument_file(words, flags)
+        and not _starts_program(words)
+    ):
+        return None
+    consumer = CONFIG_FLAGS.get(config_flag, "deepspeed" if config_flag else "accelerate")
+    if program is not None and config_flag in ("deepspeed", "accelerate_config", ""):
+        consumer = program.reader
+    return _build_launch_command(shell, script, flags, config_flag, consumer, program)
+
+
+def _may_name_config(flags: Mapping[str, Json], name: str) -> bool:
+    """Whether a flag of a program's own, such as `--ds_config_path`, may name a config; its file must show it."""
+    value = flags[name]
+    return (
+        isinstance(value, str)
+        and value.endswith(_SUFFIXES)
+        and "$" not in value
+        and _OWN_CONFIG_FLAG.fullmatch(name) is not None
+    )
+
+
+def names_other_config(command: LaunchCommand, config: str) -> bool:
+    """Whether a flag of a command, even with an unknown value, replaces the default path of a config."""
+    name = os.path.basename(config)
+    values = (
+        value
+        for flag, value in command.arguments.items()
+        # `--deepspeed` alone only switches DeepSpeed on.
+        if (flag in CONFIG_FLAGS and value is not True)
+        or (_OWN_CONFIG_FLAG.fullmatch(flag) and flag not in CONFIG_FLAGS and "stage" not in flag)
+    )
+    return not all(isinstance(value, str) and os.path.basename(value) == name for value in values)
+
+
+_OWN_CONFIG_FLAG = re.compile(r"(?:\w+[_.])?(?:ds|deepspeed|deep_speed|zero)(?:_\w+)?")
+
+
+def find_program_commands(shell: ShellInterpreter) -> Iterator[LaunchCommand]:
+    """Yield each command of a shell text that starts a Python program, with or without a config."""
+    for each in shell.run_commands():
+        if _starts_program(each.words):
+            yield _build_launch_command(each, shell, _parse_long_flags(each.words), "", "", None)
+
+
+def _starts_program(words: tuple[str, ...]) -> bool:
+    """Whether a command starts a Python program, by itself or with a launcher."""
+    program = _program_file_of_command(words)
+    before = words[: words.index(program)] if program in words else words[:1]
+    return bool(program) and any(_STARTS_PROGRAMS.fullmatch(os.path.basename(word)) for word in before)
+
+
+_STARTS_PROGRAMS = re.compile(r"python[\d.]*|torchrun|deepspeed|accelerate|torch\.distributed\.\w+")
+
+
+def _build_launch_command(
+    shell: ShellCommand,
+    script: ShellInterpreter,
+    flags: dict[str, Json],
+    config_flag: str,
+    consumer: str,
+    program: LaunchFileFormat | None,
+) -> LaunchCommand:
+    words = shell.words
+    open_names, counts = variables_deciding_processes(shell), count_processes(flags, shell, script)
+    dependent = _words_depending_on_variables(shell, open_names)
+    unexpanded = [name for name, value in flags.items() if isinstance(value, str) and "$" in value]
+    return LaunchCommand(
+        str(flags[config_flag]) if config_flag else "",
+        _flag_spelling(config_flag, words) if config_flag else words[0],
+        consumer,
+        program,
+        {**flags, **dict.fromkeys(unexpanded), "ENV": dict(shell.variables), "SCRIPT": _script_name(words)},
+        counts.ranks,
+        shell.offset,
+        shell.folder,
+        not any("$" in word for last, word in zip(("", *words), words, strict=False) if last[:2] != "--"),
+        open_names,
+        frozenset(
+            name for name, value in flags.items() if name and isinstance(value, str) and value in dependent
+        ),
+        counts,
+        _program_file_of_command(words),
+        find_launcher_call(words, shell.variables),
+        _argument_file(words, flags),
+        _may_have_more_flags(words),
+    )
+
+
+def _may_have_more_flags(words: tuple[str, ...]) -> bool:
+    """Whether a word behind the program, and not the value of a flag, is a variable without a known value."""
+    program = _program_file_of_command(words)
+    start = words.index(program) if program in words else 0
+    return any(
+        _VARIABLE.fullmatch(word) and (word in _SCRIPT_ARGUMENTS or not last.startswith("--"))
+        for last, word in pairwise(words[start:])
+    )
+
+
+_SCRIPT_ARGUMENTS = ("$@", "$*", "${@}", "${*}")
+_VARIABLE = re.compile(r"\$(?:\w+|[@*]|\{[^{}]*\})")
+
+
+def _argument_file(words: tuple[str, ...], flags: Mapping[str, Json]) -> str:
+    """Return the file that holds the arguments of a command's program; empty if there is none.
+
+    A flag `--config` names it, or it is the first word behind the program: transformers
+    hf_argparser.py:parse_yaml_file, LLaMA-Factory hparams/parser.py:read_args, axolotl cli/main.py:train.
+    """
+    named = flags.get("config")
+    if isinstance(named, str):
+        return named
+    is_behind_program = False
+    for last, word in pairwise(("", *words)):
+        if is_behind_program and not last.startswith("-") and word.endswith(_ARGUMENT_FILES):
+            return word
+        is_behind_program |= word.endswith(".py") or word in _TRAINING_COMMANDS or last in ("-m", "--module")
+    return ""
+
+
+_ARGUMENT_FILES = (".yaml", ".yml", ".json")
+_TRAINING_COMMANDS = frozenset(("train", "sft", "pt", "rlhf", "grpo", "dpo", "fine-tune"))
+"""Subcommands of LLaMA-Factory, Axolotl, ms-swift and TRL."""
+
+
+def _flag_spelling(flag: str, words: tuple[str, ...]) -> str:
+    """Return the flag as the command spells it; DeepSpeed itself has no `--deepspeed-config`."""
+    spelling = f"--{flag.replace('_', '-')}"
+    return spelling if any(word.partition("=")[0] == spelling for word in words) else f"--{flag}"
+
+
+def _program_file_of_command(words: tuple[str, ...]) -> str:
+    """Path of the Python program that a command starts; `-m package.module` becomes `package/module.py`."""
+    for word, following in zip(words[:_BEFORE_ARGUMENTS], (*words[1:], ""), strict=False):
+        if word.endswith(".py"):
+            return word
+        if word in ("-m", "--module") and following.partition(".")[0] not in _LAUNCHERS:
+            return f"{following.replace('.', '/')}.py" if following else ""
+    return ""
+
+
+_LAUNCHERS = ("torch", "accelerate", "deepspeed")
+"""Packages whose modules start another program: `torch.distributed.run`, `accelerate.commands.launch`."""
+
+
+def _words_depending_on_variables(shell: ShellCommand, variables: tuple[str, ...]) -> frozenset[str]:
+    """Words whose values depend on the `opened` variables, including the values of `--flag=value`."""
+    words = (
+        [word for word, origins in shell.dependencies.items() if not origins.isdisjoint(variables)]
+        if variables
+        else []
+    )
+    return frozenset((*words, *(word.partition("=")[2] for word in words if "=" in word)))
+
+
+def _config_of_elastic_run(words: tuple[str, ...]) -> str | None:
+    """Return the config of `dsconfig elastic run`; None for any other command."""
+    for at, word in enumerate(words[:-3]):
+        if word.endswith("dsconfig") and words[at + 1 : at + 3] == ("elastic", "run"):
+            return next((path for path in words[at + 3 :] if path.endswith(_SUFFIXES) or "$" in path), None)
+    return None
+
+
+def _script_name(words: tuple[str, ...]) -> str | None:
+    """Name of the script or module that a command runs: `dpo` for `scripts/dpo.py` and `-m trl.scripts.dpo`."""
+    for word, before in zip(words, ("", *words), strict=False):
+        if word.endswith(".py"):
+            return word.rpartition("/")[2].removesuffix(".py")
+        if before == "trl" or (before in ("-m", "--module") and not word.startswith("torch.")):
+            return word.rpartition(".")[2]
+    return None
+
+
+def _program_format(words: tuple[str, ...], flags: Mapping[str, Json]) -> LaunchFileFormat | None:
+    """Return the table row of the program that a command runs, if there is one."""
+    first = [word for word in words[:_BEFORE_ARGUMENTS] if not word.startswith("-")]
+    for each in _PROGRAMS:
+        patterns = each.programs + (each.scripts if each.scripts and matches_format(each, flags) else ())
+        if any(fnmatchcase(word, pattern) for word in first for pattern in patterns):
+            return each
+    return None
+
+
+def _parse_long_flags(words: tuple[str, ...]) -> dict[str, Json]:
+    """Return the long flags of a command: text, or True if no value follows."""
+    flags: dict[str, Json] = {}
+    is_llamafactory = any(word.rpartition("/")[2] == "llamafactory-cli" for word in words[:_BEFORE_ARGUMENTS])
+    for at, (word, following) in enumerate(zip(words, [*words[1:], "--"], strict=False)):
+        if word.startswith("--") and len(word) > 2:
+            name, equals, value = word[2:].partition("=")
+            # Argparse takes a negative number such as `-1` as a value, not as a flag.
+            is_switch = following.startswith("-") and not following[1:2].isdigit()
+            # `--deepspeed $@`: the script's own arguments are further flags.
+            is_switch = is_switch or following in _SCRIPT_ARGUMENTS
+            # Both spellings are accepted: transformers hf_argparser.py:HfArgumentParser._parse_dataclass_field.
+            flags[name.replace("-", "_")] = value if equals else True if is_switch else following
+            if name in LORA_TARGET_KEYS and not equals and not is_switch:
+                # Several words may follow these flags: `--lora_target q_proj v_proj`.
+                following_words = islice(words, at + 1, None)
+                flags[name] = list(takewhile(lambda each: not each.startswith("-"), following_words))
+        elif match := _HYDRA_OVERRIDE.fullmatch(word):
+            flags.setdefault(match[1], match[2])
+        elif is_llamafactory and (match := _OVERRIDE.fullmatch(word)):
+            flags[match[1]] = match[2]
+    return flags
+
+
+_HYDRA_OVERRIDE = re.compile(r"\+{1,2}(?:\w+\.)*(deepspeed_config|ds_config)=(.*)")
+"""Override of a Hydra program that names a config: `++deepspeed_config=ds.json`."""
+_OVERRIDE = re.compile(r"([a-z][a-z0-9_]*)=(.*)")
+"""Override of an argument in the file: `llamafactory-cli train x.yaml learning_rate=1e-5`."""
+
+
+def _flag_names_config(
+    flag: str, flags: Mapping[str, Json], words: tuple[str, ...], program: LaunchFileFormat | None
+) -> bool:
+    """Whether the value of `flag` names the config of this command."""
+    value = flags.get(flag)
+    if not isinstance(value, str) or not value:
+        return False
+    # `--config_file` is Accelerate's only behind `accelerate launch`; many programs have a flag of this name.
+    if flag == "config_file":
+        return "launch" in words and any(word.endswith("accelerate") for word in words)
+    if flag == "ds_config" and not any(word.startswith("+") and "ds_config=" in word for word in words):
+        return False  # a flag of this name may mean anything
+    if flag == "accelerate_config" and (program is None or program.name != "TRL"):
+        return False
+    if program is not None and program.preset and flag in program.config and is_preset_name(value):
+        return True
+    return (
+        # DeepSpeed opens any path, whatever its suffix: runtime/config.py:DeepSpeedConfig.__init__.
+        flag == "deepspeed_config"
+        or value.endswith(_SUFFIXES)
+        or "$" in value
+        or bool(decode_config_argument(value))
+    )
+
+
+def _builds_plugin_config(words: tuple[str, ...], flags: Mapping[str, Json]) -> bool:
+    """Whether `accelerate launch --use_deepspeed` builds the config from its own flags."""
+    return "use_deepspeed" in flags and "launch" in words
+
+
+# Arguments of a command whose script calculates them from the number of ranks.
+
+
+class ScriptWithVariables(NamedTuple):
+    """A shell text, its path, and the variables set before it starts."""
+
+    text: str
+    path: str
+    variables: tuple[tuple[str, str], ...]
+
+
+def hashable_script_state(shell: ShellInterpreter) -> ScriptWithVariables:
+    """Return the text, path and variables of a shell, as a hashable value."""
+    return ScriptWithVariables(shell.text, shell.path, tuple(shell.environment.items()))
+
+
+@dataclass(frozen=True)
+class ArgumentsForRanks:
+    """Callable that returns the arguments of a command for a number of ranks.
+
+    With `--nnodes=$N --nproc_per_node=8`, 16 ranks mean N=2; the script is evaluated again with that value.
+    """
+
+    script: ScriptWithVariables
+    command: LaunchCommand
+    format: LaunchFileFormat
+
+    def __repr__(self) -> str:
+        return f"AtRanks({self.script.path!r}, {self.command.offset})"
+
+    def __call__(self, ranks: int) -> LaunchArguments | None:
+        """Return the arguments on `ranks` ranks; None if no value of the open variables gives that number."""
+        solution = _command_for_ranks(self.script, self.command.offset, self.command.open_variables, ranks)
+        if solution is None:
+            return None
+        command, values = solution
+        assignments = " and ".join(
+            f"`{name}` is {value}" for name, value in values.items() if name.isidentifier()
+        )
+        note = f"on {ranks} ranks {assignments} in the job's shell" if assignments else ""
+        return read_launch_file_arguments(self.format._replace(arguments_key=""), command.arguments)._replace(
+            note=note
+        )
+
+
+@lru_cache(maxsize=64)
+def _command_for_ranks(
+    script: ScriptWithVariables, offset: int, names: tuple[str, ...], ranks: int
+) -> tuple[LaunchCommand, dict[str, str]] | None:
+    budget = ReadingBudget(FOLDER_STEPS)
+    try:
+        return solve_variables_for_ranks(
+            lambda values: _command_at_offset(script, offset, values, budget), names, ranks
+        )
+    except BudgetExceededError:
+        return None
+
+
+def _command_at_offset(
+    script: ScriptWithVariables, offset: int, values: Mapping[str, str], budget: ReadingBudget
+) -> LaunchCommand | None:
+    """Return the command at `offset`, with `values` as variables of the job's shell."""
+    commands = find_launch_commands(
+        ShellInterpreter(script.text, script.path, {**dict(script.variables), **values}, budget)
+    )
+    return next((command for command in commands if command.offset == offset), None)

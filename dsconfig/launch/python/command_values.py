@@ -1,0 +1,191 @@
+"""Values of expressions in the program of one command: found by interpreting the functions around them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from dsconfig.document.located_tree import UNKNOWN
+from dsconfig.launch.python.constant_expressions import ConstantEvaluator
+from dsconfig.launch.python.data_flow import DataFlow, DictWrite
+from dsconfig.launch.python.expression_evaluator import CommandFacts, OuterValues
+from dsconfig.launch.python.function_interpreter import UNREACHED, FunctionInterpreter
+from dsconfig.launch.python.interpreted_values import COMMAND_ARGUMENTS, Container, ValueOrigin
+from dsconfig.launch.python.name_bindings import ANY, last_dotted_name
+from dsconfig.launch.repository_files import BudgetExceededError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dsconfig.launch.python.name_bindings import Function, NameBinding
+    from dsconfig.launch.python.syntax_trees import ParsedModule, ProgramRepository
+
+ARGUMENT_NAMES = re.compile(r"(?:\w+_)?args|opts?|flags")
+"""Names that programs give to the result of an argument parser, and to parameters that hold it."""
+_MAX_DEPTH = 6
+"""Most functions outside the first one that are interpreted to find the value of a variable."""
+
+
+class CommandValues(OuterValues):
+    """Values in the program of one command. `modules`: the program, and the modules that it imports."""
+
+    def __init__(
+        self,
+        modules: tuple[ParsedModule, ...],
+        repository: ProgramRepository,
+        facts: CommandFacts,
+        flow_of: Callable[[ValueOrigin], DataFlow],
+    ) -> None:
+        self._modules, self._repository, self._facts, self._flow_of = modules, repository, facts, flow_of
+        self._known: dict[ast.expr, object] = {}
+        self._depth = 0
+
+    def value_of(self, module: ParsedModule, node: ast.expr) -> object:
+        """Return the value that an expression has when the program reaches it."""
+        value = self._value_or_unreached(module, node)
+        return UNKNOWN if value is UNREACHED else value
+
+    def _value_or_unreached(self, module: ParsedModule, node: ast.expr) -> object:
+        """Return the value of an expression; `UNREACHED` if the function around it does not evaluate it."""
+        if node in self._known:
+            return self._known[node]
+        self._known[node] = UNKNOWN  # a value that depends on itself
+        if self._depth > _MAX_DEPTH:
+            return UNKNOWN
+        self._depth += 1
+        interpreter = FunctionInterpreter(self._repository, self._facts, self, node)
+        scope = module.names.enclosing_function(node) or module.names.tree
+        try:
+            value = interpreter.value_in_scope(module, scope)
+        except (BudgetExceededError, RecursionError):
+            value = UNKNOWN
+        finally:
+            self._depth -= 1
+        if isinstance(value, Container) and value.kind == "dict":
+            for origin in value.origins:
+                for write in self._flow_of(origin).writes:
+                    if write.node not in interpreter.visited:
+                        _apply_unknown_write(value, write)
+        self._known[node] = value
+        return value
+
+    def value_of_parameter(self, module: ParsedModule, function: Function, name: str) -> object:
+        """Return the value of a parameter from the only call of its function."""
+        if ARGUMENT_NAMES.fullmatch(name):
+            return COMMAND_ARGUMENTS
+        call = self._only_call(module, function)
+        if call is None or isinstance(function, ast.Lambda):
+            return UNKNOWN
+        caller, node = call
+        is_open = any(isinstance(each, ast.Starred) for each in node.args) or any(
+            each.arg is None for each in node.keywords
+        )
+        if is_open:
+            return UNKNOWN
+        parameters = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+        is_method = module.names.class_of_method(function) is not None
+        positional = dict(zip(parameters[is_method:], node.args, strict=False))
+        keywords = {each.arg: each.value for each in node.keywords}
+        if argument := keywords.get(name) or positional.get(name):
+            return self.value_of(caller, argument)
+        default = next((each.value for each in module.names.bindings[function, name]), None)
+        return (
+            UNKNOWN
+            if default is None
+            else ConstantEvaluator(module, self._repository).evaluate_constant(default)
+        )
+
+    def value_of_global(self, module: ParsedModule, name: ast.Name) -> object:
+        """Return the value of a module's variable that only one statement sets."""
+        names = module.names
+        bindings = names.bindings_of_name(name)
+        if ARGUMENT_NAMES.fullmatch(name.id) and all(map(_is_parser_result, bindings)):
+            return COMMAND_ARGUMENTS
+        constants = ConstantEvaluator(module, self._repository)
+        value = constants.only_binding_of(name)
+        if value is None:
+            return self._value_of_import(module, bindings)
+        return self.value_of(module, value)
+
+    def value_of_assigned_argument(self, name: str) -> object:
+        """Return the value in which all statements agree that the program reaches."""
+        assigned = [
+            (module, each)
+            for module in self._modules
+            for each in module.names.fields.get(name, ())
+            if isinstance(each.node, ast.Attribute)
+            and ARGUMENT_NAMES.fullmatch(last_dotted_name(each.node.value))
+        ]
+        if not assigned or any(each.value is None or each.steps for _, each in assigned):
+            return UNKNOWN
+        values = [self._value_or_unreached(module, each.value) for module, each in assigned if each.value]
+        reached = [each for each in values if each is not UNREACHED]
+        is_same = all(type(each) is type(reached[0]) and each == reached[0] for each in reached)
+        return reached[0] if reached and is_same else UNKNOWN
+
+    def value_of_field(self, module: ParsedModule, access: ast.Attribute) -> object:
+        """Return the value of an attribute that only one statement of the module sets."""
+        if ARGUMENT_NAMES.fullmatch(access.attr):
+            return COMMAND_ARGUMENTS
+        bindings = module.names.fields.get(access.attr, ())
+        if (
+            len(bindings) != 1
+            or bindings[0].kind != "value"
+            or bindings[0].steps
+            or bindings[0].value is None
+        ):
+            return UNKNOWN
+        return self.value_of(module, bindings[0].value)
+
+    def _value_of_import(self, module: ParsedModule, bindings: list[NameBinding]) -> object:
+        """Return the value of a constant that another module of the repository defines."""
+        source = self._repository.find_imported_name(module, bindings[0]) if len(bindings) == 1 else None
+        if source is None:
+            return UNKNOWN
+        defining, binding = source
+        return UNKNOWN if binding.value is None or binding.steps else self.value_of(defining, binding.value)
+
+    def _only_call(self, module: ParsedModule, function: Function) -> tuple[ParsedModule, ast.Call] | None:
+        """Return the only call of a function in the program; None if there are several or none."""
+        if isinstance(function, ast.Lambda):
+            return None
+        names, paths = module.names, {each.path for each in self._modules}
+        owner = names.class_of_method(function)
+        uses: list[tuple[ParsedModule, ast.expr]] = []
+        if owner is not None and function.name != "__init__":
+            uses += [(module, each) for each in names.attributes.get(function.name, ())]
+            uses += self._repository.accesses_to_attribute(module, function.name)
+        else:
+            name = function.name if owner is None else owner.name
+            scope = names.scope_of_node(function if owner is None else owner)
+            uses += [(module, each) for each in names.loads.get((scope, name), ())]
+            uses += self._repository.reads_of_global_name(module, name)
+        calls = [
+            (user, parent)
+            for user, each in uses
+            if user.path in paths
+            and isinstance(parent := user.names.parents.get(each), ast.Call)
+            and parent.func is each
+        ]
+        return calls[0] if len(calls) == 1 else None
+
+
+def _is_parser_result(binding: NameBinding) -> bool:
+    return isinstance(binding.value, ast.Call) and "arg" in last_dotted_name(binding.value.func)
+
+
+def _apply_unknown_write(config: Container, write: DictWrite) -> None:
+    """Make a path of a config unknown that code elsewhere in the program sets."""
+    container, path = config, write.path
+    for key in path[:-1]:
+        inner = container.entries.get(key)
+        if not isinstance(inner, Container):
+            if inner is not None or not write.absent_only:
+                container.entries[key] = UNKNOWN
+            return
+        container = inner
+    if path[-1] == ANY:
+        container.forget_values()
+    elif not (write.absent_only and container.entries.get(path[-1], UNKNOWN) is not UNKNOWN):
+        container.entries[path[-1]] = UNKNOWN

@@ -1,0 +1,211 @@
+"""Values of variables while a function of a Python program is interpreted, and how two branches are merged.
+
+The interpreter does not execute the program: it knows dicts, lists and constants, and every other value is `UNKNOWN`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+
+from dsconfig.document.located_tree import UNKNOWN
+
+if TYPE_CHECKING:
+    import ast
+
+    from dsconfig.core.json_types import Json
+    from dsconfig.launch.python.syntax_trees import ParsedModule
+
+_MAX_DEPTH = 20
+
+
+class Container:
+    """A dict, a list, an object with attributes, or the variables of a function call; names refer to it by identity."""
+
+    __slots__ = ("entries", "has_other_keys", "kind", "literal", "origins")
+
+    def __init__(
+        self, kind: Literal["dict", "list", "object", "frame"], entries: dict[object, object] | None = None
+    ) -> None:
+        self.kind = kind
+        self.entries: dict[object, object] = entries or {}
+        self.has_other_keys = kind == "object"
+        """Whether there may be keys that the source does not show."""
+        self.literal: ValueOrigin | None = None
+        """Dict in the source whose keys it has at first; None for any other container."""
+        self.origins: tuple[ValueOrigin, ...] = ()
+        """Outermost expressions that created the dict, one for each branch; empty for any other container."""
+
+    def value_at(self, key: object) -> object:
+        """Return the value of a key; `UNKNOWN` for a key that may exist, None for one that does not."""
+        missing = UNKNOWN if self.has_other_keys else None
+        return self.entries.get(key, missing) if _is_plain_key(key) else UNKNOWN
+
+    def set_value(self, key: object, value: object) -> None:
+        """Set the value of a key; a key that is not known may be any key."""
+        if _is_plain_key(key):
+            self.entries[key] = value
+        else:
+            self.forget_values()
+
+    def forget_values(self) -> None:
+        """Make all values unknown, also those of inner containers: other code may have changed them."""
+        inner = list(self.entries.values())
+        self.has_other_keys = True
+        self.entries = dict.fromkeys(self.entries, UNKNOWN)
+        for each in inner:
+            if isinstance(each, Container) and each.kind in ("dict", "list"):
+                each.forget_values()
+
+
+class ValueOrigin(NamedTuple):
+    """Expression that creates a value."""
+
+    module: ParsedModule
+    node: ast.expr
+
+
+class CommandArguments:
+    """The result of an argument parser; its attributes are the flags of the command."""
+
+    def __repr__(self) -> str:
+        return "<arguments of the command>"
+
+
+COMMAND_ARGUMENTS: Final = CommandArguments()
+
+
+def _is_plain_key(key: object) -> bool:
+    return isinstance(key, str | int | bool | float) or key is None
+
+
+HeapState: TypeAlias = dict[Container, tuple[dict[object, object], bool]]
+"""Entries of each container, and whether it may have other keys."""
+
+
+class Heap:
+    """All containers of an evaluation, so that the effects of two branches can be merged."""
+
+    def __init__(self) -> None:
+        self.containers: dict[Container, None] = {}
+        self._adopted: HeapState = {}
+        """Entries of the containers that other code created, before any statement of this evaluation."""
+
+    def new(
+        self,
+        kind: Literal["dict", "list", "object", "frame"],
+        entries: dict[object, object] | None = None,
+    ) -> Container:
+        """Create a container."""
+        container = Container(kind, entries)
+        self.containers[container] = None
+        return container
+
+    def drop(self, frame: Container) -> None:
+        """Forget the variables of a call that has returned."""
+        self.containers.pop(frame, None)
+
+    def adopt(self, value: object) -> object:
+        """Return a copy of a value of another heap, as it is before any statement."""
+        copied: dict[Container, Container] = {}
+
+        def copy(each: object) -> object:
+            if not isinstance(each, Container):
+                return each
+            if each not in copied:
+                inner = copied[each] = self.new(each.kind)
+                inner.origins, inner.has_other_keys = each.origins, each.has_other_keys
+                inner.literal = each.literal
+                inner.entries = {key: copy(entry) for key, entry in each.entries.items()}
+                self._adopted[inner] = (dict(inner.entries), inner.has_other_keys)
+            return copied[each]
+
+        return copy(value)
+
+    def save(self) -> HeapState:
+        """Return the current entries of all containers."""
+        return {each: (dict(each.entries), each.has_other_keys) for each in self.containers}
+
+    def restore(self, state: HeapState) -> None:
+        """Restore the entries of a state."""
+        for container, (entries, has_other_keys) in (self._adopted | state).items():
+            container.entries, container.has_other_keys = dict(entries), has_other_keys
+
+    def merge(self, states: list[HeapState], values: Iterable[object] = ()) -> object:
+        """Set each container to what holds in every state; return what holds for one value of each state.
+
+        A key that only some states have gets the value `UNKNOWN`, which stands for an absent key as well.
+        """
+        values = list(values) or [UNKNOWN] * len(states)
+        states = [self._adopted | each for each in states]
+        result, state = values[0], states[0]
+        for other, value in zip(states[1:], values[1:], strict=True):
+            merger = _StateMerger(self, state, other)
+            result = merger.merge_values(result, value)
+            state = merger.merge_states()
+        self.restore(state)
+        return result
+
+
+class _StateMerger:
+    def __init__(self, heap: Heap, left: HeapState, right: HeapState) -> None:
+        self._heap, self._left, self._right = heap, left, right
+        self._merged: dict[tuple[Container, Container], Container] = {}
+        self._new: HeapState = {}
+
+    def merge_states(self) -> HeapState:
+        """Return the merged entries of all containers."""
+        state: HeapState = {}
+        for each in (*self._left, *self._right):
+            if each in state or each not in self._heap.containers:
+                continue
+            left, right = self._left.get(each), self._right.get(each)
+            # Only one branch created it.
+            state[each] = self._merge_entries(left, right) if left and right else left or right or ({}, True)
+        return state | self._new
+
+    def merge_values(self, left: object, right: object) -> object:
+        """Return the value that is `left` in one branch and `right` in the other."""
+        if left is right:
+            return left
+        if isinstance(left, Container) and isinstance(right, Container) and left.kind == right.kind:
+            if (left, right) not in self._merged:
+                both = self._merged[left, right] = self._heap.new(left.kind)
+                both.literal = left.literal if left.literal == right.literal else None
+                both.origins = tuple(dict.fromkeys((*left.origins, *right.origins)))
+                states = self._left.get(left), self._right.get(right)
+                if len(self._merged) < _MAX_DEPTH and states[0] and states[1]:
+                    self._new[both] = self._merge_entries(states[0], states[1])
+                else:
+                    self._new[both] = ({}, True)
+            return self._merged[left, right]
+        is_same = not isinstance(left, Container) and type(left) is type(right) and left == right
+        return left if is_same else UNKNOWN
+
+    def _merge_entries(
+        self, left: tuple[dict[object, object], bool], right: tuple[dict[object, object], bool]
+    ) -> tuple[dict[object, object], bool]:
+        keys = [*left[0], *(key for key in right[0] if key not in left[0])]
+        entries = {
+            key: self.merge_values(left[0][key], right[0][key])
+            if key in left[0] and key in right[0]
+            else UNKNOWN
+            for key in keys
+        }
+        return entries, left[1] or right[1]
+
+
+def to_json(value: object, depth: int = 0) -> Json:
+    """Return a value as JSON, with `UNKNOWN` for what only a run shows."""
+    if isinstance(value, Container):
+        if value.has_other_keys or depth > _MAX_DEPTH:
+            return UNKNOWN
+        if value.kind == "list":
+            return [to_json(each, depth + 1) for each in value.entries.values()]
+        if value.kind == "dict":
+            return {
+                key if isinstance(key, str) else str(key): to_json(each, depth + 1)
+                for key, each in value.entries.items()
+            }
+        return UNKNOWN
+    return value if isinstance(value, str | bool | int | float) or value is None else UNKNOWN

@@ -1,0 +1,565 @@
+"""Training arguments of a Python program: their class, its defaults, and values from code or a YAML file."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+from dsconfig.core.file_access import may_read_discovered_file, read_contents, repository_root
+from dsconfig.core.json_types import Json, JsonObject, NamedTuple
+from dsconfig.document import read_file
+from dsconfig.document.located_tree import UNKNOWN
+from dsconfig.job.consumers import training_args
+from dsconfig.job.consumers.consumer import BY_NAME, PLUGIN_DEFAULTS, SCHEDULE_ARGUMENTS
+from dsconfig.job.detect_consumer import LaunchArguments
+from dsconfig.launch.launch_file_formats import LaunchFileFormat
+from dsconfig.launch.python.constant_expressions import ConstantEvaluator
+from dsconfig.launch.python.name_bindings import last_dotted_name
+from dsconfig.launch.python.syntax_trees import (
+    ParsedModule,
+    ProgramRepository,
+    called_function_name,
+    calls_in_modules,
+    keyword_argument,
+    literal_value,
+    program_modules,
+)
+from dsconfig.launch.repository_files import resolve_written_path, time_cache_key
+from dsconfig.launch.requirements import consumer_version
+from dsconfig.launch.training_arguments import parse_argument_text, read_launch_file_arguments
+
+# A program may derive its own class from `TrainingArguments` or use one of TRL, both with other defaults. It
+# may also build the arguments in code, from constants and from its own flags.
+
+FILLING_ARGUMENTS = BY_NAME["transformers"].defaults.keys() - PLUGIN_DEFAULTS.keys()
+"""Training arguments that fill a config."""
+_ASSIGNABLE = FILLING_ARGUMENTS | SCHEDULE_ARGUMENTS
+_TRANSFORMERS_CLASSES = frozenset(("TrainingArguments", "Seq2SeqTrainingArguments"))
+_PARSERS = frozenset(("HfArgumentParser", "TrlParser", "H4ArgumentParser"))
+_MAX_DEPTH = 8
+"""Longest chain of base classes that is followed."""
+
+
+class ArgumentsInCode(NamedTuple):
+    """Training arguments that a program sets in code or by default, beyond those of its command."""
+
+    defaults: Mapping[str, Json]
+    """Defaults by the Trainer's names, if they differ from `TrainingArguments`; None: unknown before the run.
+    """
+    changed: frozenset[str]
+    """Arguments that the program overwrites, whatever the command gives."""
+    is_code: bool
+    """Whether the program builds the arguments in code; flags with the same names are then the program's own.
+    """
+    has_loop: bool
+    """Whether it also has a loop of its own, for which only Accelerate fills the config."""
+    why: str
+    """A clause: `` train.py:9 parses its arguments into `GRPOConfig` of TRL ``."""
+    explicit: Mapping[str, Json] = MappingProxyType({})
+    """Arguments of the optimizer and the schedule in the code or the file of `--config`, without defaults."""
+
+    @property
+    def origin_note(self) -> str:
+        """Message about the origin of the defaults; empty if they are those of Transformers."""
+        if not self.defaults and not self.changed:
+            return ""
+        return f"{self.why}, which supplies the arguments that the command leaves out"
+
+
+class _TrainingArgumentsClass(NamedTuple):
+    """A class of training arguments and its defaults."""
+
+    name: str
+    defaults: Mapping[str, Json]
+    changed: frozenset[str] = frozenset()
+    is_stock: bool = False
+
+
+_Resolved: TypeAlias = "_TrainingArgumentsClass | Literal['open'] | None"
+"""Result of a name lookup; `open`: a class of a package that is not read; None: not training arguments."""
+_UNREAD_CLASS = _TrainingArgumentsClass("", dict.fromkeys(FILLING_ARGUMENTS))
+
+
+def program_training_arguments(
+    program: str, launch: str, flags: Mapping[str, Json], version: str | None, *, has_all_flags: bool = True
+) -> ArgumentsInCode | None:
+    """Return the training arguments of a program; None if none are found.
+
+    Args:
+        program: path of the program.
+        launch: file that starts the program; it decides which files may be read.
+        flags: flags of its command by name; None as value: unknown before the run.
+        version: of TRL; None: the newest.
+        has_all_flags: whether the command has no further flags.
+    """
+    try:
+        source = _ProgramModules(program_modules(program, launch), version)
+        return source.arguments_from_parser(flags) or source.arguments_from_constructor(
+            flags if has_all_flags else None
+        )
+    except RecursionError:  # nesting deeper than the interpreter's stack
+        return None
+
+
+def training_arguments_without_command(program: str) -> ArgumentsInCode | None:
+    """Return the training arguments built in code when no command is known; None if there are none.
+
+    A parser fills all of them from flags, of which none is known then.
+    """
+    trl_version = consumer_version("trl", program)
+    try:
+        source = _ProgramModules(program_modules(program, program), trl_version and trl_version[0])
+        return (
+            None if source.arguments_from_parser({}) is not None else source.arguments_from_constructor(None)
+        )
+    except RecursionError:  # nesting deeper than the interpreter's stack
+        return None
+
+
+def training_arguments_of_command(
+    program: str,
+    launch: str,
+    flags: Mapping[str, Json],
+    varied: frozenset[str] = frozenset(),
+    file: str = "",
+    *,
+    has_all_flags: bool = True,
+) -> ArgumentsInCode | None:
+    """Return the training arguments of a program with a command's flags and its file of arguments.
+
+    Args:
+        program: path of the program.
+        launch: file that starts the program.
+        flags: flags of its command; None as value: unknown before the run.
+        varied: flags whose values depend on the run.
+        file: the file of arguments, as written: of `--config`, or the first word behind the program.
+        has_all_flags: whether the command has no further flags; otherwise its defaults are unknown.
+    """
+    flag_values = {
+        name: None if name in varied else parse_argument_text(value) for name, value in flags.items()
+    }
+    trl_version = consumer_version("trl", program)
+    arguments = program_training_arguments(
+        program, launch, flag_values, trl_version and trl_version[0], has_all_flags=has_all_flags
+    )
+    if arguments is not None and not arguments.is_code and not has_all_flags:
+        return arguments._replace(defaults=dict.fromkeys(FILLING_ARGUMENTS))
+    config_path = flags.get("config", file)
+    if arguments is None or arguments.is_code:
+        return arguments
+    if config_path is None:  # the file depends on the job's shell
+        return arguments._replace(defaults=dict.fromkeys(FILLING_ARGUMENTS))
+    if not isinstance(config_path, str) or not config_path.endswith(_YAML_SUFFIXES):
+        return arguments
+    # trl scripts/utils.py, TrlParser.parse_args_and_config: values of the file become defaults of the flags.
+    path = resolve_written_path(config_path, launch).path
+    data = read_file(path).value() if path else None
+    if not isinstance(data, dict):
+        return arguments._replace(defaults=dict.fromkeys(FILLING_ARGUMENTS))
+    file_values = {
+        name: parse_argument_text(value) for name, value in data.items() if name in FILLING_ARGUMENTS
+    }
+    return arguments._replace(
+        defaults=_add_trl_bf16_default({**arguments.defaults, **file_values}, {**file_values, **flag_values}),
+        explicit={
+            name: parse_argument_text(value) for name, value in data.items() if name in SCHEDULE_ARGUMENTS
+        },
+    )
+
+
+def common_training_arguments(arguments: list[ArgumentsInCode]) -> ArgumentsInCode:
+    """Merge the arguments of alternative programs; an argument that differs becomes unknown."""
+    changed = frozenset().union(*(each.changed for each in arguments))
+    return arguments[0]._replace(
+        defaults=_values_in_common([each.defaults for each in arguments]),
+        changed=changed,
+        explicit=_values_in_common([each.explicit for each in arguments]),
+    )
+
+
+_YAML_SUFFIXES = (".yaml", ".yml", ".json")
+
+
+def _has_loop_of_accelerate(parsed_modules: tuple[ParsedModule, ...]) -> bool:
+    """Whether a program trains with an `Accelerator` of its own.
+
+    Beside a Trainer, which has an accelerator too, many programs ask theirs only for the rank or the device.
+    """
+    accelerators: set[str] = set()
+    for module in parsed_modules:
+        for node in module.nodes:
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+                is_accelerator = called_function_name(node.value) == "Accelerator"
+                accelerators.update(map(ast.unparse, node.targets if is_accelerator else ()))
+    return any(
+        isinstance(call.func, ast.Attribute)
+        and call.func.attr in ("prepare", "prepare_model", "backward")
+        and ast.unparse(call.func.value) in accelerators
+        for _, call in calls_in_modules(parsed_modules)
+    )
+
+
+class _ProgramModules:
+    """The parsed modules of a program, with the classes and imports in them."""
+
+    def __init__(self, parsed_modules: tuple[ParsedModule, ...], version: str | None) -> None:
+        self.modules, self.version = parsed_modules, version
+        self.classes = {
+            node.name: (module, node)
+            for module in reversed(parsed_modules)
+            for node in module.top_level_statements
+            if isinstance(node, ast.ClassDef)
+        }
+        self.imported = {module.path: dict(_imported_names(module)) for module in parsed_modules}
+        self.assigned = frozenset(_arguments_assigned_after_parsing(parsed_modules))
+        self.has_loop = _has_loop_of_accelerate(parsed_modules)
+        self._repository = ProgramRepository(parsed_modules[0].path if parsed_modules else "")
+        self._flag_defaults = _program_flag_defaults(parsed_modules)
+
+    # A parser of dataclasses
+    # ----------------------------------------------------------------------------------------------
+
+    def arguments_from_parser(self, flags: Mapping[str, Json]) -> ArgumentsInCode | None:
+        """Return the arguments that a parser such as `HfArgumentParser` fills from flags; None without one."""
+        classes: list[tuple[str, _TrainingArgumentsClass]] = []
+        for module, call in calls_in_modules(self.modules):
+            if called_function_name(call) in _PARSERS:
+                types = call.args[0] if call.args else keyword_argument(call, "dataclass_types")
+                parser_classes = self._argument_classes_of_parser(types, module)
+                classes += [(module.shown_location(call), each) for each in parser_classes]
+        if not classes:
+            return None
+        location, first = classes[0]
+        defaults = _values_in_common([each.defaults for _, each in classes])
+        changed = frozenset().union(*(each.changed for _, each in classes)) | self.assigned
+        class_label = (
+            first.name
+            and f"`{first.name}`{' of TRL' if training_args.is_trl_config_class(first.name) else ''}"
+        )
+        why = f"{location} parses its arguments into {class_label or 'a class that dsconfig cannot read'}"
+        with_precision = _add_trl_bf16_default(defaults, flags)
+        return ArgumentsInCode(with_precision, changed, is_code=False, has_loop=self.has_loop, why=why)
+
+    def _argument_classes_of_parser(
+        self, types: ast.expr | None, module: ParsedModule
+    ) -> list[_TrainingArgumentsClass]:
+        if isinstance(types, ast.Name) and types.id not in self.classes:
+            values = list(_values_assigned_to_variable(module, types.id))
+            types = values[0] if len(values) == 1 else types
+        nodes = types.elts if isinstance(types, ast.Tuple | ast.List) else [types] if types else []
+        resolved = [self._resolve_class(node, module) for node in nodes]
+        classes = [each for each in resolved if isinstance(each, _TrainingArgumentsClass)]
+        return classes or ([_UNREAD_CLASS] if "open" in resolved else [])
+
+    # Arguments built in code
+    # ----------------------------------------------------------------------------------------------
+
+    def arguments_from_constructor(self, flags: Mapping[str, Json] | None) -> ArgumentsInCode | None:
+        """Return the arguments that the program builds in code; None if it builds none. `flags`: None if unknown."""
+        built: list[tuple[ParsedModule, _TrainingArgumentsClass, ast.Call]] = []
+        for module, call in calls_in_modules(self.modules):
+            built_class = self._resolve_class(call.func, module)
+            if isinstance(built_class, _TrainingArgumentsClass):
+                built.append((module, built_class, call))
+        built = [each for each in built if keyword_argument(each[2], "deepspeed") is not None] or built
+        if not built:
+            return None
+        defaults = _values_in_common([self._arguments_of_constructor_call(*each, flags) for each in built])
+        changed = frozenset().union(*(built_class.changed for _, built_class, _ in built)) | self.assigned
+        first, _, first_call = built[0]
+        why = f"{first.shown_location(first_call)} builds the Trainer's arguments in code"
+        explicit = _values_in_common(
+            [
+                self._keyword_argument_values(module, call, flags, SCHEDULE_ARGUMENTS)
+                for module, _, call in built
+            ]
+        )
+        return ArgumentsInCode(
+            defaults, changed, is_code=True, has_loop=self.has_loop, why=why, explicit=explicit
+        )
+
+    def _arguments_of_constructor_call(
+        self,
+        module: ParsedModule,
+        built_class: _TrainingArgumentsClass,
+        call: ast.Call,
+        flags: Mapping[str, Json] | None,
+    ) -> JsonObject:
+        values: JsonObject = dict(built_class.defaults)
+        if any(each.arg is None for each in call.keywords):
+            values.update(dict.fromkeys(FILLING_ARGUMENTS))
+        known_values = self._keyword_argument_values(module, call, flags, FILLING_ARGUMENTS)
+        if "bf16" not in known_values:
+            return {**_add_trl_bf16_default(values, known_values), **known_values}
+        return {**values, **known_values}
+
+    def _keyword_argument_values(
+        self, module: ParsedModule, call: ast.Call, flags: Mapping[str, Json] | None, names: Collection[str]
+    ) -> JsonObject:
+        """Values of some keyword arguments of a call; None as value: unknown before the run."""
+        return {
+            each.arg: self._evaluate_argument(module, each.value, flags)
+            for each in call.keywords
+            if each.arg is not None and each.arg in names
+        }
+
+    def _evaluate_argument(
+        self, module: ParsedModule, node: ast.expr, flags: Mapping[str, Json] | None
+    ) -> Json:
+        """Value of an argument: a constant or a flag's value; None: unknown before the run."""
+        value = ConstantEvaluator(module, self._repository).evaluate_constant(node)
+        if value is not UNKNOWN:
+            return value
+        if isinstance(node, ast.Name):
+            bindings = module.names.bindings_of_name(node)
+            if len(bindings) == 1 and bindings[0].kind == "value":  # `rate = args.rate`
+                node = bindings[0].value if bindings[0].value is not None and not bindings[0].steps else node
+                if isinstance(node, ast.Name):
+                    return None
+            elif any(each.kind != "parameter" for each in bindings):
+                return None
+        name = last_dotted_name(node)
+        if flags is None or not name:
+            return None
+        return flags[name] if name in flags else self._flag_defaults.get(name)
+
+    # Classes
+    # ----------------------------------------------------------------------------------------------
+
+    def _resolve_class(
+        self, node: ast.expr, module: ParsedModule, depth: int = 0, defined_class: str = ""
+    ) -> _Resolved:
+        """Resolve an expression to a class.
+
+        `defined_class`: the class being defined, whose base may have the same name.
+        """
+        name, package = last_dotted_name(node), ""
+        if not name or depth > _MAX_DEPTH:
+            return "open" if depth > _MAX_DEPTH else None
+        if isinstance(node, ast.Attribute):
+            package = last_dotted_name(node.value)
+            package, _ = self.imported[module.path].get(package, (package, ""))
+        elif name in self.imported[module.path] and not _defines_class(module, name, defined_class):
+            package, name = self.imported[module.path][name]
+        if (
+            package.partition(".")[0] not in ("transformers", "trl")
+            and name in self.classes
+            and name != defined_class
+        ):
+            class_module, defined = self.classes[name]
+            return self._resolve_class_in_module(class_module, defined, depth)
+        if name in _TRANSFORMERS_CLASSES:
+            return _TrainingArgumentsClass(name, {}, is_stock=True)
+        if training_args.is_trl_config_class(name):
+            return _TrainingArgumentsClass(name, training_args.trl_defaults(name, self.version))
+        is_library = package.partition(".")[0] in ("transformers", "trl")
+        return None if is_library or "TrainingArg" not in name else "open"
+
+    def _resolve_class_in_module(self, module: ParsedModule, node: ast.ClassDef, depth: int) -> _Resolved:
+        bases = [self._resolve_class(base, module, depth + 1, node.name) for base in node.bases]
+        base = next((each for each in bases if isinstance(each, _TrainingArgumentsClass)), None)
+        if base is None:
+            return "open" if "open" in bases else None
+        defaults, changed = dict(base.defaults), set(base.changed)
+        for entry in node.body:
+            if isinstance(entry, ast.AnnAssign) and last_dotted_name(entry.target) in FILLING_ARGUMENTS:
+                defaults[last_dotted_name(entry.target)] = _dataclass_field_default(entry.value)
+            elif isinstance(entry, ast.Assign):
+                for target in entry.targets:
+                    if last_dotted_name(target) in FILLING_ARGUMENTS:
+                        defaults[last_dotted_name(target)] = _dataclass_field_default(entry.value)
+            elif isinstance(entry, ast.FunctionDef):
+                changed.update(_attributes_set_on_self(entry))
+        return _TrainingArgumentsClass(node.name, defaults, frozenset(changed))
+
+
+def _imported_names(module: ParsedModule) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the imported names of a module, each with its package and its name there."""
+    for node in module.nodes:
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                yield alias.asname or alias.name, ("." * node.level + (node.module or ""), alias.name)
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.asname or alias.name, (alias.name, "")
+
+
+def _defines_class(module: ParsedModule, name: str, defined_class: str) -> bool:
+    if name == defined_class:
+        return False
+    return any(isinstance(node, ast.ClassDef) and node.name == name for node in module.top_level_statements)
+
+
+def _arguments_assigned_after_parsing(program: tuple[ParsedModule, ...]) -> Iterator[str]:
+    """Yield the arguments that a program assigns after parsing: `training_args.learning_rate = ...`."""
+    for module in program:
+        for node in module.nodes:
+            targets = node.targets if isinstance(node, ast.Assign) else []
+            if isinstance(node, ast.AugAssign | ast.AnnAssign):
+                targets = [node.target]
+            for target in targets:
+                # `self.learning_rate` is an attribute of a model or loop; any other object may be the arguments.
+                if isinstance(target, ast.Attribute) and last_dotted_name(target.value) != "self":
+                    yield from {target.attr} & _ASSIGNABLE
+
+
+def _values_assigned_to_variable(module: ParsedModule, name: str) -> Iterator[ast.expr]:
+    """Yield the values assigned to a variable anywhere in a module."""
+    for node in module.nodes:
+        if isinstance(node, ast.Assign) and any(last_dotted_name(target) == name for target in node.targets):
+            yield node.value
+
+
+def _attributes_set_on_self(method: ast.FunctionDef) -> Iterator[str]:
+    for node in ast.walk(method):
+        targets = node.targets if isinstance(node, ast.Assign) else ()
+        for target in targets:
+            if (
+                isinstance(target, ast.Attribute)
+                and last_dotted_name(target.value) == "self"
+                and target.attr in FILLING_ARGUMENTS
+            ):
+                yield target.attr
+
+
+def _dataclass_field_default(value: ast.expr | None) -> Json:
+    """Default of a dataclass field: a constant or `field(default=...)`; None for any other expression."""
+    if isinstance(value, ast.Call) and called_function_name(value) == "field":
+        value = keyword_argument(value, "default")
+    return literal_value(value)
+
+
+def _values_in_common(mappings: list[Mapping[str, Json]]) -> JsonObject:
+    """Keep the values that all mappings share; other keys become None (unknown)."""
+    names = dict.fromkeys(name for each in mappings for name in each)
+    values: JsonObject = {}
+    for name in names:
+        first = mappings[0].get(name, _ABSENT)
+        is_common = all(name in each and each[name] == first for each in mappings)
+        values[name] = first if is_common else None
+    return values
+
+
+_ABSENT = object()
+
+
+def _add_trl_bf16_default(defaults: Mapping[str, Json], explicit: Mapping[str, Json]) -> JsonObject:
+    """Add TRL's default of `bf16`: on, unless `fp16` is.
+
+    Source: trl trainer/base_config.py:_BaseConfig.__post_init__.
+    """
+    values = dict(defaults)
+    if values.get("bf16") is True and "fp16" in (*explicit, *values):
+        fp16 = explicit["fp16"] if "fp16" in explicit else values["fp16"]
+        fp16 = _BOOLEANS.get(str(fp16).lower(), fp16)
+        values["bf16"] = not fp16 if isinstance(fp16, bool) else None
+    return values
+
+
+_BOOLEANS = {"true": True, "false": False}
+
+
+def _program_flag_defaults(program: tuple[ParsedModule, ...]) -> JsonObject:
+    """Defaults of a program's own flags by name, from argparse calls and from parameters of functions.
+
+    Fire, Typer and click build flags from function parameters.
+    """
+    defaults: JsonObject = {}
+    for _, call in calls_in_modules(program):
+        if called_function_name(call) in ("add_argument", "add_parser_argument"):
+            words = [each for arg in call.args if isinstance(each := literal_value(arg), str)]
+            name = keyword_argument(call, "dest")
+            long = next((word for word in words if word.startswith("--")), "")
+            dest = literal_value(name) if name is not None else long.lstrip("-").replace("-", "_")
+            action = literal_value(keyword_argument(call, "action"))
+            default = {"store_true": False, "store_false": True}.get(str(action))
+            value = keyword_argument(call, "default")
+            if isinstance(dest, str) and dest:
+                _add_flag_default(defaults, dest, default if value is None else literal_value(value))
+    for module in program:
+        for node in module.nodes:
+            if isinstance(node, ast.FunctionDef):
+                arguments = [*node.args.posonlyargs, *node.args.args]
+                with_default = arguments[len(arguments) - len(node.args.defaults) :]
+                for argument, value in zip(with_default, node.args.defaults, strict=True):
+                    _add_flag_default(defaults, argument.arg, literal_value(value))
+    return defaults
+
+
+def _add_flag_default(defaults: JsonObject, name: str, value: Json) -> None:
+    defaults[name] = None if name in defaults and defaults[name] != value else value
+
+
+# Program that reads a launch file with training arguments: `train.py recipe.yaml`.
+
+_MAX_BYTES, _MAX_FILES, _MAX_FOLDERS = 64 * 1024, 100, 6
+_PARSES = re.compile(rb"\b(?:Hf|H4|Trl)\w*Parser\b")
+
+
+def read_arguments_with_program_defaults(
+    launch_format: LaunchFileFormat, data: Mapping[str, Json], launch: str
+) -> LaunchArguments:
+    """Read the arguments of a launch file, with the defaults of the program that reads it."""
+    arguments = (
+        None
+        if launch.startswith("<")
+        else _arguments_of_nearby_programs(os.path.abspath(launch), time_cache_key())
+    )
+    if arguments is None:
+        return read_launch_file_arguments(launch_format, data)
+    defaults = {**arguments.defaults, **dict.fromkeys(arguments.changed)}
+    own_arguments = {name: value for name, value in data.items() if name not in arguments.changed}
+    if "fp16" in own_arguments and "bf16" not in own_arguments and defaults.get("bf16") is True:
+        defaults["bf16"] = not own_arguments["fp16"]  # TRL: on unless `fp16` is, see `_add_trl_bf16_default`
+    return read_launch_file_arguments(launch_format._replace(defaults=defaults), own_arguments)._replace(
+        note=arguments.origin_note
+    )
+
+
+@lru_cache(maxsize=64)
+def _arguments_of_nearby_programs(launch: str, _: int) -> ArgumentsInCode | None:
+    """Return the training arguments of the programs that may read the launch file; None if there are none."""
+    texts = list(_nearby_scripts_and_programs(launch))
+    base = re.escape(os.fsencode(os.path.basename(launch)))
+    # Bounded repeats, so that a text full of names takes no more than linear time.
+    command = re.compile(rb"(?<![\w./-])([\w./-]{1,300}\.py)\b(?:[^\n;&|]|\\\n){0,1000}?[\s/=\"']%b\b" % base)
+    named_programs = {
+        place.path
+        for path, data in texts
+        for match in command.finditer(data)
+        if (place := resolve_written_path(match[1].decode(), path)).path is not None
+    }
+    parsing_programs = {path for path, data in texts if path.endswith(".py") and _PARSES.search(data)}
+    arguments = [
+        program_arguments
+        for program in sorted(path for path in named_programs or parsing_programs if path is not None)
+        if (program_arguments := training_arguments_of_command(program, launch, {})) is not None
+        and not program_arguments.is_code
+    ]
+    return common_training_arguments(arguments) if arguments else None
+
+
+def _nearby_scripts_and_programs(launch: str) -> Iterator[tuple[str, bytes]]:
+    """Yield the scripts and programs in the launch file's directory and its parents within the repository."""
+    folder = os.path.dirname(launch)
+    top = repository_root(folder)
+    for _ in range(_MAX_FOLDERS):
+        try:
+            names = sorted(os.listdir(folder))
+        except OSError:
+            names = []
+        names = [name for name in names if name.endswith((".py", ".sh", ".md")) or name == "Makefile"]
+        for path in (os.path.join(folder, name) for name in names[:_MAX_FILES]):
+            if may_read_discovered_file(path):
+                try:
+                    yield path, read_contents(path, _MAX_BYTES)
+                except OSError:
+                    continue
+        if top is None or folder in (top, os.path.dirname(folder)):
+            return
+        folder = os.path.dirname(folder)
