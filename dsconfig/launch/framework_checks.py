@@ -108,12 +108,23 @@ def _encoded_config_checks(job: LaunchedJob) -> Iterator[FrameworkCheck]:
 def _numeric_argument_checks(job: LaunchedJob) -> Iterator[FrameworkCheck]:
     """Yield checks for arguments that the Trainer calculates with: text, and a batch of 0."""
     own_names = {trainer_name: name for name, trainer_name in job.format.arguments.items()}
+    is_yaml_of_arguments = job.format.name == "Transformers" and _is_parsed_without_conversion(job.launch)
     for name, default in BY_NAME["transformers"].defaults.items():
         value = job.training_arguments.arguments.get(name) if job.training_arguments else None
         if isinstance(default, bool) or not isinstance(default, int | float) or value is None:
             continue
         is_count = name in _SAMPLE_COUNTS
-        if isinstance(value, str) and not _PLACEHOLDER.search(value):
+        data = job.launch.value() if is_yaml_of_arguments else None
+        written = data.get(own_names.get(name, name)) if isinstance(data, Mapping) else None
+        if isinstance(written, str) and _EXPONENT_WITHOUT_POINT.fullmatch(written):
+            yield FrameworkCheck(
+                own_names.get(name, name),
+                (),
+                "because YAML reads a number without a decimal point as text here",
+                "transformers hf_argparser.py:HfArgumentParser.parse_yaml_file",
+                f"write {written.lower().replace('e', '.0e')}",
+            )
+        elif isinstance(value, str) and not _PLACEHOLDER.search(value):
             yield FrameworkCheck(
                 own_names.get(name, name), (), "because it expects a number", _ARGUMENTS, "write a number"
             )
@@ -125,6 +136,26 @@ def _numeric_argument_checks(job: LaunchedJob) -> Iterator[FrameworkCheck]:
                 _ARGUMENTS,
                 "write 1 or more",
             )
+
+
+_EXPONENT_WITHOUT_POINT = re.compile(r"[1-9]\d*[eE]-\d+")
+"""Number that YAML 1.1, and so PyYAML, reads as text: `2e-5`, but not `2.0e-5`."""
+
+
+def _is_parsed_without_conversion(launch: Document) -> bool:
+    """Whether the programs around a YAML file read it with `parse_yaml_file`, which keeps text as it is.
+
+    TRL's parser and OmegaConf convert it.
+    """
+    if launch.format != "yaml" or launch.is_data:
+        return False
+    from dsconfig.launch.config_references import deepspeed_program_texts
+
+    texts = list(deepspeed_program_texts(launch.name))
+    converts = any(
+        word in text for text in texts for word in (b"TrlParser", b"OmegaConf", b"parse_args_and_config")
+    )
+    return not converts and any(b"parse_yaml_file" in text for text in texts)
 
 
 _SAMPLE_COUNTS = ("per_device_train_batch_size", "gradient_accumulation_steps")

@@ -141,6 +141,13 @@ def _wrong_program(launcher: LauncherCall) -> Iterator[LauncherProblem]:
     """Yield a word that the launcher takes for the program, although the program follows it."""
     first, second = (*launcher.program, "", "")[:2]
     is_free = not {"no_python", "module", "m"} & launcher.flags.keys()
+    if is_free and first in ("python", "python3") and second == "-m":
+        yield LauncherProblem(
+            "conflict",
+            f"`{launcher.name}` starts `{first}` as the program, with `-m` as its first argument",
+            f"write `{launcher.name} --module PACKAGE.MODULE` instead of `{first} -m PACKAGE.MODULE`",
+        )
+        return
     # `accelerate launch` and torchrun stop like `deepspeed`: they run `python WORD`.
     if not is_free or not second.endswith(".py") or "$" in first or first.endswith((".py", ".sh")):
         return

@@ -132,7 +132,10 @@ class ModelHandlingCalls(GenerationCalls):
     def _trainers_with_reference_model(self) -> Iterator[ConfigSensitiveCall]:
         if self.referenced & _WITHOUT_REFERENCE_MODEL or self.strings & _WITHOUT_REFERENCE_MODEL:
             return
+        from_trl = self._names_imported_from("trl")  # OpenRLHF has a trainer of the same name
         for call in self.calls:
+            if called_function_name(call) not in from_trl:
+                continue
             is_known = all(each.arg not in (None, *_WITHOUT_REFERENCE_MODEL) for each in call.keywords)
             if (
                 called_function_name(call) in _WITH_REFERENCE_MODEL

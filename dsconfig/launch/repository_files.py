@@ -148,7 +148,8 @@ def _mentions_deepspeed(data: bytes) -> bool:
 
     Such a file is the launch file of Accelerate, or a config for `dsconfig elastic run` or `rdzv-conf`.
     """
-    if b"deepspeed" in data or b"DeepSpeed" in data:
+    # A program that reads its arguments from a YAML file need not name DeepSpeed itself.
+    if b"deepspeed" in data or b"DeepSpeed" in data or b".parse_yaml_file(" in data:
         return True
     if b"accelerate" in data and (b"--config_file" in data or b"--config-file" in data):
         return True

@@ -144,3 +144,30 @@ def test_axolotl_keeps_values_of_the_config(project: Path) -> None:
     assert (run.config["tensor_parallel"], run.config["compile"]) == tuple(expected.values())
     assert run.config["zero_optimization"]["gather_16bit_weights_on_model_save"] is True
     assert run.gradient_accumulation_steps == 1, "its default, whatever `batch_size` says"
+
+
+@pytest.mark.parametrize(
+    ("program", "rate", "expected"),
+    [
+        ("parser.parse_yaml_file('train.yaml')", "1e-4", ["write 1.0e-4"]),
+        ("parser.parse_yaml_file('train.yaml')", "1.0e-4", []),
+        ("parser.parse_yaml_file('train.yaml')", "0.0001", []),
+        ("TrlParser(args).parse_args_and_config()", "1e-4", []),
+        ("parser.parse_args_into_dataclasses()", "1e-4", []),
+    ],
+)
+def test_a_number_that_yaml_reads_as_text(
+    empty_repository: Path, program: str, rate: str, expected: list[str]
+) -> None:
+    (empty_repository / "ds.json").write_text(
+        '{"train_batch_size": "auto", "zero_optimization": {"stage": 2}}'
+    )
+    (empty_repository / "train.yaml").write_text(
+        f"output_dir: o\nper_device_train_batch_size: 1\nlearning_rate: {rate}\ndeepspeed: ds.json\n"
+    )
+    (empty_repository / "train.py").write_text(
+        "from transformers import HfArgumentParser, Trainer, TrainingArguments\n"
+        f"parser = HfArgumentParser(TrainingArguments)\nargs = {program}\nTrainer(args=args)\n"
+    )
+    report = check("train.yaml", target="0.19.8")
+    assert [each.help for each in report if each.code == "DSC810"] == expected

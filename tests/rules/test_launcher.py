@@ -38,6 +38,7 @@ PROBLEMS = [
     ("deepspeed hosts {}", "DSC843", "starts `hosts` as the program"),
     ("deepspeed --num_gpus 2 python {}", "DSC843", "starts `python` as"),
     ("torchrun --nproc_per_node 2 python3 {}", "DSC843", "starts `python3` as"),
+    ("deepspeed --num_gpus 2 python -m package.{}", "DSC843", "with `-m` as its first argument"),
     (
         "deepspeed {}\n  --lr 1",
         "DSC850",

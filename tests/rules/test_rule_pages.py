@@ -25,6 +25,7 @@ NO_BAD_EXAMPLE = {
     "DSC859",
     "DSC861",
     "DSC862",
+    "DSC869",
     "DSC929",
     "DSC883",
     "DSC884",

@@ -354,6 +354,7 @@ RULES: tuple[Entry, ...] = (
     ('DSC435', 'first-form-of-stage-1', 'crashes', '0.5.9', None, False, 'config', 'dsconfig.rules.zero.legacy_keys', ('zero_optimization.legacy_stage1',), None),
     ('DSC425', 'stage-1-without-reduce-scatter', 'crashes', None, '0.3.15', False, 'config', 'dsconfig.rules.zero.legacy_keys', ('zero_optimization.reduce_scatter',), None),
     ('DSC405', 'bucket-larger-than-model', 'wasteful', '0.5.2', None, False, 'config', 'dsconfig.rules.zero.model_sizes', ('<facts>',), None),
+    ('DSC869', 'auto-prefetch-bucket-with-fraction', 'crashes', '0.15.0', None, False, 'config', 'dsconfig.rules.zero.model_sizes', ('zero_optimization.stage3_prefetch_bucket_size',), None),
     ('DSC406', 'live-parameters-without-effect', 'wasteful', '0.5.9', None, False, 'config', 'dsconfig.rules.zero.model_sizes', ('<facts>',), None),
     ('DSC411', 'bucket-too-small-for-another-format', 'crashes', '0.17.2', '0.18.1', False, 'config', 'dsconfig.rules.zero.model_sizes', ('<facts>',), None),
     ('DSC407', 'experts-without-leaf', 'crashes', None, None, False, 'config', 'dsconfig.rules.zero.model_sizes', ('<facts>',), None),

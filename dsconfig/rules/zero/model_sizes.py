@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dsconfig.core.diagnostic import EffectName, Fix, SetValue
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
+from dsconfig.job.consumers import HUGGING_FACE
+from dsconfig.job.consumers.consumer_versions import version_includes_change
 from dsconfig.launch import repository_files
 from dsconfig.rules._effective_values import (
     STAGE,
@@ -28,6 +30,7 @@ from dsconfig.rules._model_facts import (
     has_model,
     largest_linear,
     largest_parameter,
+    model_architecture,
     parameter_count,
     sparse_block_of,
     string_list,
@@ -39,6 +42,7 @@ from dsconfig.rules._model_facts import (
 
 _REDUCE = f"{ZERO}.reduce_bucket_size"
 _LIVE, _REUSE = f"{ZERO}.stage3_max_live_parameters", f"{ZERO}.stage3_max_reuse_distance"
+_PREFETCH = f"{ZERO}.stage3_prefetch_bucket_size"
 _MAX_NUMEL = 2**63
 
 
@@ -87,6 +91,38 @@ def bucket_larger_than_model(ctx: Context) -> Iterator[Finding]:
         help=f"set `{_REDUCE}` to {round_down(numel)}",
         related=related_stage(ctx),
     )
+
+
+@rule(
+    "DSC869",
+    effect="crashes",
+    since="0.15.0",
+    source="runtime/zero/config.py:DeepSpeedZeroConfig.prefetch_bucket_size",
+)
+def auto_prefetch_bucket_with_fraction(ctx: Context) -> Iterator[Finding]:
+    """`stage3_prefetch_bucket_size` is "auto", and an old Transformers or Accelerate computes a fraction.
+
+    Transformers before 4.45 and Accelerate before 0.31 fill in 0.9 × `hidden_size`², such as 15099494.4 for a hidden
+    size of 4096. From 0.15.0 on DeepSpeed requires an integer, and raises "Input should be a valid integer, got a
+    number with a fractional part". Reported only when the model and the version of the consumer are known.
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "stage3_prefetch_bucket_size": 15099494}}
+    """
+    if ctx.raw(_PREFETCH) != "auto" or ctx.consumer not in HUGGING_FACE or not has_model(ctx):
+        return
+    if version_includes_change("whole_bucket", ctx.consumer, ctx.version):
+        return
+    hidden = model_architecture(ctx).hidden_size
+    bucket = 0.9 * hidden * hidden
+    if not bucket.is_integer():
+        yield ctx.at(
+            _PREFETCH,
+            f'"auto" becomes {bucket!r} with {ctx.consumer.capitalize()} {ctx.version} and the hidden size {hidden} of'
+            f" {trained_model(ctx).shown}, and DeepSpeed requires an integer",
+            help=f"set it to {int(bucket)}, or upgrade {ctx.consumer.capitalize()}",
+        )
 
 
 @rule(
