@@ -26,7 +26,7 @@ COMMANDS = {
     "rules": "list the rules",
     "migrate": "convert a config from one DeepSpeed release to another",
     "compat": "show which DeepSpeed releases accept a config",
-    "doctor": "examine this machine, and what of a config it cannot do",
+    "doctor": "check this machine, and whether it can run a config",
     "elastic": "plan and run jobs whose number of nodes changes",
     "resolve": "show the config that DeepSpeed runs with at a world size",
     "memory": "estimate the memory that training needs, and whether it fits",

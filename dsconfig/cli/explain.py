@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("what", nargs="+", metavar="CODE|NAME|KEY|MESSAGE", help=what)
     add = parser.add_argument_group("error messages").add_argument
-    add("--config", metavar="FILE", help="config of the job: tell whether the error applies to it")
+    add("--config", metavar="FILE", help="config of the job, to check whether the error applies to it")
     add(
         "--target",
         metavar="RELEASE",
@@ -51,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_job_number_option(add)
     add("--world-size", type=parse_world_size, metavar="N", help="number of processes of the job")
     add("--consumer", type=parse_consumer, metavar="CONSUMER", help="library that loads the config")
-    add("--output-format", choices=("text", "json"), default="text", help="default: text")
+    add("--output-format", choices=("text", "json"), default="text", help="output format (default: text)")
     add_color_option(parser)
     set_exit_codes(
         parser, {CLEAN: "documentation shown", FAILED: "unknown rule, key or error message, or usage error"}

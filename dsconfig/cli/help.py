@@ -13,7 +13,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
     description = "a command such as `check` or `elastic plan` (default: list all)"
     parser.add_argument("command", nargs="*", metavar="COMMAND", help=description)
-    set_exit_codes(parser, {CLEAN: "shown"})
+    set_exit_codes(parser, {CLEAN: "help shown"})
 
 
 def run(args: argparse.Namespace) -> int:

@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_schema_options(parser)
     add("--force", action="store_true", help="overwrite existing files")
     add("--list", action="store_true", help="list the presets, and exit")
-    add("-y", "--yes", action="store_true", help="ask nothing: use the options, and defaults for the rest")
+    add("-y", "--yes", action="store_true", help="do not ask: use the options, and defaults for the rest")
     _add_job_options(parser)
     add_settings_options(parser)
     codes = {
@@ -70,15 +70,15 @@ def _add_job_options(parser: argparse.ArgumentParser) -> None:
         "--world-size",
         type=parse_world_size,
         metavar="N",
-        help="number of GPUs (default: those of this machine)",
+        help="number of GPUs (default: the GPUs of this machine)",
     )
     add(
         "--gpu",
         type=parse_gpu_memory,
         metavar="GPU",
-        help="GPU such as h100, or its memory such as 80GiB (default: as here)",
+        help="GPU such as h100, or its memory such as 80GiB (default: the GPU of this machine)",
     )
-    add("--gpus-per-node", type=parse_world_size, metavar="N", help="GPUs per node (default: 8, or fewer)")
+    add("--gpus-per-node", type=parse_world_size, metavar="N", help="GPUs per node (default: at most 8)")
     offload = "what may be offloaded: auto (what would not fit otherwise), none, cpu or nvme (default: auto)"
     add("--offload", choices=OFFLOAD, metavar="WHERE", help=offload)
     add(
@@ -98,7 +98,7 @@ def _add_job_options(parser: argparse.ArgumentParser) -> None:
         "--margin",
         type=parse_byte_size,
         metavar="SIZE",
-        help="headroom on the GPU, instead of what `dsconfig memory` expects besides tensors",
+        help="headroom on the GPU, instead of the estimate of fragmentation, CUDA context and NCCL buffers",
     )
     add("--script", default="train.py", metavar="FILE", help="training script to launch (default: train.py)")
 

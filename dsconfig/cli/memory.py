@@ -59,7 +59,7 @@ GC_THRESHOLD = 100_000
 """Allocations between two garbage collections: a symbolic model has very many objects, none of them garbage."""
 VERDICTS = (
     "`fits`: the upper bound of the tensors fits, with fragmentation, CUDA context and NCCL buffers. `does not fit`:"
-    " not even the tensors fit. `tight`: something between, or an input that is not given decides, such as"
+    " not even the tensors fit. `tight`: in between, or the result depends on a missing input, such as"
     " --sequence-length; the output names it."
 )
 
@@ -79,7 +79,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_color_option(parser)
     add_settings_options(parser)
     exceeded = "exceeds --gpu or --host, or DeepSpeed rejects the config"
-    undecided = "usage error, internal error, or tight: it depends on what is not known"
+    undecided = "usage error, internal error, or tight: the result depends on unknown inputs"
     from dsconfig.core.gpu_memory import CARDS
 
     cards = f"GPU names for --gpu and --fit: {', '.join(CARDS)}."
@@ -102,13 +102,11 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     add("--imbalance", type=parse_factor, metavar="F", help=imbalance)
     length = "sequence length in tokens (default: from the launch file, else that of an encoder, or 2048)"
     add("--sequence-length", type=parse_positive_count, metavar="S", help=length)
-    images = (
-        "tokens of a sequence that are those of images, with a vision-language model (default: one image)"
-    )
+    images = "image tokens in a sequence of a vision-language model (default: one image)"
     add("--image-tokens", type=int, metavar="N", help=images)
     vision = "train encoders of images and audio (default: from the launch file, else yes)"
     add("--train-vision", action=argparse.BooleanOptionalAction, default=None, help=vision)
-    packs = "all sequences have this length; with --no-packing they are shorter by different amounts"
+    packs = "all sequences have this length; with --no-packing, lengths vary below it"
     packs += " (default: from the launch file, else --packing)"
     packing = add("--packing", action=argparse.BooleanOptionalAction, help=packs)
     add(
@@ -117,7 +115,11 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
         metavar="M",
         help="samples per micro batch (default: from the config)",
     )
-    add("--attention", choices=ATTENTION, help="default: from the launch file, else sdpa")
+    add(
+        "--attention",
+        choices=ATTENTION,
+        help="attention implementation (default: from the launch file, else sdpa)",
+    )
     recompute = "activation checkpointing of each layer (default: from the launch file, else off)"
     checkpointing = add("--checkpointing", action=argparse.BooleanOptionalAction, help=recompute)
     method = "training method: dpo, grpo, ppo, ... (default: from the launch file, else sft)"
@@ -126,11 +128,13 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     add("--frozen-model", metavar="MODEL", action="append", help=frozen)
     vllm = "fraction of the GPU that vLLM reserves next to training; 0: it runs elsewhere"
     add("--vllm", type=float, metavar="F", help=vllm)
-    loss = "cross entropy over all logits, in recomputed chunks, or fused with the head as Liger's (default: full)"
+    loss = "cross entropy over all logits, in recomputed chunks, or fused with the head, as in Liger (default: full)"
     add("--loss", choices=("full", "chunked", "fused"), help=loss)
     optimizer = "optimizer that the script passes to DeepSpeed (default: adamw)"
     add("--optimizer", metavar="NAME", help=optimizer)
-    init = "build the model under `deepspeed.zero.Init` at stage 3 (default: as Trainer and Accelerate do)"
+    init = (
+        "build the model under `deepspeed.zero.Init` at stage 3 (default: as the Trainer and Accelerate do)"
+    )
     zero_init = add("--zero-init", action=argparse.BooleanOptionalAction, help=init)
     zero_init.default = checkpointing.default = packing.default = None
     override = "override a key, value as JSON"
@@ -152,7 +156,7 @@ def _add_result_options(parser: argparse.ArgumentParser) -> None:
     add("--gpu", type=parse_gpu_memory, metavar="GPU", help=f"{card} exit with 1 if it does not suffice")
     host = "memory of a node; exit with 1 if it does not suffice (default: from the settings)"
     add("--host", type=parse_byte_size, metavar="SIZE", help=host)
-    margin = "headroom on the GPU, instead of fragmentation, CUDA context and NCCL buffers as estimated"
+    margin = "headroom on the GPU, instead of the estimate of fragmentation, CUDA context and NCCL buffers"
     add("--margin", type=parse_byte_size, metavar="SIZE", help=margin)
     add(
         "--fit",

@@ -29,14 +29,16 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.set_defaults(run=run)
-    parser.add_argument("folder", metavar="DIR", help="checkpoint folder: with `latest`, or of one step")
+    parser.add_argument(
+        "folder", metavar="DIR", help="checkpoint folder that contains `latest`, or the folder of one step"
+    )
     add_config_argument(parser)
     parser.add_argument("--target", metavar="RELEASE", help="DeepSpeed release (default: the installed one)")
     add_job_options(parser)
     add_output_format_option(parser)
     add_color_option(parser)
     add_settings_options(parser)
-    blocked = "something has to be converted or changed first, or is not known"
+    blocked = "something must be converted or changed first, or is unknown"
     set_exit_codes(parser, {CLEAN: "the checkpoint can be loaded as it is", PROBLEMS: blocked})
 
 

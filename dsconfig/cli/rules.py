@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     selection = "comma-separated codes, code prefixes, or names (default: ALL)"
     parser.add_argument("rules", nargs="*", type=split_comma_list, metavar="RULES", help=selection)
     parser.add_argument(
-        "--advisories", action="store_true", help="list the known defects of releases that rules DSC88 report"
+        "--advisories", action="store_true", help="list the advisories: known defects of releases"
     )
     add_output_format_option(parser)
     add_color_option(parser)

@@ -69,8 +69,8 @@ def numbers_for_yaml(advice: str) -> str:
 
 
 def describe_value(value: object) -> str:
-    """Return a value with its kind, set off by commas: ``a list, `[3]`,``; plain `null` for null."""
-    return "null" if value is None else f"{json_kind(value)}, {quote_value(value)},"
+    """Return a value with its kind, set off by commas: ``a list, `[3]`,``; null without a kind."""
+    return "`null`," if value is None else f"{json_kind(value)}, {quote_value(value)},"
 
 
 def join_alternatives(values: Iterable[object], conjunction: str = "or") -> str:
@@ -96,7 +96,7 @@ def describe_type(spec: Spec) -> str:
     if head == "union":
         return _describe_union(spec[1:])
     if head == "enum":
-        return ("one of " if len(spec) > 2 else "") + join_alternatives(spec[1:])
+        return ("one of " if len(spec) > 3 else "") + join_alternatives(spec[1:])
     if head in ("int", "float"):
         return _describe_number_type(spec)
     if head == "list":
@@ -132,6 +132,8 @@ def _describe_type_in_plural(spec: Spec) -> str:
 
 
 def _describe_union(arms: Spec) -> str:
+    if all(arm[0] in ("enum", "null") for arm in arms):
+        return describe_type(("enum", *(word for arm in arms for word in (arm[1:] or (None,)))))
     return " or ".join(map(describe_type, arms))
 
 

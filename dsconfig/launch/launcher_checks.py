@@ -114,7 +114,7 @@ def _conflicting_flags(launcher: LauncherCall) -> Iterator[LauncherProblem]:
         yield LauncherProblem(
             "conflict",
             f"`deepspeed` rejects `--{counts[0]}` together with `--{filters[0]}`",
-            f"remove `--{counts[0]}`: the filter already says which GPUs to use",
+            f"remove `--{counts[0]}`: the filter already selects the GPUs",
         )
     if len(filters) > 1:
         yield LauncherProblem(
@@ -194,9 +194,9 @@ def _flags_behind_program(job: LaunchedJob, launcher: LauncherCall) -> Iterator[
         if name not in text and name.replace("_", "-") not in text:
             yield LauncherProblem(
                 "misplaced flag",
-                f"`--{name}` stands behind `{job.program_file}`, so `{launcher.name}` passes it to the program"
+                f"`--{name}` comes after `{job.program_file}`, so `{launcher.name}` passes it to the program"
                 " instead of using it",
-                f"move `--{name}` in front of `{job.program_file}`",
+                f"move `--{name}` before `{job.program_file}`",
             )
 
 
@@ -419,7 +419,7 @@ def _deepspeed_rendezvous_problems(
     if address in _LOCAL and hosts > 1 and nodes != 1:
         yield LauncherProblem(
             "rendezvous",
-            f"`--master_addr {address}` with {hosts} hosts: every other host waits for itself until the timeout",
+            f"`--master_addr {address}` with {hosts} hosts: every other host tries to connect to itself",
             "pass the address of the first host that the others can reach, or leave out `--master_addr`",
         )
 
@@ -465,12 +465,12 @@ def _torchrun_rendezvous_problems(launcher: LauncherCall) -> Iterator[LauncherPr
         yield LauncherProblem(
             "rendezvous",
             f"`--nnodes {nodes}` without `--master_addr` or `--rdzv_endpoint`: torchrun uses 127.0.0.1, so each node"
-            " waits for itself",
+            " tries to connect to itself",
             "pass `--master_addr` and `--node_rank`, or `--rdzv_backend c10d` and `--rdzv_endpoint HOST:PORT`",
         )
     elif flags.get("master_addr") in _LOCAL:
         yield LauncherProblem(
             "rendezvous",
-            f"`--master_addr {flags['master_addr']}` with {nodes} nodes: each node waits for itself",
+            f"`--master_addr {flags['master_addr']}` with {nodes} nodes: each node tries to connect to itself",
             "pass the address of the first node that the others can reach",
         )

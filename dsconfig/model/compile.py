@@ -73,7 +73,7 @@ class Compile(Section):
         Key(
             since="0.13.2",
             until="0.14.3",
-            replaced_by="engine.compile()",
+            replaced_by="`engine.compile()`",
             source="runtime/compiler.py:CompileConfig.enabled",
         ),
     ] = False
@@ -83,7 +83,7 @@ class Compile(Section):
         Key(
             since="0.13.2",
             until="0.14.3",
-            replaced_by="engine.compile(backend=...)",
+            replaced_by="`engine.compile(backend=...)`",
             source="runtime/compiler.py:CompileConfig.backend",
         ),
     ] = "inductor"
@@ -93,7 +93,7 @@ class Compile(Section):
         Key(
             since="0.13.2",
             until="0.14.3",
-            replaced_by="engine.compile(compile_kwargs=...)",
+            replaced_by="`engine.compile(compile_kwargs=...)`",
             source="runtime/compiler.py:CompileConfig.kwargs",
         ),
     ] = Field(default={})

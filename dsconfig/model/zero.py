@@ -331,7 +331,7 @@ class ZeroOptimization(Section):
             since="0.3.12",
             spans=(("0.3.12", "0.3.14"), ("0.7.0", None)),
             deprecated="0.3.15",
-            replaced_by="pin_memory in zero_optimization.offload_param and offload_optimizer",
+            replaced_by="`pin_memory` in `offload_param` and `offload_optimizer`",
             defaults=(("0.3.14", False),),
             unread=True,
         ),

@@ -79,6 +79,11 @@ def _compute_stage(ctx: Context) -> float:
     return value
 
 
+def describe_device(device: str) -> str:
+    """Describe an offload device for messages: "the CPU" or "NVMe"."""
+    return {"cpu": "the CPU", "nvme": "NVMe"}.get(device, device)
+
+
 def stage_path(ctx: Context) -> str:
     """Return the path of the key that sets the stage."""
     return STAGE if isinstance(ctx.raw(ZERO), dict) else ZERO

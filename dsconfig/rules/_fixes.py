@@ -77,7 +77,7 @@ def move_key_with_value(
     if not is_sibling:
         operations = (SetValue(to, value), RemoveKey(path))
     name = str(to[-1]) if is_sibling else dotted_path(to)
-    return Fix(f"write `{name}`: {quote_value(value)} instead", operations, safe)
+    return Fix(f"set `{name}` to {quote_value(value)} instead", operations, safe)
 
 
 def is_accepted_at(ctx: Context, path: KeyPath, to: KeyPath, value: Json) -> bool:

@@ -178,7 +178,7 @@ def tuned_batch_not_mapped(ctx: Context) -> Iterator[Finding]:
     ):
         yield ctx.at(
             "autotuning.enabled",
-            f"each experiment has another `{_MICRO_BATCH}`, but the Trainer rejects one that differs from "
+            f"each experiment uses a different `{_MICRO_BATCH}`, but the Trainer rejects one that differs from "
             "`--per_device_train_batch_size`",
             help='add `"arg_mappings": {"train_micro_batch_size_per_gpu": "--per_device_train_batch_size", '
             '"gradient_accumulation_steps": "--gradient_accumulation_steps"}`',

@@ -502,7 +502,7 @@ def parallel_size_not_read(ctx: Context) -> Iterator[Finding]:
             + (
                 f"without `{other}`"
                 if alone
-                else "in a file: DeepSpeed searches for it in the path, not in the content"
+                else "in a file: DeepSpeed looks for it in the path of the file, not in the content"
             ),
             help=f"add `{other}`, or remove `{key}`"
             if alone

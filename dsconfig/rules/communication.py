@@ -181,7 +181,8 @@ def summed_gradients_with_partner(ctx: Context) -> Iterator[Finding]:
     }
     enabled = {name: path for name, path in features.items() if path}
     if enabled:
-        names = " and ".join(enabled)
+        *others, last = enabled
+        names = f"{', '.join(others)} and {last}" if others else last
         yield ctx.at(
             _OP,
             f"`{_OP}` is {quote_value(op)}, which does not work with {names}",
@@ -326,7 +327,9 @@ def gradient_scaling_without_effect(ctx: Context) -> Iterator[Finding]:
         return
     if unused:
         related = [("the cause is set here", cause)] if ctx.has(cause) else []
-        yield report_keys_without_effect(ctx, unused, why, help="remove what has no effect", related=related)
+        yield report_keys_without_effect(
+            ctx, unused, why, help="remove them" if len(unused) > 1 else "remove it", related=related
+        )
 
 
 @rule("DSC985", effect="crashes", source=_BUCKET)

@@ -247,7 +247,7 @@ def _report_several_offloads(ctx: Context, on: dict[str, str]) -> Finding:
     return ctx.at(
         on[first],
         f"`{first}` and {join_alternatives([f'`{other}`' for other in others], 'and')} are mutually exclusive"
-        + (", and ZeRO offloads the parameters to the CPU" if by_zero else ""),
+        + (", and `offload_param` already offloads the parameters" if by_zero else ""),
         help=f"remove it, or remove {join_alternatives((f'`{on[other]}`' for other in others), 'and')}",
         related=[(f"`{other}` is on here", on[other]) for other in others],
     )
@@ -335,10 +335,12 @@ def autoep_compile_conflict(ctx: Context) -> Iterator[Finding]:
         return
     conflicts = dict(_conflicts_with_autoep(ctx))
     if conflicts:
+        *others, last = conflicts
+        reasons = f"{', '.join(others)} and {last}" if others else last
         yield ctx.at(
             path,
-            f"`autoep_non_moe` is on, but `engine.compile()` rejects it {', '.join(conflicts)}",
-            help="set `autoep_non_moe` to `false`, or change the rest",
+            f"`autoep_non_moe` is on, but `engine.compile()` rejects it {reasons}",
+            help="set `autoep_non_moe` to `false`, or change the other settings",
             related=[(f"{what} here", path) for what, path in conflicts.items() if ctx.has(path)],
         )
 

@@ -92,15 +92,15 @@ def shared_parameters_outside_technique(ctx: Context) -> Iterator[Finding]:
     for key, problem in _rejected_keys(shared):
         yield ctx.at(
             f"{_OUTSIDE}{key}",
-            f"{problem}: outside a technique, DeepSpeed reads it as that of `weight_quantization`",
-            help="remove it, and write it in the technique that it belongs to",
+            f"{problem}: outside a technique, DeepSpeed reads it as a key of `weight_quantization`",
+            help="move it to the technique that it belongs to",
         )
     if isinstance(shared, dict) and shared.get("enabled") and ctx.before("0.19.3"):
         yield ctx.at(
             f"{_OUTSIDE}.enabled",
             f"`{_OUTSIDE}.enabled` is {quote_value(shared['enabled'])}: outside a technique, DeepSpeed takes it for"
             " the switch of MoQ, which has been removed",
-            help=f"remove `{_OUTSIDE}`, and write them in the technique that they belong to",
+            help=f"move `{_OUTSIDE}` to the technique that it belongs to",
         )
 
 
@@ -289,7 +289,7 @@ def _suggest_order(begin: Json, end: Json, first: str, last: str) -> str:
         return f"set `{last}` to an integer of at least {begin}"
     if isinstance(end, int):
         return f"set `{first}` to an integer of at most {end}"
-    return f"set `{first}` to an integer and set `{last}` to an integer that is no less"
+    return f"set `{first}` to an integer and set `{last}` to an integer that is not smaller"
 
 
 def _condition_holds(condition: Json) -> bool:

@@ -42,7 +42,7 @@ def world_size_not_divided_by_inference_groups(ctx: Context) -> Iterator[Finding
             "hybrid_engine.inference_tp_size",
             f"`inference_tp_size` {size} does not divide the world size {world}: "
             f"{format_division(world, size)}, so {world % size} ranks are in no group",
-            help=f"use one of {join_alternatives(divisors(world)[:12])}, or another number of ranks",
+            help=f"use {join_alternatives(divisors(world)[:12])}, or another number of ranks",
         )
 
 
@@ -96,7 +96,7 @@ _RENAMED_CACHE = parse_version_range(">=5.24")
     source="runtime/hybrid_engine.py:DeepSpeedHybridEngine.populate_all_inference_policies",
 )
 def opt_layers_with_renamed_cache(ctx: Context) -> Iterator[Finding]:
-    """The hybrid engine replaces the layers of an OPT model whose cache they do not support.
+    """The hybrid engine replaces the layers of an OPT model, but its own layers do not support the cache.
 
     DeepSpeed's OPT layers know only the tuple cache of older versions of Transformers. DeepSpeed leaves the
     model's own layers in place if their `forward` takes `past_key_values`, but Transformers 5.24 renamed that

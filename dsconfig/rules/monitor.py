@@ -29,5 +29,5 @@ def comet_interval_below_one(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             path,
             f"`samples_log_interval` is {quote_value(interval)}, so every event is sent to Comet",
-            help=f"set it to the samples between two events; the default is {quote_value(ctx.default(path))}",
+            help=f"set it to the number of samples between two events; the default is {quote_value(ctx.default(path))}",
         )

@@ -75,7 +75,7 @@ def throughput_outside_an_object(ctx: Context) -> Iterator[Finding]:
     if timers is not MISSING and isinstance(timers, list | str) and "throughput" in timers:
         yield ctx.at(
             "timers",
-            f"`timers` is {describe_value(timers)} where DeepSpeed expects an object",
+            f"`timers` is {describe_value(timers)} but DeepSpeed expects an object",
             help='use `{"throughput": {"enabled": true}}`',
         )
 

@@ -43,8 +43,8 @@ def layer_drop_without_numbers(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             "progressive_layer_drop",
             f"`progressive_layer_drop` is enabled without {names}, which the engine looks up",
-            help=f"add {names}: DeepSpeed intends {join_alternatives(missing.values(), 'and')} as"
-            f" {'defaults' if len(missing) > 1 else 'the default'}",
+            help=f"add {names}: DeepSpeed's intended {'defaults are' if len(missing) > 1 else 'default is'} "
+            f"{join_alternatives(missing.values(), 'and')}",
             part="key",
             fix=Fix(
                 f"add {names}",

@@ -59,7 +59,7 @@ def eigenvalue_not_an_object(ctx: Context) -> Iterator[Finding]:
 def _report_not_an_object(ctx: Context, path: str, value: Json, switch: str) -> Finding:
     return ctx.at(
         path,
-        f"`{path.rsplit('.', 1)[-1]}` is {describe_value(value)} where DeepSpeed expects an object",
+        f"`{path.rsplit('.', 1)[-1]}` is {describe_value(value)} but DeepSpeed expects an object",
         help="remove the section to use its defaults",
         related=[("DeepSpeed opens it because this is true", switch)],
     )

@@ -93,7 +93,7 @@ def tensor_parallel_sizes_differ(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             path,
             f"{format_key(ctx.written_path(path))} is {quote_value(other)}, "
-            f"but has to be 1 or equal to `autotp_size`, {size}",
+            f"but must be 1 or equal to `autotp_size`, {size}",
             help="remove it: `autotp_size` is sufficient",
             related=[("the effective size is set here", AUTOTP)],
             fix=remove_key(ctx.written_path(path)),
@@ -120,7 +120,7 @@ def world_size_not_divided_by_tensor_parallel(ctx: Context) -> Iterator[Finding]
         yield ctx.at(
             AUTOTP,
             f"`autotp_size` {size} does not divide the world size {world}: {format_division(world, size)}",
-            help=f"use one of {join_alternatives(divisors(world)[:12])}, or another number of ranks",
+            help=f"use {join_alternatives(divisors(world)[:12])}, or another number of ranks",
         )
 
 

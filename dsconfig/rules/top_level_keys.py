@@ -42,7 +42,7 @@ def negative_gradient_clipping(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             _CLIPPING,
             f"`{_CLIPPING}` is {quote_value(value)}, but DeepSpeed clips only if it is greater than 0",
-            help="write 0 to clip nothing, or a number greater than 0, the maximum norm",
+            help="write 0 to disable clipping, or the maximum norm, a number greater than 0",
             fix=Fix("write 0", (SetValue((_CLIPPING,), 0),)),
         )
 

@@ -173,7 +173,7 @@ def null_value(ctx: Context) -> Iterator[Finding]:
         default = rejection.key.default
         yield ctx.at(
             rejection.rejected_path,
-            f"{format_key(rejection.rejected_path)} is `null` where DeepSpeed expects {describe_type(verdict.expected)}"
+            f"{format_key(rejection.rejected_path)} is `null`, but DeepSpeed expects {describe_type(verdict.expected)}"
             f"{note_on_unchecked_value(ctx, rejection)}",
             help=f"use {describe_type(verdict.expected)}"
             if rejection.key.info.required
@@ -208,7 +208,7 @@ def section_not_an_object(ctx: Context) -> Iterator[Finding]:
             is_removable = rejection.value in (None, False) and not is_required
             yield ctx.at(
                 rejection.path,
-                f"{format_key(rejection.path)} is {describe_value(rejection.value)} where DeepSpeed expects an object",
+                f"{format_key(rejection.path)} is {describe_value(rejection.value)} but DeepSpeed expects an object",
                 help="remove the section to use its defaults"
                 if is_removable
                 else 'use `{"stage": 0}`'
@@ -493,7 +493,7 @@ def unresolved_auto(ctx: Context) -> Iterator[Finding]:
 def _help_for_auto(entry: KnownKey) -> str:
     consumers = entry.key.info.fills
     if consumers:
-        loader = " or ".join(consumers)
+        loader = " or ".join(map(str.capitalize, consumers))
         return (
             f"replace it with a value, or check with `--consumer {consumers[0]}` if {loader} loads the file"
         )

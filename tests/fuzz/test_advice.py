@@ -84,7 +84,7 @@ def test_every_help_of_a_case_is_read() -> None:
         ("move it to `a.b`", [(Move("a.b"),)]),
         ("rename `name` to `type`", [(Rename("name", "type"),)]),
         ("did you mean `stage`?", [(Rename("", "stage"),)]),
-        ('write `a.b`: `{"c": 1}` instead', [(Remove(), Put("a.b", '`{"c": 1}`'))]),
+        ('set `a.b` to `{"c": 1}` instead', [(Remove(), Put("a.b", '`{"c": 1}`'))]),
         ('add `"device": "cpu"` or `"nvme"`', [(Put("device", '"cpu"'),), (Put("device", '"nvme"'),)]),
         ("upgrade DeepSpeed to 0.19.2 or later", [(Beyond("upgrade DeepSpeed to 0.19.2 or later"),)]),
         ("use 12 GPUs", [(Ranks(12),)]),

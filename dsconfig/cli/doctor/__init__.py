@@ -1,4 +1,4 @@
-"""`dsconfig doctor`: examine this machine, and what of a config it cannot do."""
+"""`dsconfig doctor`: check this machine, and whether it can run a config."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.set_defaults(run=run)
     add = parser.add_argument
-    add("file", nargs="?", metavar="FILE", help="config: also show what of it this machine cannot do")
+    add("file", nargs="?", metavar="FILE", help="config: also check whether this machine can run it")
     add("--target", metavar="RELEASE", help="DeepSpeed release (default: the installed one)")
     add_job_options(parser)
     fail_on = "lowest status for exit code 1 (default: error)"

@@ -67,7 +67,7 @@ class ConfigDict(EditorKeysDict, total=False):
     dump_state: bool
     """Print the whole configuration once the engine is initialized.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.1.0 and later"""
     log_level: Literal["debug", "info", "warning", "error", "critical"] | Enum | None
-    """Level of DeepSpeed's logger; null leaves it unchanged.\n\n- Accepts: one of `"debug"`, `"info"`, `"warning"`, `"error"` or `"critical"` or `null`\n- Note: case does not matter\n- Releases: 0.19.3 and later"""
+    """Level of DeepSpeed's logger; null leaves it unchanged.\n\n- Accepts: one of `"debug"`, `"info"`, `"warning"`, `"error"`, `"critical"` or `null`\n- Note: case does not matter\n- Releases: 0.19.3 and later"""
     disable_python_gc: bool
     """Disable Python's garbage collector during training, because its pauses come at a different time on every rank. Reference cycles then stay in memory.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.19.8 and later"""
     vocabulary_size: int | None
@@ -79,19 +79,19 @@ class ConfigDict(EditorKeysDict, total=False):
     graph_harvesting: bool
     """Replay the repeated operations of the bf16 optimizer as CUDA graphs.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Rejected: from 0.19.8 on, whatever the value\n- Releases: 0.12.6 to 0.19.7"""
     communication_data_type: Literal["fp16", "bf16", "fp32"] | Enum | None | DType
-    """Data type in which gradients are reduced. Half precision halves the communication volume, fp32 loses no precision; null follows the training precision.\n\n- Accepts: one of `"fp16"`, `"bf16"` or `"fp32"` or `null`\n- Note: case does not matter\n- Releases: 0.5.8 and later"""
+    """Data type in which gradients are reduced. Half precision halves the communication volume, fp32 loses no precision; null follows the training precision.\n\n- Accepts: one of `"fp16"`, `"bf16"`, `"fp32"` or `null`\n- Note: case does not matter\n- Releases: 0.5.8 and later"""
     fp32_allreduce: bool
     """Reduce gradients in fp32, whatever the training precision.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Replacement: `communication_data_type`\n- Releases: 0.1.0 to 0.5.7"""
     seq_parallel_communication_data_type: Literal["fp16", "bf16", "fp32"] | Enum | None | DType
-    """Data type in which gradients are reduced over the ranks of a sequence-parallel group.\n\n- Accepts: one of `"fp16"`, `"bf16"` or `"fp32"` or `null`\n- Default: `"fp32"`\n- Note: case does not matter\n- Releases: 0.16.5 and later"""
+    """Data type in which gradients are reduced over the ranks of a sequence-parallel group.\n\n- Accepts: one of `"fp16"`, `"bf16"`, `"fp32"` or `null`\n- Default: `"fp32"`\n- Note: case does not matter\n- Releases: 0.16.5 and later"""
     seq_parallel_comm_data_type: Literal["fp16", "bf16", "fp32"] | Enum | None | DType
-    """Earlier name of `seq_parallel_communication_data_type`.\n\n- Accepts: one of `"fp16"`, `"bf16"` or `"fp32"` or `null`\n- Default: `"fp32"`\n- Replacement: `seq_parallel_communication_data_type`\n- Note: case does not matter\n- Releases: 0.11.2 to 0.16.4"""
+    """Earlier name of `seq_parallel_communication_data_type`.\n\n- Accepts: one of `"fp16"`, `"bf16"`, `"fp32"` or `null`\n- Default: `"fp32"`\n- Replacement: `seq_parallel_communication_data_type`\n- Note: case does not matter\n- Releases: 0.11.2 to 0.16.4"""
     prescale_gradients: bool
     """Divide gradients before the sum over the ranks instead of after it. Avoids fp16 overflow on many ranks, but small gradients can underflow.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.1.0 and later"""
     gradient_predivide_factor: float
     """With `prescale_gradients`: divisor applied before the sum over the ranks; the rest of the division follows the sum.\n\n- Accepts: a number\n- Default: `1.0`\n- Releases: 0.2.0 and later"""
     gradient_allreduce_op: Literal["mean", "sum"] | Enum
-    """Average gradients over the data-parallel ranks, or leave them summed. DeepSpeed rejects `"sum"` with ZeRO stage 3, ZenFlow and DeepCompile.\n\n- Accepts: one of `"mean"` or `"sum"`\n- Default: `"mean"`\n- Note: case does not matter\n- Releases: 0.19.6 and later"""
+    """Average gradients over the data-parallel ranks, or leave them summed. DeepSpeed rejects `"sum"` with ZeRO stage 3, ZenFlow and DeepCompile.\n\n- Accepts: `"mean"` or `"sum"`\n- Default: `"mean"`\n- Note: case does not matter\n- Releases: 0.19.6 and later"""
     disable_allgather: bool
     """Replaced the all-gather of parameters with broadcasts in early releases. Later releases accept the key and ignore it.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Note: accepted but has no effect\n- Releases: 0.1.0 and later"""
     allgather_size: float
@@ -240,11 +240,11 @@ class TorchAutocastDict(TypedDict, total=False):
 class DataTypesDict(TypedDict, total=False):
     """Data types of buffers, accumulated gradients and parameters."""
     grad_accum_dtype: Literal["torch.float16", "fp16", "float16", "half", "torch.float32", "fp32", "float32", "float", "torch.int8", "int8", "torch.bfloat16", "bf16", "bfloat16"] | Enum | None | DType
-    """Data type in which gradients are accumulated over micro-batches; null follows the model. fp32 loses no precision and takes twice the memory.\n\n- Accepts: one of `"torch.float16"`, `"fp16"`, `"float16"`, `"half"`, `"torch.float32"`, `"fp32"`, `"float32"`, `"float"`, `"torch.int8"`, `"int8"`, `"torch.bfloat16"`, `"bf16"` or `"bfloat16"` or `null`\n- Releases: 0.7.6 and later"""
+    """Data type in which gradients are accumulated over micro-batches; null follows the model. fp32 loses no precision and takes twice the memory.\n\n- Accepts: one of `"torch.float16"`, `"fp16"`, `"float16"`, `"half"`, `"torch.float32"`, `"fp32"`, `"float32"`, `"float"`, `"torch.int8"`, `"int8"`, `"torch.bfloat16"`, `"bf16"`, `"bfloat16"` or `null`\n- Releases: 0.7.6 and later"""
     param_dtype: Literal["torch.float16", "fp16", "float16", "half", "torch.float32", "fp32", "float32", "float", "torch.int8", "int8", "torch.bfloat16", "bf16", "bfloat16"] | Enum | None | DType
-    """Data type of the parameters. Must agree with `fp16` or `bf16`; null follows them.\n\n- Accepts: one of `"torch.float16"`, `"fp16"`, `"float16"`, `"half"`, `"torch.float32"`, `"fp32"`, `"float32"`, `"float"`, `"torch.int8"`, `"int8"`, `"torch.bfloat16"`, `"bf16"` or `"bfloat16"` or `null`\n- Releases: 0.19.2 and later"""
+    """Data type of the parameters. Must agree with `fp16` or `bf16`; null follows them.\n\n- Accepts: one of `"torch.float16"`, `"fp16"`, `"float16"`, `"half"`, `"torch.float32"`, `"fp32"`, `"float32"`, `"float"`, `"torch.int8"`, `"int8"`, `"torch.bfloat16"`, `"bf16"`, `"bfloat16"` or `null`\n- Releases: 0.19.2 and later"""
     buffer_dtype: Literal["torch.float16", "fp16", "float16", "half", "torch.float32", "fp32", "float32", "float", "torch.int8", "int8", "torch.bfloat16", "bf16", "bfloat16"] | Enum | None | DType
-    """Cast the buffers of the model to this data type; null leaves them unchanged.\n\n- Accepts: one of `"torch.float16"`, `"fp16"`, `"float16"`, `"half"`, `"torch.float32"`, `"fp32"`, `"float32"`, `"float"`, `"torch.int8"`, `"int8"`, `"torch.bfloat16"`, `"bf16"` or `"bfloat16"` or `null`\n- Releases: 0.19.2 and later"""
+    """Cast the buffers of the model to this data type; null leaves them unchanged.\n\n- Accepts: one of `"torch.float16"`, `"fp16"`, `"float16"`, `"half"`, `"torch.float32"`, `"fp32"`, `"float32"`, `"float"`, `"torch.int8"`, `"int8"`, `"torch.bfloat16"`, `"bf16"`, `"bfloat16"` or `null`\n- Releases: 0.19.2 and later"""
     keep_in_fp32_modules: list[str] | tuple[str, ...] | Literal["auto"]
     """Buffers that stay in fp32: a list of name patterns, which may be empty, or "auto" for the list that a Transformers model defines.\n\n- Accepts: a list of strings or `"auto"`\n- Default: `"auto"`\n- Note: `"auto"` is a value with a meaning of its own\n- Releases: 0.19.8 and later"""
 
@@ -396,7 +396,7 @@ class MuonParamsDict(TypedDict, total=False):
     momentum: float
     """Momentum coefficient of Muon.\n\n- Accepts: a number\n- Default: `0.95`\n- Releases: 0.17.6 and later"""
     ns_method: Literal["gram", "standard"] | Enum
-    """Newton-Schulz variant that orthogonalizes the update: with Gram matrices, which is faster, or the published one.\n\n- Accepts: one of `"gram"` or `"standard"`\n- Default: `"gram"`\n- Releases: 0.19.0 and later"""
+    """Newton-Schulz variant that orthogonalizes the update: with Gram matrices, which is faster, or the published one.\n\n- Accepts: `"gram"` or `"standard"`\n- Default: `"gram"`\n- Releases: 0.19.0 and later"""
     per_head_muon: bool
     """Orthogonalize the update of attention projections separately for each head.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.19.8 and later"""
     betas: Sequence[float] | Literal["auto"]
@@ -660,7 +660,7 @@ class ZeroOptimizationDict(TypedDict, total=False):
     cpu_offload_params: bool
     """Earlier switch that offloads parameters to host memory.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Deprecated: since 0.3.15\n- Replacement: `zero_optimization.offload_param`\n- Releases: 0.3.12 to 0.6.7"""
     cpu_offload_use_pin_memory: bool | None
-    """Earlier switch for pinned host memory; accepted, without effect.\n\n- Accepts: `true` or `false` or `null`\n- Deprecated: since 0.3.15\n- Replacement: `pin_memory in zero_optimization.offload_param and offload_optimizer`\n- Note: accepted but has no effect\n- Releases: 0.3.12 to 0.3.14, 0.7.0 and later"""
+    """Earlier switch for pinned host memory; accepted, without effect.\n\n- Accepts: `true` or `false` or `null`\n- Deprecated: since 0.3.15\n- Replacement: ``pin_memory` in `offload_param` and `offload_optimizer``\n- Note: accepted but has no effect\n- Releases: 0.3.12 to 0.3.14, 0.7.0 and later"""
     sub_group_size: float
     """Parameters that the stage-3 optimizer updates at a time; smaller values need less temporary memory.\n\n- Accepts: an integer of at least 0\n- Unit: elements\n- Default: `1000000000`\n- Releases: 0.3.12 and later"""
     stage3_prefetch_bucket_size: float | Literal["auto"]
@@ -857,7 +857,7 @@ class TensorParallelDict(TypedDict, total=False):
     vocab_parallel_lm_head: bool | None
     """Split the LM head over the vocabulary: true requires it, false disables it, null follows the model's plan.\n\n- Accepts: `true` or `false` or `null`\n- Releases: 0.19.8 and later"""
     vocab_parallel_ce_backend: Literal["torch", "liger"] | Enum
-    """Cross-entropy implementation for a split LM head; liger is faster and requires the `liger-kernel` package.\n\n- Accepts: one of `"torch"` or `"liger"`\n- Default: `"torch"`\n- Releases: 0.19.8 and later"""
+    """Cross-entropy implementation for a split LM head; liger is faster and requires the `liger-kernel` package.\n\n- Accepts: `"torch"` or `"liger"`\n- Default: `"torch"`\n- Releases: 0.19.8 and later"""
     preset_model: str | None
     """Built-in partition rules of a model family; an unknown name selects none.\n\n- Accepts: a string or `null`\n- Known values: `llama`, `bloom`, `chatglm`, `mixtral`, `deepseek_v2`, `qwen2`, `phi3`\n- Note: case does not matter\n- Releases: 0.18.6 and later"""
     partition_config: model.PartitionConfig | PartitionConfigDict | None
@@ -929,13 +929,13 @@ class ExpertParallelDict(TypedDict, total=False):
     async_split_plan: bool
     """Compute the sizes of the all-to-all asynchronously; not supported with tensor parallelism.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.19.8 and later"""
     preset_model: Literal["mixtral", "qwen3_moe", "qwen3_5_moe", "deepseek_v2", "deepseek_v3", "minimax_m3"] | Enum | None
-    """Built-in description of a model family; null detects it.\n\n- Accepts: one of `"mixtral"`, `"qwen3_moe"`, `"qwen3_5_moe"`, `"deepseek_v2"`, `"deepseek_v3"` or `"minimax_m3"` or `null`\n- Releases: 0.19.2 and later"""
+    """Built-in description of a model family; null detects it.\n\n- Accepts: one of `"mixtral"`, `"qwen3_moe"`, `"qwen3_5_moe"`, `"deepseek_v2"`, `"deepseek_v3"`, `"minimax_m3"` or `null`\n- Releases: 0.19.2 and later"""
     use_grouped_mm: bool
     """Run all experts of a rank in one grouped matrix multiplication; false loops over them.\n\n- Accepts: `true` or `false`\n- Default: `true`\n- Releases: 0.19.2 and later"""
     disable_triton_grouped_mm: bool
     """Do not use the Triton kernel on devices older than Hopper.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.19.4 and later"""
     gate_up_impl: Literal["separate", "fused"] | Enum
-    """Run the gate and up projections separately, or as one grouped matrix multiplication.\n\n- Accepts: one of `"separate"` or `"fused"`\n- Default: `"separate"`\n- Releases: 0.19.8 and later"""
+    """Run the gate and up projections separately, or as one grouped matrix multiplication.\n\n- Accepts: `"separate"` or `"fused"`\n- Default: `"separate"`\n- Releases: 0.19.8 and later"""
     score_apply: Literal["auto", "pre", "post"] | Enum
     """Apply the router's scores before or after the experts; auto follows the preset.\n\n- Accepts: one of `"auto"`, `"pre"` or `"post"`\n- Default: `"auto"`\n- Note: `"auto"` is a value with a meaning of its own\n- Releases: 0.19.2 and later"""
     combine_impl: Literal["auto", "weighted_sum", "fused_weighted_sum", "legacy_bmm"] | Enum
@@ -943,7 +943,7 @@ class ExpertParallelDict(TypedDict, total=False):
     row_weighting_impl: Literal["auto", "eager", "fused"] | Enum
     """Implementation that weights rows by their scores; fused requires `comm_backend` deepep.\n\n- Accepts: one of `"auto"`, `"eager"` or `"fused"`\n- Default: `"auto"`\n- Note: `"auto"` is a value with a meaning of its own\n- Releases: 0.19.8 and later"""
     comm_backend: Literal["comm", "deepep"] | Enum
-    """DeepSpeed's all-to-all, or DeepEP's kernels, which require the `deep_ep` package.\n\n- Accepts: one of `"comm"` or `"deepep"`\n- Default: `"comm"`\n- Releases: 0.19.7 and later"""
+    """DeepSpeed's all-to-all, or DeepEP's kernels, which require the `deep_ep` package.\n\n- Accepts: `"comm"` or `"deepep"`\n- Default: `"comm"`\n- Releases: 0.19.7 and later"""
     comm_num_sm: int
     """Streaming multiprocessors for DeepEP; more make communication faster and leave fewer for computation.\n\n- Accepts: an integer greater than 0\n- Default: `12`\n- Releases: 0.19.7 and later"""
     comm_qp_margin: int
@@ -979,7 +979,7 @@ class ExpertParallelDict(TypedDict, total=False):
     expert_w3: str | None
     """Name of an expert's up projection. Null: it is part of `expert_w1`. If absent, the preset decides.\n\n- Accepts: a string or `null`\n- Releases: 0.19.2 and later"""
     expert_activation: Literal["swiglu", "geglu_tanh", "swiglu_clamped", "swiglu_oai"] | Enum | None
-    """Activation inside an expert; null follows the preset.\n\n- Accepts: one of `"swiglu"`, `"geglu_tanh"`, `"swiglu_clamped"` or `"swiglu_oai"` or `null`\n- Releases: 0.19.8 and later"""
+    """Activation inside an expert; null follows the preset.\n\n- Accepts: one of `"swiglu"`, `"geglu_tanh"`, `"swiglu_clamped"`, `"swiglu_oai"` or `null`\n- Releases: 0.19.8 and later"""
     num_experts_attr: str | None
     """Attribute of the model's config with the number of experts.\n\n- Accepts: a string or `null`\n- Releases: 0.19.2 and later"""
     top_k_attr: str | None
@@ -1009,7 +1009,7 @@ class CheckpointDict(TypedDict, total=False):
 class CheckpointWriterDict(TypedDict, total=False):
     """Fast or decoupled checkpoint writer; even an empty object enables the fast writer."""
     type: Literal["MOCK", "PYTHON", "FAST"] | Enum | None
-    """Writer: FAST uses asynchronous I/O, PYTHON plain files, MOCK writes nothing. DeepSpeed accepts null when the config is loaded, but then has no writer when it saves the first checkpoint.\n\n- Accepts: one of `"MOCK"`, `"PYTHON"` or `"FAST"` or `null`\n- Default: `"FAST"`\n- Note: case does not matter\n- Releases: 0.17.1 and later"""
+    """Writer: FAST uses asynchronous I/O, PYTHON plain files, MOCK writes nothing. DeepSpeed accepts null when the config is loaded, but then has no writer when it saves the first checkpoint.\n\n- Accepts: one of `"MOCK"`, `"PYTHON"`, `"FAST"` or `null`\n- Default: `"FAST"`\n- Note: case does not matter\n- Releases: 0.17.1 and later"""
     decoupled: bool
     """Write in a separate process while training continues.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.17.1 and later"""
     io_buffer_size: float
@@ -1019,7 +1019,7 @@ class CheckpointWriterDict(TypedDict, total=False):
     show_statistics: bool
     """Log the throughput of each file when it is closed.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.17.1 and later"""
     data_parallel: Literal["REPLICA", "SOCKET", "MACHINE"] | Enum | None
-    """Data-parallel ranks that share the writing; null uses one rank.\n\n- Accepts: one of `"REPLICA"`, `"SOCKET"` or `"MACHINE"` or `null`\n- Note: case does not matter\n- Releases: 0.17.1 and later"""
+    """Data-parallel ranks that share the writing; null uses one rank.\n\n- Accepts: one of `"REPLICA"`, `"SOCKET"`, `"MACHINE"` or `null`\n- Note: case does not matter\n- Releases: 0.17.1 and later"""
     io_multiplier: int
     """Factor on the number of ranks that write in parallel.\n\n- Accepts: an integer\n- Default: `1`\n- Releases: 0.17.1 and later"""
 
@@ -1244,9 +1244,9 @@ class CurriculumMetricDict(TypedDict, total=False):
     index_to_metric_path: str | os.PathLike[str]
     """File of the data analyzer with the metric value of each sample; not for single_cluster.\n\n- Accepts: a string\n- Releases: 0.8.0 and later"""
     difficulty_type: Literal["value", "percentile"] | Enum
-    """Whether difficulty is a value of the metric or a percentile of the data. Any other value means percentile.\n\n- Accepts: one of `"value"` or `"percentile"`\n- Releases: 0.8.0 and later"""
+    """Whether difficulty is a value of the metric or a percentile of the data. Any other value means percentile.\n\n- Accepts: `"value"` or `"percentile"`\n- Releases: 0.8.0 and later"""
     clustering_type: Literal["schedule_based", "single_cluster"] | Enum
-    """Cluster samples as the difficulty grows, or use all samples and shorten them. Any other value means schedule_based.\n\n- Accepts: one of `"schedule_based"` or `"single_cluster"`\n- Releases: 0.8.0 and later"""
+    """Cluster samples as the difficulty grows, or use all samples and shorten them. Any other value means schedule_based.\n\n- Accepts: `"schedule_based"` or `"single_cluster"`\n- Releases: 0.8.0 and later"""
     min_difficulty: int
     """Initial difficulty.\n\n- Accepts: an integer\n- Releases: 0.8.0 and later"""
     max_difficulty: int
@@ -1308,9 +1308,9 @@ class RandomLtdDict(TypedDict, total=False):
     model_mask_name: str | None
     """Name of the attention mask argument of a layer; null if it has none.\n\n- Accepts: a string or `null`\n- Releases: 0.8.0 and later"""
     model_type: Literal["decoder", "encoder"] | Enum
-    """Kind of model, which determines how masks are sliced.\n\n- Accepts: one of `"decoder"` or `"encoder"`\n- Releases: 0.8.0 and later"""
+    """Kind of model, which determines how masks are sliced.\n\n- Accepts: `"decoder"` or `"encoder"`\n- Releases: 0.8.0 and later"""
     hidden_state_order: Literal["batch_seq_dim", "seq_batch_dim"] | Enum
-    """Order of the axes of hidden states.\n\n- Accepts: one of `"batch_seq_dim"` or `"seq_batch_dim"`\n- Releases: 0.8.0 and later"""
+    """Order of the axes of hidden states.\n\n- Accepts: `"batch_seq_dim"` or `"seq_batch_dim"`\n- Releases: 0.8.0 and later"""
     random_ltd_schedule: model.TokenSchedule | TokenScheduleDict
     """Schedule of the number of tokens that are kept.\n\n- Accepts: an object\n- Releases: 0.8.0 and later"""
     layer_token_lr_schedule: model.LayerTokenLearningRate | LayerTokenLearningRateDict
@@ -1412,11 +1412,11 @@ class WeightParametersDict(TypedDict, total=False):
     quantize_verbose: bool
     """Log each quantization.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.7.0 to 0.19.6"""
     quantization_type: Literal["symmetric", "asymmetric"] | Enum
-    """Symmetric: the range is centered at zero. Asymmetric: the range spans minimum to maximum.\n\n- Accepts: one of `"symmetric"` or `"asymmetric"`\n- Default: `"symmetric"`\n- Releases: 0.7.0 to 0.19.6"""
+    """Symmetric: the range is centered at zero. Asymmetric: the range spans minimum to maximum.\n\n- Accepts: `"symmetric"` or `"asymmetric"`\n- Default: `"symmetric"`\n- Releases: 0.7.0 to 0.19.6"""
     quantize_weight_in_forward: bool
     """Quantize in the forward pass instead of the optimizer step; required for fp32 training.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.7.0 to 0.19.6"""
     rounding: Literal["nearest", "stochastic"] | Enum
-    """Round to the nearest value, or stochastically, which is unbiased and noisier.\n\n- Accepts: one of `"nearest"` or `"stochastic"`\n- Default: `"nearest"`\n- Releases: 0.7.0 to 0.19.6"""
+    """Round to the nearest value, or stochastically, which is unbiased and noisier.\n\n- Accepts: `"nearest"` or `"stochastic"`\n- Default: `"nearest"`\n- Releases: 0.7.0 to 0.19.6"""
     fp16_mixed_quantize: model.MixedFp16 | MixedFp16Dict
     """Blend of fp16 and quantized weights.\n\n- Accepts: an object\n- Releases: 0.7.0 to 0.19.6"""
 
@@ -1457,9 +1457,9 @@ class ActivationParametersDict(TypedDict, total=False):
     enabled: bool
     """Quantize activations.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.7.0 to 0.19.6"""
     quantization_type: Literal["symmetric", "asymmetric"] | Enum
-    """Symmetric: the range is centered at zero. Asymmetric: the range spans minimum to maximum.\n\n- Accepts: one of `"symmetric"` or `"asymmetric"`\n- Default: `"symmetric"`\n- Releases: 0.7.0 to 0.19.6"""
+    """Symmetric: the range is centered at zero. Asymmetric: the range spans minimum to maximum.\n\n- Accepts: `"symmetric"` or `"asymmetric"`\n- Default: `"symmetric"`\n- Releases: 0.7.0 to 0.19.6"""
     range_calibration: Literal["dynamic", "static"] | Enum
-    """Determine the range for each batch, or use one that was recorded during training: faster, less exact.\n\n- Accepts: one of `"dynamic"` or `"static"`\n- Default: `"dynamic"`\n- Releases: 0.7.0 to 0.19.6"""
+    """Determine the range for each batch, or use one that was recorded during training: faster, less exact.\n\n- Accepts: `"dynamic"` or `"static"`\n- Default: `"dynamic"`\n- Releases: 0.7.0 to 0.19.6"""
     schedule_offset: int
     """Steps before quantization starts.\n\n- Accepts: an integer\n- Unit: steps\n- Default: `1000`\n- Releases: 0.7.0 to 0.19.6"""
 
@@ -1531,7 +1531,7 @@ class RowPruningParametersDict(TypedDict, total=False):
     schedule_offset: int
     """Steps before pruning starts; training without it first loses less accuracy.\n\n- Accepts: an integer\n- Unit: steps\n- Default: `1000`\n- Releases: 0.7.0 to 0.19.6"""
     method: Literal["l1", "topk"] | Enum
-    """Rank rows by magnitude, or by a learned score.\n\n- Accepts: one of `"l1"` or `"topk"`\n- Default: `"l1"`\n- Releases: 0.7.0 to 0.19.6"""
+    """Rank rows by magnitude, or by a learned score.\n\n- Accepts: `"l1"` or `"topk"`\n- Default: `"l1"`\n- Releases: 0.7.0 to 0.19.6"""
 
 class RowPruningGroupDict(TypedDict, total=False):
     """Modules whose rows are pruned with the same settings."""
@@ -1556,7 +1556,7 @@ class HeadPruningParametersDict(TypedDict, total=False):
     schedule_offset: int
     """Steps before pruning starts; training without it first loses less accuracy.\n\n- Accepts: an integer\n- Unit: steps\n- Default: `1000`\n- Releases: 0.7.0 to 0.19.6"""
     method: Literal["l1", "topk"] | Enum
-    """Ranking of heads; only topk, a learned score, is implemented.\n\n- Accepts: one of `"l1"` or `"topk"`\n- Default: `"topk"`\n- Releases: 0.7.0 to 0.19.6"""
+    """Ranking of heads; only topk, a learned score, is implemented.\n\n- Accepts: `"l1"` or `"topk"`\n- Default: `"topk"`\n- Releases: 0.7.0 to 0.19.6"""
     num_heads: int
     """Number of attention heads of a layer. Required if the technique is enabled.\n\n- Accepts: an integer\n- Releases: 0.7.0 to 0.19.6"""
 
@@ -1583,7 +1583,7 @@ class ChannelPruningParametersDict(TypedDict, total=False):
     schedule_offset: int
     """Steps before pruning starts; training without it first loses less accuracy.\n\n- Accepts: an integer\n- Unit: steps\n- Default: `1000`\n- Releases: 0.7.0 to 0.19.6"""
     method: Literal["l1", "topk"] | Enum
-    """Rank channels by magnitude, or by a learned score.\n\n- Accepts: one of `"l1"` or `"topk"`\n- Default: `"l1"`\n- Releases: 0.7.0 to 0.19.6"""
+    """Rank channels by magnitude, or by a learned score.\n\n- Accepts: `"l1"` or `"topk"`\n- Default: `"l1"`\n- Releases: 0.7.0 to 0.19.6"""
 
 class ChannelPruningGroupDict(TypedDict, total=False):
     """Modules whose channels are pruned with the same settings."""
@@ -1645,9 +1645,9 @@ class QuantizeScheduleDict(TypedDict, total=False):
 class QuantizeAlgoDict(TypedDict, total=False):
     """How values are quantized and rounded."""
     q_type: Literal["symmetric", "asymmetric"] | Enum
-    """Symmetric: the range is centered at zero. Asymmetric: the range spans minimum to maximum. Any other value means symmetric.\n\n- Accepts: one of `"symmetric"` or `"asymmetric"`\n- Default: `"symmetric"`\n- Releases: 0.4.0 to 0.6.7"""
+    """Symmetric: the range is centered at zero. Asymmetric: the range spans minimum to maximum. Any other value means symmetric.\n\n- Accepts: `"symmetric"` or `"asymmetric"`\n- Default: `"symmetric"`\n- Releases: 0.4.0 to 0.6.7"""
     rounding: Literal["nearest", "stochastic"] | Enum
-    """Round to the nearest value or stochastically. Any other value means nearest.\n\n- Accepts: one of `"nearest"` or `"stochastic"`\n- Default: `"nearest"`\n- Releases: 0.4.0 to 0.6.7"""
+    """Round to the nearest value or stochastically. Any other value means nearest.\n\n- Accepts: `"nearest"` or `"stochastic"`\n- Default: `"nearest"`\n- Releases: 0.4.0 to 0.6.7"""
 
 class Fp16MixedQuantizeDict(TypedDict, total=False):
     """Blend of fp16 and quantized weights that moves towards the quantized ones."""
@@ -1682,7 +1682,7 @@ class WeightQuantizationDict(TypedDict, total=False):
     num_bits: int
     """Inherited from a shared class, without effect here: each group has a `num_bits` of its own.\n\n- Accepts: an integer\n- Unit: bits\n- Default: `8`\n- Note: accepted but has no effect\n- Releases: 0.10.3 and later"""
     q_type: Literal["symmetric", "asymmetric"] | Enum
-    """Inherited from a shared class, without effect here: only asymmetric quantization is supported.\n\n- Accepts: one of `"symmetric"` or `"asymmetric"`\n- Default: `"symmetric"`\n- Note: accepted but has no effect\n- Releases: 0.10.3 and later"""
+    """Inherited from a shared class, without effect here: only asymmetric quantization is supported.\n\n- Accepts: `"symmetric"` or `"asymmetric"`\n- Default: `"symmetric"`\n- Note: accepted but has no effect\n- Releases: 0.10.3 and later"""
     q_groups: int
     """Inherited from a shared class, without effect here: each group has a `group_size`.\n\n- Accepts: an integer\n- Default: `1`\n- Note: accepted but has no effect\n- Releases: 0.10.3 and later"""
     quantized_initialization: model.GroupQuantization | GroupQuantizationDict
@@ -1693,7 +1693,7 @@ class WeightQuantizationDict(TypedDict, total=False):
 class GroupQuantizationDict(TypedDict, total=False):
     """Asymmetric quantization of a weight in groups. All four keys are required if weights are quantized."""
     num_bits: Literal[4, 8] | Enum
-    """Bits per weight: 4 needs half the memory of 8 and loses more accuracy.\n\n- Accepts: one of `4` or `8`\n- Unit: bits\n- Releases: 0.10.3 and later"""
+    """Bits per weight: 4 needs half the memory of 8 and loses more accuracy.\n\n- Accepts: `4` or `8`\n- Unit: bits\n- Releases: 0.10.3 and later"""
     group_size: int
     """Elements that share a scale; must divide the size along `group_dim`. Smaller groups are more exact.\n\n- Accepts: an integer\n- Unit: elements\n- Releases: 0.10.3 and later"""
     group_dim: int
@@ -1740,11 +1740,11 @@ class CompileDict(TypedDict, total=False):
     passes: Sequence[Literal["z1", "z3", "autosp", "autotp"] | Enum] | None
     """Graph passes to apply; null selects them by ZeRO stage.\n\n- Accepts: a list of any of `"z1"`, `"z3"`, `"autosp"` or `"autotp"` or `null`\n- Releases: 0.18.9 and later"""
     enabled: bool
-    """Wrap the model with torch.compile.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Replacement: `engine.compile()`\n- Releases: 0.13.2 to 0.14.3"""
+    """Wrap the model with torch.compile.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Replacement: ``engine.compile()``\n- Releases: 0.13.2 to 0.14.3"""
     backend: str
-    """Backend of torch.compile, by its name or as the dotted path of a function.\n\n- Accepts: a string\n- Default: `"inductor"`\n- Replacement: `engine.compile(backend=...)`\n- Releases: 0.13.2 to 0.14.3"""
+    """Backend of torch.compile, by its name or as the dotted path of a function.\n\n- Accepts: a string\n- Default: `"inductor"`\n- Replacement: ``engine.compile(backend=...)``\n- Releases: 0.13.2 to 0.14.3"""
     kwargs: Mapping[str, Any]
-    """Additional keyword arguments for torch.compile.\n\n- Accepts: an object\n- Default: `{}`\n- Replacement: `engine.compile(compile_kwargs=...)`\n- Releases: 0.13.2 to 0.14.3"""
+    """Additional keyword arguments for torch.compile.\n\n- Accepts: an object\n- Default: `{}`\n- Replacement: ``engine.compile(compile_kwargs=...)``\n- Releases: 0.13.2 to 0.14.3"""
 
 class HybridEngineDict(TypedDict, total=False):
     """Switches a model between training and inference kernels."""
@@ -1810,7 +1810,7 @@ class SparseAttentionDict(TypedDict, total=False):
     num_global_blocks: int
     """Blocks of a window that all others attend to. Modes fixed and bigbird.\n\n- Accepts: an integer\n- Unit: blocks\n- Default: `1`\n- Releases: 0.3.0 to 0.19.6"""
     attention: Literal["unidirectional", "bidirectional"] | Enum
-    """Whether tokens attend only to preceding tokens. Modes fixed and variable.\n\n- Accepts: one of `"unidirectional"` or `"bidirectional"`\n- Default: `"bidirectional"`\n- Releases: 0.3.0 to 0.19.6"""
+    """Whether tokens attend only to preceding tokens. Modes fixed and variable.\n\n- Accepts: `"unidirectional"` or `"bidirectional"`\n- Default: `"bidirectional"`\n- Releases: 0.3.0 to 0.19.6"""
     horizontal_global_attention: bool
     """Global blocks also attend to all others; only with bidirectional attention. Modes fixed and variable.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.3.0 to 0.19.6"""
     num_different_global_patterns: int

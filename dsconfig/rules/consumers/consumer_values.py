@@ -117,7 +117,7 @@ def auto_without_training_argument(ctx: Context) -> Iterator[Finding]:
                 key,
                 f'{format_key(ctx.written_path(key))} is `"auto"`, but no training argument resolves it: it becomes '
                 f"{constant} ({meaning}), unless `accelerate launch` sets it",
-                help="write the value that you want",
+                help="set the value explicitly",
             )
 
 
@@ -487,7 +487,7 @@ def accumulation_under_no_sync(ctx: Context) -> Iterator[Finding]:
     is_about_steps = ctx.consumer == "accelerate" and ctx.has(STEPS)
     yield ctx.at(
         STEPS if is_about_steps else stage_path(ctx),
-        f"with {count} accumulation steps {caller} enters `no_sync`{condition}, and DeepSpeed"
+        f"with {count} accumulation steps, {caller} enters `no_sync`{condition}, and DeepSpeed"
         f" {ctx.release_name} rejects that at stage {format_number(effective_stage(ctx))}",
         help=f"{upgrade}use Accelerate 1.9 or newer, or use stage 1, or use DeepSpeed before 0.16.0",
         related=related_stage(ctx) if is_about_steps else [("the accumulation steps are set here", STEPS)],
@@ -529,15 +529,15 @@ _UNUSED_KEYS = (
         "data_efficiency.data_sampling.curriculum_learning.enabled",
         _ALL,
         _DATA,
-        "leave it off: the curriculum sampler is part of DeepSpeed's own data loader",
+        "disable it: the curriculum sampler is part of DeepSpeed's own data loader",
     ),
     _UnusedKey(
-        "pipeline", _ALL, "it does not build a `PipelineModule`, the only reader of the section", "remove it"
+        "pipeline", _ALL, "only a `PipelineModule` reads the section, and it builds none", "remove it"
     ),
     _UnusedKey(
         "checkpoint.parallel_write.pipeline_stage",
         _ALL,
-        "it does not build a `PipelineModule`, the only reader of the key",
+        "only a `PipelineModule` reads the key, and it builds none",
         "remove it",
     ),
 )

@@ -172,7 +172,7 @@ def command_cut_off(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC861", effect="ignored", source="launcher/runner.py:parse_args", reads="job")
 def launcher_flag_behind_program(ctx: Context) -> Iterator[Finding]:
-    """A flag of the launcher stands behind the program, so the launcher does not read it.
+    """A flag of the launcher comes after the program, so the launcher does not read it.
 
     `deepspeed`, `torchrun` and `accelerate launch` pass every word behind the program on to it. The launcher then
     uses its default, such as port 29500, and the program ignores or rejects the flag. dsconfig reports this only if

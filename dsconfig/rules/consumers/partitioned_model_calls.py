@@ -131,7 +131,7 @@ def construction_inside_construction(ctx: Context) -> Iterator[Finding]:
         yield at_stage(
             ctx,
             use,
-            f"inside of `zero.Init`, which ends in a RecursionError with DeepSpeed {ctx.release_name}",
+            f"inside `zero.Init`, which ends in a RecursionError with DeepSpeed {ctx.release_name}",
             "move it out of the context, or use DeepSpeed 0.9.1 or later",
         )
 
@@ -254,13 +254,13 @@ def model_loaded_whole(ctx: Context) -> Iterator[Finding]:
             ctx,
             use,
             f"each GPU has to hold the complete model before stage 3 partitions{offloaded} it",
-            "create `HfDeepSpeedConfig` before, and keep it alive, so that the model is partitioned while it is loaded",
+            "create `HfDeepSpeedConfig` first and keep it alive, so that the model is partitioned while it is loaded",
         )
 
 
 @rule("DSC860", effect="altered", source="runtime/zero/partition_parameters.py:Init.__init__")
 def batch_checked_before_rendezvous(ctx: Context) -> Iterator[Finding]:
-    """The program loads a partitioned model before the processes know each other, and the config has all batch sizes.
+    """The program loads a partitioned model before the process group exists, and the config has all batch sizes.
 
     `from_pretrained` under `HfDeepSpeedConfig` reads the config before it sets up communication, so DeepSpeed counts
     one rank and rejects a `train_batch_size` for several: "16 != 1 * 8 * 1".
@@ -278,7 +278,7 @@ def batch_checked_before_rendezvous(ctx: Context) -> Iterator[Finding]:
     for use in first_uses(ctx, "load before rendezvous"):
         yield ctx.at(
             "train_batch_size",
-            f"`train_batch_size` is {total}, but {use.location} loads the model before the processes know each other:"
+            f"`train_batch_size` is {total}, but {use.location} loads the model before the process group exists:"
             f" DeepSpeed counts one rank, and rejects {total} != {micro} * {steps} * 1",
             help="remove it, or call `deepspeed.init_distributed()` before the model is loaded",
         )

@@ -107,7 +107,7 @@ def quantized_weights_at_stage_3(ctx: Context) -> Iterator[Finding]:
         return
     for use in first_uses(ctx, "8-bit weights", "4-bit weights"):
         if use.kind == "8-bit weights":
-            yield at_stage(ctx, use, "stage 3 does not shard weights in 8 bits", "use stage 2, or 4 bits")
+            yield at_stage(ctx, use, "stage 3 cannot shard 8-bit weights", "use stage 2, or 4 bits")
         else:
             yield at_stage(
                 ctx,

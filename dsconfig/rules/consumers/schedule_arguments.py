@@ -174,7 +174,7 @@ _ADAM_DEFAULTS = {"adam_beta1": 0.9, "adam_beta2": 0.999, "adam_epsilon": 1e-8}
 
 @rule("DSC831", effect="altered", source=_CPU_ADAM)
 def optimizer_argument_under_offload(ctx: Context) -> Iterator[Finding]:
-    """The optimizer is offloaded, and Accelerate replaces the one that the job asks for by `DeepSpeedCPUAdam`.
+    """The optimizer is offloaded, and Accelerate replaces the one that the job asks for with `DeepSpeedCPUAdam`.
 
     Without an `optimizer` section the Trainer creates the optimizer of `optim`. Accelerate then creates
     DeepSpeed's CPU Adagrad or Lion for PyTorch's or a 32-bit one of bitsandbytes, and `DeepSpeedCPUAdam` for
@@ -210,7 +210,7 @@ def optimizer_argument_under_offload(ctx: Context) -> Iterator[Finding]:
         mode = "AdamW" if name.lower() in _ADAMW_32_BIT else "Adam with L2 regularization"
         yield ctx.at(
             path,
-            f"{_argument_label(ctx, 'optim')} is {quote_value(name)}, but Accelerate replaces it by "
+            f"{_argument_label(ctx, 'optim')} is {quote_value(name)}, but Accelerate replaces it with "
             f"`DeepSpeedCPUAdam` ({mode}),"
             " because the optimizer is offloaded",
             help="remove `offload_optimizer`, or pass `adamw_torch`",

@@ -315,7 +315,7 @@ def curriculum_steps_of_wrong_length(ctx: Context) -> Iterator[Finding]:
                     if required > 0
                     else "a discrete curriculum requires at least two difficulties"
                 ),
-                help=f"list {required}: the last step of every difficulty except the last one"
+                help=f"list {required} step{'s' * (required > 1)}: the last step of each difficulty but the last"
                 if required > 0
                 else "list at least two difficulties, and one step fewer",
                 effect=curriculum.effect,
@@ -410,10 +410,10 @@ def dynamic_batching_size_not_a_number(ctx: Context) -> Iterator[Finding]:
         path = f"{_BATCHING}.{key}"
         if ctx.has(path) and not _is_convertible(ctx.value(path)):
             value = ctx.value(path)
-            detail = "" if value is None else f", {quote_value(value)}"
+            kind, detail = ("`null`", "") if value is None else (json_kind(value), f", {quote_value(value)}")
             yield ctx.at(
                 path,
-                f"`{key}` is {json_kind(value)}{detail}, which int() cannot convert",
+                f"`{key}` is {kind}{detail}, which `int()` cannot convert",
                 help="set it to an integer" + (", or remove it" if key != "max_tokens" else ""),
             )
 

@@ -161,7 +161,7 @@ def world_size_not_planned(ctx: Context) -> Iterator[Finding]:
     above = [count for count in planned_counts if count > world_size]
     closest = " or ".join(str(count) for count in (*below[-1:], *above[:1]))
     outcome = (
-        f"{below[-1]} ranks train and {world_size - below[-1]} stay idle"
+        f"{below[-1]} ranks train and {world_size - below[-1]} {'stay' if world_size - below[-1] > 1 else 'stays'} idle"
         if below
         else "no smaller GPU count is planned"
     )

@@ -278,7 +278,7 @@ def zero_3_option_without_expert_parallel_support(ctx: Context) -> Iterator[Find
                 path,
                 f"`{name}` is {quote_value(value)}, but AutoEP rejects it at ZeRO stage 3 if the model has MoE "
                 "layers",
-                help=f"remove it, or use stage 2 ({quote_value(off)} is the default)",
+                help=f"remove it (the default is {quote_value(off)}), or use stage 2",
                 related=[related_switch(), ("the stage is set here", stage_path(ctx))],
                 fix=Fix(f"set `{name}` to {quote_value(off)}", (SetValue(ctx.written_path(path), off),)),
             )

@@ -234,7 +234,7 @@ def expert_parallel_size_misfit(ctx: Context) -> Iterator[Finding]:
             f"{EP}.autoep_size",
             f"`autoep_size` {quote_value(size)} does not divide the world size {ctx.world_size}: "
             f"{format_division(ctx.world_size, size)}",
-            help=f"use one of {join_alternatives(divisors(ctx.world_size))}, or another number of ranks",
+            help=f"use {join_alternatives(divisors(ctx.world_size))}, or another number of ranks",
         )
 
 

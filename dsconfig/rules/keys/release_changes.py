@@ -101,9 +101,8 @@ def future_key(ctx: Context) -> Iterator[Finding]:
         first = min(first for first, _ in info.spans if first > ctx.release)
         yield ctx.at(
             key.path,
-            f"{format_key(key.path)} was added in DeepSpeed {release_name(first)}, and "
-            f"{ctx.release_name} does not have it: "
-            f"{key.fate}",
+            f"{format_key(key.path)} requires DeepSpeed {release_name(first)} or later: "
+            f"{key.fate.replace('DeepSpeed', f'DeepSpeed {ctx.release_name}', 1)}",
             help=f"upgrade DeepSpeed to {release_name(first)} or later, or remove it",
             effect=key.effect,
             part="key",
@@ -455,7 +454,7 @@ def _report_changed_default(ctx: Context, path: KeyPath, change: _ChangedDefault
         f"`{dotted_path(path)}` is not set, and its default differs within the target: {before}, then {later}",
         help=f"set `{key}` to {after}"
         if before == after
-        else f"set `{key}` to {before} for the old default, or set `{key}` to {after} for the new one",
+        else f"set `{key}` to {before} for the old default, or to {after} for the new one",
         part="key",
         fix=Fix(f"add `{key}`: {after}", (SetValue(path, change.later[-1][1]),)),
     )

@@ -497,7 +497,7 @@ def _rewrite_advice(info: KeyInfo, entry: KnownKey | UnknownKey, new_key: str) -
     if conversion and isinstance(entry.value, bool):
         if conversion == "switch" and not entry.value:
             return "remove it"
-        return f"write `{new_key}`: {quote_value(on if conversion == 'switch' else not entry.value)} instead"
+        return f"set `{new_key}` to {quote_value(on if conversion == 'switch' else not entry.value)} instead"
     return f"use `{new_key}` instead" if conversion else None
 
 

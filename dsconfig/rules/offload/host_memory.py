@@ -75,7 +75,7 @@ def host_memory_exceeded(ctx: Context) -> Iterator[Finding]:
         ranks, needed = _ranks_per_host(ctx), estimate.lower_bound("host")
         yield ctx.at(
             _key_with_most_host_memory(ctx),
-            f"training all of {trained_model(ctx).shown} needs up to {_format_gib(needed)} of host memory, but "
+            f"full training of {trained_model(ctx).shown} needs up to {_format_gib(needed)} of host memory, but "
             "the host has"
             f" {_format_gib(available)}: it runs {ranks} of {ctx.world_size} ranks, with {_format_gib(needed // ranks)}"
             " each",

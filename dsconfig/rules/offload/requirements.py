@@ -22,6 +22,7 @@ from dsconfig.rules._effective_values import (
     OPTIMIZER,
     PARAM,
     ZERO,
+    describe_device,
     describe_stage,
     effective_stage,
     offload_device,
@@ -191,8 +192,8 @@ def optimizer_offload_without_zero(ctx: Context) -> Iterator[Finding]:
         key = ctx.written_path(place)[-1]
         yield ctx.at(
             place,
-            f"`{key}` offloads the optimizer to {target}, but stage 0 offloads nothing: DeepSpeed still uses"
-            " its CPU optimizer, which fails on GPU tensors",
+            f"`{key}` offloads the optimizer to {describe_device(target)}, but stage 0 offloads nothing: DeepSpeed"
+            " still uses its CPU optimizer, which fails on GPU tensors",
             help="use stage 1, 2 or 3, or remove it",
             part="key",
             related=related_stage(ctx),
@@ -226,7 +227,7 @@ def nvme_below_stage_3(ctx: Context) -> Iterator[Finding]:
         path = f"{OPTIMIZER}.device"
         yield ctx.at(
             path,
-            f'`{path}` is `"nvme"` but is treated as `"cpu"`: only stage 3 offloads to NVMe, and'
+            f'`{path}` is `"nvme"`, but is treated as `"cpu"`: only stage 3 offloads to NVMe, and'
             f" {describe_stage(ctx)}",
             help='use stage 3, or set it to `"cpu"`',
             related=related_stage(ctx),

@@ -192,7 +192,7 @@ def adam_w_mode_of_adamw(ctx: Context) -> Iterator[Finding]:
     ):
         yield ctx.at(
             "optimizer.params.adam_w_mode",
-            f"`adam_w_mode` is {quote_value(arguments['adam_w_mode'])} but has no effect with type `AdamW`",
+            f"`adam_w_mode` is {quote_value(arguments['adam_w_mode'])}, but has no effect with type `AdamW`",
             help='remove it, or set `optimizer.type` to `"Adam"`',
             fix=remove_key(("optimizer", "params", "adam_w_mode"), safe=True),
         )

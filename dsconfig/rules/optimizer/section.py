@@ -123,7 +123,7 @@ def optimizer_type_not_a_name(ctx: Context) -> Iterator[Finding]:
     if name is not None and not isinstance(name, str):
         yield ctx.at(
             "optimizer.type",
-            f"`optimizer.type` is {describe_value(name)} where DeepSpeed expects the name of an optimizer",
+            f"`optimizer.type` is {describe_value(name)} but DeepSpeed expects the name of an optimizer",
             help='use a name such as `"AdamW"`',
         )
 
@@ -159,7 +159,7 @@ def optimizer_params_not_an_object(ctx: Context) -> Iterator[Finding]:
     if params is not None and not isinstance(params, dict):
         yield ctx.at(
             "optimizer.params",
-            f"`optimizer.params` is {describe_value(params)} where DeepSpeed expects an object",
+            f"`optimizer.params` is {describe_value(params)} but DeepSpeed expects an object",
             help="use an object with the arguments of the optimizer",
         )
 
@@ -402,7 +402,7 @@ def betas_not_a_pair(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             f"{_PARAMS}.betas",
             f"`betas` contains {len(betas)} number{'s' if len(betas) != 1 else ''}, but {chosen.built}"
-            " unpacks it into 2",
+            " expects 2",
             help="use two numbers, such as `[0.9, 0.999]`",
         )
 

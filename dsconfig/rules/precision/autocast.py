@@ -77,7 +77,7 @@ def autocast_beside_half_precision(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             _ENABLED,
             f"`torch_autocast` and `{section}` are both enabled: DeepSpeed casts the whole model to {dtype},"
-            " and nothing is left for autocast",
+            " so autocast has no effect",
             help=f"keep one: `{section}` needs less memory, `torch_autocast` keeps the weights in fp32",
             related=related_dtype(ctx),
         )

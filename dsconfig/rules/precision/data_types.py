@@ -142,12 +142,13 @@ def zero_settings_not_read_by_bf16_optimizer(ctx: Context) -> Iterator[Finding]:
         return
     unread = [path for path in _BUCKET_KEYS if differs_from_default(ctx, path)]
     if unread:
+        them = "them" if len(unread) > 1 else "it"
         yield report_keys_without_effect(
             ctx,
             unread,
             "bf16 at stage 1 with fp32 accumulation trains with `BF16_Optimizer`, which does not read"
-            f" {'them' if len(unread) > 1 else 'it'}",
-            help="remove what is not read, or use stage 2, whose optimizer reads it",
+            f" {them}",
+            help=f"remove {them}, or use stage 2, whose optimizer reads {them}",
             related=[
                 ("fp32 accumulation is set here", _ACCUMULATION),
                 ("the stage is set here", stage_path(ctx)),
@@ -302,7 +303,7 @@ def pipeline_accumulates_in_bf16(ctx: Context) -> Iterator[Finding]:
         works = ctx.since(first_release)
         yield ctx.at(
             enabled_key,
-            "the pipeline accumulates the gradients of its micro-batches in bf16, which keeps 8 bits",
+            "the pipeline accumulates the gradients of its micro-batches in bf16, which has only 8 bits of precision",
             help=advice if works else f"upgrade DeepSpeed to {first_release} or later, then {advice}",
             related=[("the pipeline is configured here", "pipeline")],
             fix=fix if works else None,

@@ -107,12 +107,11 @@ def bf16_at_unsupported_stage(ctx: Context) -> Iterator[Finding]:
             "0.7.5" if effective_stage(ctx) == 0 else "0.6.0" if effective_stage(ctx) in (1, 3) else "0.6.3"
         )
         exception = (
-            ", unless the model is a `PipelineModule`" if engine_checks and not ctx.uses_plugin else ""
+            "unless the model is a `PipelineModule`, " if engine_checks and not ctx.uses_plugin else ""
         )
         yield ctx.at(
             bf16_key,
-            f"`{section}` needs ZeRO {needed} in DeepSpeed {ctx.release_name}, but {describe_stage(ctx)}"
-            f"{exception}",
+            f"{exception}`{section}` needs ZeRO {needed} in DeepSpeed {ctx.release_name}, but {describe_stage(ctx)}",
             help=f"use ZeRO {needed}, or upgrade DeepSpeed to {first_release} or later",
             effect=("altered" if exception else "crashes") if engine_checks else "rejected",
             related=[("the stage is set here", stage_path(ctx))] if ctx.has("zero_optimization") else [],

@@ -39,8 +39,11 @@ def initial_scale_power_not_an_exponent(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             path,
             f"`initial_scale_power` is {quote_value(power)}, "
-            + ("too large for" if too_large else f"{json_kind(power)}, but DeepSpeed computes")
-            + " 2 to that power",
+            + (
+                "and 2 to that power is too large"
+                if too_large
+                else f"{json_kind(power)}, but DeepSpeed computes 2 to that power"
+            ),
             help="use an integer, usually 16",
         )
 
@@ -107,7 +110,7 @@ def loss_scale_limit_not_an_integer(ctx: Context) -> Iterator[Finding]:
         if isinstance(raw, bool) or (isinstance(raw, str) and raw != "auto" and not _spells_integer(raw)):
             yield ctx.at(
                 f"fp16.{key}",
-                f"`{key}` is {quote_value(raw)}, {json_kind(raw)}, where DeepSpeed expects an integer",
+                f"`{key}` is {quote_value(raw)}, {json_kind(raw)}, but DeepSpeed expects an integer",
                 help=f"set it to {quote_value(ctx.value(f'fp16.{key}'))}"
                 if isinstance(raw, str)
                 else "use an integer",

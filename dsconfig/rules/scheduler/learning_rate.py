@@ -58,12 +58,10 @@ def learning_rate_replaced_by_schedule(ctx: Context) -> Iterator[Finding]:
     is_set = ctx.has(_MAX)
     peak = as_number(ctx.value(_MAX) if is_set else chosen.params["warmup_max_lr"].default)
     if peak is not None and peak != lr and peak >= 0:  # -1 is a placeholder that a script replaces
-        reason = f"`warmup_max_lr` is {quote_value(peak)}" + (
-            "" if is_set else f" in {chosen.built} by default"
-        )
+        reason = f"{quote_value(peak)}" + ("" if is_set else f" in {chosen.built} by default")
         yield ctx.at(
             _LR,
-            f"`lr` is {quote_value(lr)} but never used: the schedule rises to another rate, because {reason}",
+            f"`lr` is {quote_value(lr)}, but is never used: the schedule rises to `warmup_max_lr`, which is {reason}",
             help=f"set `scheduler.params.warmup_max_lr` to {quote_value(lr)}, or use the same value for both",
             related=[("the schedule's rate is set here", _MAX if is_set else "scheduler.type")],
             fix=Fix("use the optimizer's rate", (SetValue(("scheduler", "params", "warmup_max_lr"), lr),))
@@ -507,7 +505,7 @@ def cycled_momentum_over_betas(ctx: Context) -> Iterator[Finding]:
     high, low = arguments.get("cycle_max_mom", 0.9), arguments.get("cycle_min_mom", 0.8)
     yield ctx.at(
         "optimizer.params.betas",
-        f"`betas` is {quote_value(betas)} but never used: `OneCycle` moves the first between {quote_value(low)} and"
+        f"`betas` is {quote_value(betas)}, but is never used: `OneCycle` moves the first between {quote_value(low)} and"
         f" {quote_value(high)}, and sets the second to 0.99",
         help="set `scheduler.params.cycle_momentum` to `false`, or remove `betas`",
         related=[("the schedule is set here", "scheduler.type")],

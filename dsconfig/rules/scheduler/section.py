@@ -336,8 +336,8 @@ def scheduler_of_torch_around_wrapper(ctx: Context) -> Iterator[Finding]:
     if reason:
         yield ctx.at(
             _TYPE,
-            f"`{type_name}` is PyTorch's and accepts only PyTorch's optimizers, but {reason}: the engine has"
-            " wrapped the optimizer",
+            f"PyTorch's `{type_name}` accepts only PyTorch's optimizers, but the engine wraps the optimizer, because"
+            f" {reason}",
             help="use "
             f"{join_alternatives(f'`{each}`' for each in supported_types(ctx, 'Scheduler'))}, or pass a function"
             " that creates the scheduler to `deepspeed.initialize`",

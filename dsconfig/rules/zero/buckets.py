@@ -12,6 +12,7 @@ from dsconfig.rules._effective_values import (
     OPTIMIZER,
     PARAM,
     ZERO,
+    describe_device,
     describe_stage,
     effective_stage,
     offload_device,
@@ -212,8 +213,8 @@ def overlap_left_to_the_stage(ctx: Context) -> Iterator[Finding]:
         effective = effective_stage(ctx) == 3
         yield ctx.at(
             _OVERLAP,
-            f"`overlap_comm` is `null`, which is treated as {quote_value(effective)}: true at stage 3, false"
-            " below",
+            f"`overlap_comm` is `null`, which is treated as {quote_value(effective)}: the default is `true` at stage"
+            " 3, and `false` below",
             help=f"set it to {quote_value(effective)}",
             related=related_stage(ctx),
             fix=Fix(
@@ -400,8 +401,8 @@ def contiguous_gradients_off_beside_offload(ctx: Context) -> Iterator[Finding]:
     if effective_stage(ctx) in (1, 2) and (target := offload_device(ctx, OPTIMIZER)) != "none":
         yield ctx.at(
             path,
-            "`contiguous_gradients` is `false` but is treated as `true`: the optimizer is offloaded to"
-            f" {target}",
+            "`contiguous_gradients` is `false`, but is treated as `true` because the optimizer is offloaded to"
+            f" {describe_device(target)}",
             help="remove it",
             related=[("the optimizer is offloaded here", offload_device_path(ctx, OPTIMIZER))],
             fix=remove_key(ctx.written_path(path)),

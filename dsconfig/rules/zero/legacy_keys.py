@@ -46,7 +46,7 @@ def zero_optimization_as_boolean(ctx: Context) -> Iterator[Finding]:
         operations = (RemoveKey(("allgather_size",)),)
     yield ctx.at(
         ZERO,
-        f"`{ZERO}` is {quote_value(is_enabled)}, the form of the first release: it means stage {int(is_enabled)}",
+        f"`{ZERO}` is {quote_value(is_enabled)}, a legacy form that means stage {int(is_enabled)}",
         help=f"replace it with {quote_value(section)}",
         fix=Fix(f"replace with {quote_value(section)}", (SetValue((ZERO,), section), *operations), safe=True),
     )

@@ -235,7 +235,7 @@ def _communication_problem(ctx: Context, size: float) -> tuple[str, str] | None:
         return None
     reason = (
         f"the {numel:,} gradients of {trained_model(ctx).shown} fill it more than once: they are sent as {dtype}, and"
-        " up to 0.18.0 DeepSpeed looks up a full bucket by another dtype"
+        " up to 0.18.0 DeepSpeed looks for the full bucket under the wrong dtype"
     )
     return reason, f'set `{key}` to "{training_dtype(ctx)}", or upgrade DeepSpeed to 0.18.2 or later'
 
@@ -317,7 +317,9 @@ def experts_without_leaf(ctx: Context) -> Iterator[Finding]:
     else:
         call = f"call `deepspeed.utils.set_z3_leaf_modules(model, [{block}])` in the script"
         advice = (
-            f"{call}, unless it does" if ctx.since("0.13.2") else f"use DeepSpeed 0.13.2 or later, and {call}"
+            f"{call}, unless it already does"
+            if ctx.since("0.13.2")
+            else f"use DeepSpeed 0.13.2 or later, and {call}"
         )
         yield ctx.at(STAGE, message, help=advice, effect=effect)
 
@@ -362,7 +364,7 @@ def leaf_module_not_in_model(ctx: Context) -> Iterator[Finding]:
     if None not in owners and not set(owners) & set(known_model.kinds) and known_model.kinds:
         yield ctx.at(
             _CLASSES,
-            f"`classes` lists blocks of {', '.join(dict.fromkeys(map(str, owners)))}, but the model type of"
-            f" {known_model.shown} is {known_model.kinds[0]}: no module matches",
+            f"`classes` lists blocks of {', '.join(dict.fromkeys(map(str, owners)))}, but"
+            f" {known_model.shown} is a {known_model.kinds[0]} model: no module matches",
             help="remove it",
         )

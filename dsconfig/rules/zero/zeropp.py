@@ -423,5 +423,5 @@ def mics_shard_size_not_a_divisor(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             _SHARD,
             f"`mics_shard_size` is {size}, which does not divide the {ranks} ranks: {format_division(ranks, size)}",
-            help=f"use a divisor of {ranks}: {', '.join(str(number) for number in divisors(ranks)[:8])}",
+            help=f"use a divisor of {ranks}: {join_alternatives(divisors(ranks)[:8])}",
         )

@@ -79,11 +79,11 @@ _HOLE = re.compile(r"@(\d+)@")
 _WHY = re.compile(
     r"(?:; |: |\? |, (?:unless|which|whose|if only|even though|so that|as|without|usual|about|the default|all"
     r"|or (?:the|a class))\b|, in any case"
-    r"| (?:for (?!example)|so that|instead of|to (?:train|leave|clip|offload|switch|use|what)|that"
+    r"| (?:for (?!example)|so that|instead of|to (?:train|leave|disable|offload|switch|use|what)|that"
     r"|without)\b).*"
 )
 _KIND = re.compile(r"@(\d+)@ \((an? [^)]*|@\d+@ or @\d+@)\)")
-_ELSEWHERE = re.compile(r"write (@\d+@): (@\d+@) instead")
+_ELSEWHERE = re.compile(r"set (@\d+@) to (@\d+@) instead")
 _ASIDE = re.compile(r" \([^)]*\)")
 _OR = re.compile(rf",? or (?=(?:{_VERBS})\b)|, (?=(?:{_VERBS})\b)")
 _AND = re.compile(rf",? and (?=(?:{_VERBS})\b)")
@@ -93,7 +93,8 @@ _BEYOND = re.compile(
     r"|correct |disable |list |raise @\d+@(?! to)|use a (?:divisor|multiple)|run on a multiple"
     r"|move @\d+@ into a |give the Trainer|describe |choose |name one\b|rewrite it|say it anew|do\b|DeepSpeed "
     r"|offload to"
-    r"|write (?:it|them|@\d+@) in the technique|write (?:what is meant|the batch sizes|the same|\d+ entr)"
+    r"|move (?:it|@\d+@) to the technique|set the value explicitly"
+    r"|write (?:what is meant|the batch sizes|the same|\d+ entr)"
     r"|use (?:[\w.]+\(|the universal|pin_memory|DeepSpeed |Accelerate |Transformers |PyTorch )"
 )
 
