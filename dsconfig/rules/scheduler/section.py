@@ -336,7 +336,7 @@ def scheduler_of_torch_around_wrapper(ctx: Context) -> Iterator[Finding]:
     if reason:
         yield ctx.at(
             _TYPE,
-            f"PyTorch's `{type_name}` accepts only PyTorch's optimizers, but the engine wraps the optimizer, because"
+            f"`{type_name}` of PyTorch accepts only PyTorch's optimizers, but the engine wraps the optimizer, because"
             f" {reason}",
             help="use "
             f"{join_alternatives(f'`{each}`' for each in supported_types(ctx, 'Scheduler'))}, or pass a function"
