@@ -6,7 +6,7 @@ RELEASE ?= 0.19.8
 # Debian's node has no npm; it comes from pip then.
 NPM := $(or $(shell command -v npm),$(abspath $(BIN)/npm))
 
-.PHONY: address agent bench canary card cases census check clean crashes demo dist docs freezes fuzz generate growth help latency \
+.PHONY: address agent bench canary card cases census check clean crashes demo dist docs freezes fuzz generate growth help journeys latency \
 	lint news packages parity parity-sample pins playground pytest readme recipes scale schemastore serve site-playground \
 	site-test soak test test-fast vscode vscode-test worker
 
@@ -267,6 +267,10 @@ site-test: docs
 	node tests/site/browser/playground.mjs firefox $(PICTURES)
 	node tests/site/browser/tasks.mjs
 	node tests/site/browser/reading.mjs $(PICTURES)
+
+# Time the first steps of a new user with the wheel and the extension built here; CODE_SERVER as for `make vscode-test`.
+journeys: vscode
+	$(BIN)/python -m tests.tools.journeys $(if $(CODE_SERVER),--code-server $(CODE_SERVER))
 
 # Test the extension in a real VS Code, in Chromium; CODE_SERVER is the folder in which npm installed code-server.
 vscode-test: PICTURES ?= editors/dist/pictures

@@ -1,12 +1,13 @@
 // A real VS Code, in its browser build and Chromium: the extension from dist/dsconfig.vsix does there what it is for.
-//   node vscode/test/run.mjs CODE_SERVER [web|node|own|poor] [PICTURES [PYTHON]]
+//   node vscode/test/run.mjs CODE_SERVER [web|node|own|poor|first] [PICTURES [PYTHON]]
 // CODE_SERVER is the folder in which npm installed code-server, and node where it needs another than this one;
 // `web` runs the extension in the page's worker, `node` beside the server; so does `own`, in a workspace with a
-// dsconfig of its own, that of PYTHON, and `poor`, where that lacks pygls. The pictures are for people to look at.
+// dsconfig of its own, that of PYTHON, and `poor`, where that lacks pygls. `first` ends with the list of problems, for
+// `make journeys`. The pictures are for people to look at.
 
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { cpus, loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
@@ -18,6 +19,8 @@ const node = existsSync(own) ? own : process.execPath;
 const server = join(home, "node_modules/code-server/out/node/entry.js");
 /** Milliseconds for what is to be seen: a busy machine is slow. */
 const PATIENCE = 240_000;
+/** Milliseconds of activation before a user notices. */
+const MOST_ACTIVATION = 150;
 const port = 20_000 + (process.pid % 20_000);
 const work = mkdtempSync(join(tmpdir(), "dsconfig-vscode-"));
 const folder = join(work, "project");
@@ -196,6 +199,9 @@ async function tour() {
   await see("first finding", page.locator(".squiggly-warning, .squiggly-error, .squiggly-inline-unnecessary"));
   await see("status bar", page.getByText(/DeepSpeed \d+\.\d+\.\d+ · /));
 
+  if (kind === "first") {
+    return problems();
+  }
   if (kind === "own") {
     await logged(/the workspace's dsconfig, after/);
   } else if (kind === "poor") {
@@ -206,6 +212,30 @@ async function tour() {
     await beginning();
     await verbs();
     await choices();
+  }
+  await activation();
+}
+
+/** Prints the list of problems. */
+async function problems() {
+  const rows = page.locator(".markers-panel .monaco-list-row");
+  await open("problems", ["Control+Shift+m"], rows);
+  for (const text of await rows.allInnerTexts()) {
+    console.log(text.replace(/\s*\n\s*/g, " "));
+  }
+}
+
+/** What VS Code measured for the extension's activation, which delays the editor. */
+async function activation() {
+  await command("Developer: Show Running Extensions");
+  const row = page.locator(".runtime-extensions-editor .monaco-list-row").filter({ hasText: "DeepSpeed Config" });
+  const shown = await row.getByText(/Activation: \d+ms/).first().innerText({ timeout: PATIENCE });
+  const isBusy = loadavg()[0] > cpus().length; // time says nothing then
+  console.log(`${shown.trim()}${isBusy ? ", on a busy machine" : ""}`);
+  await picture("activation");
+  const measured = Number(/Activation: (\d+)ms/.exec(shown)?.[1]);
+  if (!(measured <= MOST_ACTIVATION || isBusy)) {
+    throw new Error(`activation took ${measured} ms, more than ${MOST_ACTIVATION}`);
   }
 }
 
