@@ -4,7 +4,6 @@ import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { type ExtensionContext, extensions, workspace } from "vscode";
-import { LanguageClient } from "vscode-languageclient/node";
 import { startThread } from "../../worker/thread";
 import { Extension } from "./extension";
 import type { Platform } from "./platform";
@@ -19,6 +18,7 @@ const platform: Platform = {
       const error = await serverError(command);
       if (error === undefined) {
         own = command;
+        const { LanguageClient } = await import("vscode-languageclient/node");
         const run = { command, args: [...RUN, "lsp"] };
         return new LanguageClient("dsconfig", "DeepSpeed Config", run, options);
       }

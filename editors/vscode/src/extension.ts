@@ -11,7 +11,7 @@ import {
 import type { LanguageClientOptions } from "vscode-languageclient";
 import type { BaseLanguageClient } from "vscode-languageclient/browser";
 import type { CommandOutput } from "../../worker/client";
-import { BundledClient } from "./bundled";
+import type { BundledClient } from "./bundled";
 import { registerCommands, showResult, withModel } from "./commands";
 import { isFile, LANGUAGES, whenWanted } from "./interest";
 import { Mirror } from "./mirror";
@@ -134,6 +134,8 @@ export class Extension {
   private async bundledServer(): Promise<BaseLanguageClient> {
     const worker = await this.platform.startWorker(Uri.joinPath(this.context.extensionUri, "dist"));
     worker.onEnd = (reason) => this.again(reason);
+    // Evaluated for the first config only: most JSON and Python files that activate the extension are none.
+    const { BundledClient } = await import("./bundled");
     const client = new BundledClient(worker, this.options({ watches: true }));
     const mirror = new Mirror(worker, (method, params) => client.sendNotification(method, params));
     await mirror.roots();
