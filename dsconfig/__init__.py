@@ -43,8 +43,8 @@ EXPORTS = {
     "resolve": "dsconfig.resolve.resolve",
     "show": "dsconfig.resolve.effective_values",
     "json_schema": "dsconfig.schema",
-    "Estimate": "dsconfig.memory.estimates",
-    "NotModelledError": "dsconfig.memory.verdict",
+    "Estimate": "dsconfig.memory",
+    "NotModelledError": "dsconfig.memory",
 }
 """Module of each public name except the section classes; `make generate` writes the stub from it."""
 

@@ -13,11 +13,10 @@ from dsconfig.document import read_text
 from dsconfig.document.config_file_names import is_yaml_name
 from dsconfig.document.pretty_print import format_config_for_file
 from dsconfig.job.consumers import HUGGING_FACE
-from dsconfig.memory.memory_limits import RequestedLimits
-from dsconfig.memory.models.record_pass_by_family import weights_of
-from dsconfig.memory.verdict import EXCEEDS, FITS, UNKNOWN, NotModelledError
+from dsconfig.memory import EXCEEDS, FITS, UNKNOWN, NotModelledError, RequestedLimits, weights_of
 from dsconfig.resolve.errors import ResolveError
-from dsconfig.resolve.memory import LENGTH, MemoryOptions, estimate_request
+from dsconfig.resolve.memory import LENGTH, estimate_request
+from dsconfig.resolve.memory_options import MemoryOptions
 from dsconfig.resolve.model_source import load_model
 from dsconfig.schema import presets
 
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject
     from dsconfig.core.releases import ReleaseTarget
     from dsconfig.job.consumers import HUGGING_FACE
-    from dsconfig.memory.estimates import Estimate
-from dsconfig.memory.verdict import Verdict
+    from dsconfig.memory import Estimate
+from dsconfig.memory import Verdict
 
 
 class JobRequest(NamedTuple):

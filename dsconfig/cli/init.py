@@ -298,7 +298,7 @@ def _find_and_write_config(request: JobRequest, args: argparse.Namespace) -> int
     from dsconfig.cli import find_fitting_config
     from dsconfig.cli.command_inputs import os_error_reason, write_output_file
     from dsconfig.cli.resolve_helpers import use_option_names
-    from dsconfig.memory.verdict import UNKNOWN
+    from dsconfig.memory import UNKNOWN
     from dsconfig.render.terminal_style import escape_unprintable, style_of, wrap_lines
 
     to_stdout = args.file == "-"

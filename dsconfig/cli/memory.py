@@ -46,8 +46,9 @@ from dsconfig.render.terminal_style import escape_unprintable
 
 if TYPE_CHECKING:
     from dsconfig.document import Document
+    from dsconfig.memory import Estimate, Verdict
     from dsconfig.resolve.errors import ResolveError
-    from dsconfig.resolve.memory import Estimate, MemoryOptions, Verdict
+    from dsconfig.resolve.memory_options import MemoryOptions
     from dsconfig.resolve.model_source import ModelSource
 
 
@@ -236,6 +237,7 @@ def run(args: argparse.Namespace) -> int:
 
 def print_stage_table(args: argparse.Namespace) -> int:
     """Print the memory of each stage and offload for a model without a config."""
+    from dsconfig.memory import RequestedLimits
     from dsconfig.render.terminal_style import style_of
     from dsconfig.resolve import memory_output as render
     from dsconfig.resolve.memory import NODE
@@ -257,7 +259,7 @@ def print_stage_table(args: argparse.Namespace) -> int:
             fail_with_usage_error("--nodes and --world-size exclude each other")
         size = args.nodes * (args.gpus_per_node or NODE)
     rows = build_stage_table(_memory_options(args)._replace(world_size=size or args.gpus_per_node or NODE))
-    limits = render.RequestedLimits(args.gpu, args.host, args.margin)
+    limits = RequestedLimits(args.gpu, args.host, args.margin)
     if args.output_format == "json":
         answer = {
             "stages": [row.to_dict(limits) for row in rows],
@@ -312,7 +314,7 @@ def _config_and_memory_options(args: argparse.Namespace) -> tuple[Document, Memo
 
 def _memory_options(args: argparse.Namespace) -> MemoryOptions:
     """Return the arguments of `memory` besides the config and its job."""
-    from dsconfig.resolve.memory import MemoryOptions
+    from dsconfig.resolve.memory_options import MemoryOptions
 
     names = (
         *("sequence_length", "micro_batch", "attention", "checkpointing", "lora", "optimizer", "zero_init"),
@@ -363,17 +365,18 @@ def _model_source(args: argparse.Namespace) -> ModelSource | None:
 
 
 def _write_estimate(args: argparse.Namespace, estimate: Estimate) -> int:
+    from dsconfig.memory import RequestedLimits
     from dsconfig.render.terminal_style import style_of
     from dsconfig.resolve import memory_output as render
 
-    limits = render.RequestedLimits(args.gpu, args.host, args.margin)
+    limits = RequestedLimits(args.gpu, args.host, args.margin)
     if args.output_format == "json":
         sys.stdout.write(dump_json(estimate.to_dict() | limits.to_dict(estimate), indent=2) + "\n")
     elif args.output_format == "csv":
         sys.stdout.writelines(render.csv_lines(estimate))
     else:
         style = style_of(sys.stdout, args.color)
-        print_wrapped_lines(render.estimate_lines(estimate, limits, style), style, sys.stdout)
+        print_wrapped_lines(render.estimate_lines(estimate, style, limits), style, sys.stdout)
     return exit_code_of_verdicts(limits.verdicts(estimate))
 
 
@@ -388,12 +391,13 @@ def exit_code_of_verdicts(verdicts: Iterable[Verdict | None]) -> int:
 
 def find_changes_that_fit(args: argparse.Namespace, document: Document, options: MemoryOptions) -> int:
     """Find the smallest changes that fit, print them, and write the config with them if asked to."""
+    from dsconfig.memory import RequestedLimits
     from dsconfig.render.terminal_style import style_of
     from dsconfig.resolve import memory_output as render
     from dsconfig.resolve.fit_config import find_fit, write_fitted_config
 
     _reject_conflicting_options(args, document)
-    limits = render.RequestedLimits(args.fit, args.host, args.margin)
+    limits = RequestedLimits(args.fit, args.host, args.margin)
     result = find_fit(document, options, limits)
     rewritten, failure = None, ""
     if args.output and result.fits:
@@ -445,6 +449,7 @@ def _reject_conflicting_options(args: argparse.Namespace, document: Document) ->
 
 def find_largest_value(args: argparse.Namespace, document: Document, options: MemoryOptions) -> int:
     """Find the largest value of one kind that fits, and print it."""
+    from dsconfig.memory import RequestedLimits
     from dsconfig.render.terminal_style import style_of
     from dsconfig.resolve import memory_output as render
     from dsconfig.resolve.largest_fit import find_largest_fit
@@ -453,9 +458,7 @@ def find_largest_value(args: argparse.Namespace, document: Document, options: Me
         fail_with_usage_error("--max requires --gpu")
     if args.output_format == "csv" or args.plot:
         fail_with_usage_error("--max supports the output formats text and json")
-    result = find_largest_fit(
-        document, options, args.max, render.RequestedLimits(args.gpu, None, args.margin)
-    )
+    result = find_largest_fit(document, options, args.max, RequestedLimits(args.gpu, None, args.margin))
     if args.output_format == "json":
         sys.stdout.write(dump_json({"max": result.to_dict()}, indent=2) + "\n")
     else:

@@ -94,7 +94,7 @@ def _run_memory(snapshot: DocumentSnapshot, arguments: list[Json]) -> CommandRes
     from dsconfig.render.terminal_style import TerminalStyle
     from dsconfig.resolve.errors import ResolveError
     from dsconfig.resolve.memory import memory
-    from dsconfig.resolve.memory_output import RequestedLimits, estimate_lines
+    from dsconfig.resolve.memory_output import estimate_lines
 
     size = _world_size_argument(snapshot, arguments)
     model = arguments[1] if len(arguments) > 1 and isinstance(arguments[1], str) else snapshot.job_model
@@ -112,10 +112,7 @@ def _run_memory(snapshot: DocumentSnapshot, arguments: list[Json]) -> CommandRes
         )
     except (ResolveError, OSError, ValueError) as error:
         return CommandResult(title, f"{error}\n")
-    limits = RequestedLimits(None, None)
-    return CommandResult(
-        title, f"model: {model}\n{''.join(estimate_lines(estimate, limits, TerminalStyle()))}"
-    )
+    return CommandResult(title, f"model: {model}\n{''.join(estimate_lines(estimate, TerminalStyle()))}")
 
 
 def _run_show(snapshot: DocumentSnapshot, arguments: list[Json]) -> CommandResult:

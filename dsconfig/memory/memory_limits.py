@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class RequestedLimits(NamedTuple):
     """Memory of a GPU and of a host; None if not given."""
 
-    gpu: GpuMemory | None
-    host: int | None
+    gpu: GpuMemory | None = None
+    host: int | None = None
     margin: int | None = None
     """Headroom on the GPU instead of the memory that is expected besides tensors; None: not requested."""
 

@@ -21,7 +21,8 @@ from dsconfig.launch.located_config import locate_config
 from dsconfig.memory import ConfigChange, FitSearch, NotModelledError, change_of_values, merge_values
 from dsconfig.resolve.errors import ResolveError
 from dsconfig.resolve.input_config import read_input_config
-from dsconfig.resolve.memory import EstimateRequest, MemoryOptions, estimate_request
+from dsconfig.resolve.memory import EstimateRequest, estimate_request
+from dsconfig.resolve.memory_options import MemoryOptions
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject, KeyPath

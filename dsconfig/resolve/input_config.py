@@ -68,7 +68,7 @@ def model_config_of(facts: RunFacts) -> Mapping[str, Json] | None:
         return model_source
     path = model_config_json.find_config_json(model_source)
     if path is None:
-        from dsconfig.memory.models.model_zoo import preset_of
+        from dsconfig.memory import preset_of
 
         shape = preset_of(model_source)
         return {"hidden_size": shape.hidden_size} if shape else None

@@ -6,17 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dsconfig.memory.verdict import ASSUMED_LENGTH, FITS, RANK, UNKNOWN, NotModelledError
+from dsconfig.memory import ASSUMED_LENGTH, FITS, RANK, UNKNOWN, NotModelledError
 from dsconfig.resolve.errors import UnfilledError
-from dsconfig.resolve.memory import EstimateRequest, MemoryOptions, estimate_request
+from dsconfig.resolve.memory import EstimateRequest, estimate_request
+from dsconfig.resolve.memory_options import MemoryOptions
 from dsconfig.resolve.memory_run_defaults import LONGEST
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject
     from dsconfig.document import Document
-    from dsconfig.memory import RequestedLimits
-    from dsconfig.memory.verdict import UnmodeledSetting, Verdict
-    from dsconfig.resolve.memory import Estimate
+    from dsconfig.memory import Estimate, RequestedLimits, UnmodeledSetting, Verdict
 
 KINDS = ("micro-batch", "sequence", "model")
 MOST_LAYERS = 2000

@@ -23,9 +23,18 @@ from dsconfig.launch.training_arguments import (
     parse_argument_text,
     tuning_type,
 )
-from dsconfig.memory.autograd_graph import FusedKernels, LoraAdapter, Quantization
-from dsconfig.memory.trainer_memory import TRAINERS, TrainerTraits
-from dsconfig.memory.verdict import ACTIVATION_TERMS, HOST, RANK, NotModelledError, UnmodeledSetting
+from dsconfig.memory import (
+    ACTIVATION_TERMS,
+    HOST,
+    RANK,
+    TRAINERS,
+    FusedKernels,
+    LoraAdapter,
+    NotModelledError,
+    Quantization,
+    TrainerTraits,
+    UnmodeledSetting,
+)
 from dsconfig.resolve.model_source import parse_lora_settings
 from dsconfig.resolve.training_features import packs_sequences, requested_kernels, requested_quantization
 

@@ -8,32 +8,40 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.check.build_job import MappingSource, build_job, job_from_arguments, read_training_arguments
-from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN
+from dsconfig.check.build_job import MappingSource, read_training_arguments
+from dsconfig.core.batch_triplet import MICRO, SEQUENCE, STEPS, TRAIN
 from dsconfig.core.file_access import OUTSIDE
 from dsconfig.core.gpu_memory import parse_gpu_memory as gpu_of
 from dsconfig.core.releases import NUMBERS, ReleaseTarget
 from dsconfig.document import Document
 from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.job.consumers.consumer_versions import split_consumer_spec
-from dsconfig.job.job import Job
 from dsconfig.job.job_facts import facts_of_dsconfig_block
 from dsconfig.launch.config_overwrites import config_overwrites_by_programs, overwrite_of_key
 from dsconfig.launch.config_source import read_config_source
 from dsconfig.launch.locate_configs_of_jobs import read_config_of_job
-from dsconfig.launch.located_config import LocatedConfig, locate_config
-from dsconfig.memory.config_values import ULYSSES, ConfigValues
-from dsconfig.memory.engines.engine_setup import EngineSetup
-from dsconfig.memory.estimates import NO_LIMIT, MemoryLimit, estimate
-from dsconfig.memory.estimates import Estimate as Estimate  # noqa: PLC0414  # callers get it here
-from dsconfig.memory.models.architecture import Architecture, MicroBatch
-from dsconfig.memory.models.record_pass_by_family import weights_of
-from dsconfig.memory.run_facts import TrainingJob
-from dsconfig.memory.setup_from_config import OFFLOADED, SECTIONS, default_client, micro_batch_of, setup_of
-from dsconfig.memory.setup_from_config import zenflow_section as zenflow
-from dsconfig.memory.trainer_memory import TRAINERS
-from dsconfig.memory.verdict import SCRIPT_OPTIMIZER, NotModelledError
-from dsconfig.memory.verdict import Verdict as Verdict  # noqa: PLC0414  # callers get it here
+from dsconfig.launch.located_config import locate_config
+from dsconfig.memory import (
+    NO_LIMIT,
+    OFFLOADED,
+    SCRIPT_OPTIMIZER,
+    SECTIONS,
+    TRAINERS,
+    Architecture,
+    ConfigValues,
+    EngineSetup,
+    Estimate,
+    MemoryLimit,
+    MicroBatch,
+    NotModelledError,
+    TrainingJob,
+    default_client,
+    estimate,
+    micro_batch_of,
+    setup_of,
+    weights_of,
+)
+from dsconfig.memory import zenflow_section as zenflow
 from dsconfig.resolve.effective_values import effective_values_of
 from dsconfig.resolve.input_config import read_input_config
 from dsconfig.resolve.launch_settings import (
@@ -48,8 +56,8 @@ from dsconfig.resolve.launch_settings import (
     unmodeled_optimizer,
     vllm_memory,
 )
+from dsconfig.resolve.memory_options import MemoryOptions
 from dsconfig.resolve.memory_run_defaults import (
-    LONGEST,
     attention_of,
     configured_sp_size,
     launched_sp_size,
@@ -62,7 +70,6 @@ from dsconfig.resolve.model_source import ModelSource, load_model, parse_lora_se
 from dsconfig.resolve.resolve import resolve_job
 from dsconfig.resolve.resolved_run import ResolvedRun
 from dsconfig.resolve.training_features import (
-    LOSSES,
     add_features,
     assumed_inputs,
     feature_notes,
@@ -75,7 +82,7 @@ from dsconfig.resolve.training_features import (
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
     from dsconfig.launch.config_source import ConfigSource
-    from dsconfig.memory.verdict import UnmodeledSetting
+    from dsconfig.memory import UnmodeledSetting
 
 
 def memory(  # noqa: PLR0913  every argument stands for an option of the command
@@ -175,72 +182,6 @@ OLDEST = "0.14.0"
 MEASURED = ("0.14.1", "0.19.8")
 """Releases whose engines were measured."""
 LENGTH, NODE = 2048, 8
-ATTENTION = ("sdpa", "flash", "eager")
-MOST_IMBALANCE = 4096
-
-
-class MemoryOptions(NamedTuple):
-    """Arguments of `memory`, except the config."""
-
-    model: ModelSource | None = None
-    world_size: int | None = None
-    target: str | ReleaseTarget | None = None
-    consumer: str | None = None
-    sequence_length: int | None = None
-    micro_batch: int | None = None
-    attention: str | None = None
-    checkpointing: bool | None = None
-    lora: str | Mapping[str, Json] | None = None
-    optimizer: str | None = None
-    zero_init: bool | None = None
-    gpus_per_node: int | None = None
-    set: Mapping[str, Json] | None = None
-    training_args: MappingSource = None
-    sp: int | None = None
-    imbalance: float | None = None
-    launch: str | os.PathLike[str] | None = None
-    job: Job | None = None
-    """The job, if it is known already; None: built from target, world size and consumer."""
-    gpu_limit: int | None = None
-    """Bytes of a GPU minus the headroom."""
-    parameters: int | None = None
-    """Number of parameters, for a model whose layers are not supported."""
-    loss: str | None = None
-    quantize: str | None = None
-    trainer: str | None = None
-    frozen_models: tuple[ModelSource, ...] = ()
-    vllm: float | None = None
-    image_tokens: int | None = None
-    train_vision: bool | None = None
-    packing: bool | None = None
-    gpu_bytes: int | None = None
-    """Bytes of the GPU, of which vLLM reserves a fraction."""
-
-    def build_job_of_config(self, located: LocatedConfig) -> Job:
-        """Build the job of a config."""
-        asked_job = job_from_arguments(self.target, self.world_size, self.consumer, launch=self.launch)
-        return self.job or build_job(located, asked_job)
-
-    def validate(self) -> None:
-        """Raise for impossible values."""
-        if self.attention not in (None, *ATTENTION):
-            raise ValueError(f"attention {self.attention!r}: expected one of {', '.join(ATTENTION)}")
-        if self.loss not in (None, *LOSSES):
-            raise ValueError(f"loss {self.loss!r}: expected one of {', '.join(LOSSES)}")
-        if self.trainer not in (None, *TRAINERS):
-            raise ValueError(f"trainer {self.trainer!r}: expected one of {', '.join(TRAINERS)}")
-        if self.vllm is not None and not 0 <= self.vllm < 1:
-            raise ValueError(f"vllm {self.vllm!r}: expected a fraction from 0 to below 1")
-        if self.imbalance is not None and not 1 <= self.imbalance <= MOST_IMBALANCE:
-            raise ValueError(f"imbalance {self.imbalance!r}: expected a number from 1 to {MOST_IMBALANCE}")
-        if self.image_tokens is not None and (type(self.image_tokens) is not int or self.image_tokens < 0):
-            raise ValueError(f"image_tokens {str(self.image_tokens)[:20]!r}: expected a whole number")
-        for name in ("sequence_length", "micro_batch", "gpus_per_node", "sp"):
-            value = getattr(self, name)
-            if type(value) is int and value > LONGEST:
-                raise ValueError(f"{name} {str(value)[:20]}: expected at most {LONGEST}")
-            if value is not None and (type(value) is not int or value < 1):
-                raise ValueError(f"{name} {str(value)[:20]!r}: expected a whole number above 0")
 
 
 class EstimateRequest(NamedTuple):
@@ -503,7 +444,7 @@ def _effective_values(run: ResolvedRun, sp_size: int) -> ConfigValues:
     explicit_keys = {entry.key for entry in effective_values.values if entry.origin == "written"}
     values = {entry.key: entry.value for entry in effective_values.values if entry.origin != "ignored"}
     return ConfigValues(
-        values | ({ULYSSES: sp_size} if sp_size > 1 else {}), explicit_keys | zenflow(run.config)
+        values | ({SEQUENCE: sp_size} if sp_size > 1 else {}), explicit_keys | zenflow(run.config)
     )
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dsconfig.memory.memory_limits import RequestedLimits as RequestedLimits  # noqa: PLC0414  # callers get it here
-from dsconfig.memory.verdict import WORST_FIRST
+from dsconfig.memory import WORST_FIRST, RequestedLimits
 from dsconfig.render.matplotlib_output import render_figure
 
 if TYPE_CHECKING:
@@ -14,9 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from dsconfig.core.gpu_memory import GpuMemory
-    from dsconfig.memory import FittingChanges
-    from dsconfig.memory.estimates import Estimate, MemoryUsage
-    from dsconfig.memory.verdict import UnmodeledSetting, Verdict
+    from dsconfig.memory import Estimate, FittingChanges, MemoryUsage, UnmodeledSetting, Verdict
     from dsconfig.render.terminal_style import TerminalStyle
     from dsconfig.resolve.largest_fit import LargestFit
     from dsconfig.resolve.zero_stage_table import StageTableCell, StageTableRow
@@ -39,7 +36,12 @@ ASSUMED = "fits, assumed"
 COLUMNS = ("at_rest", "load", "forward", "backward", "step")
 
 
-def estimate_lines(estimate: Estimate, limits: RequestedLimits, style: TerminalStyle) -> Iterator[str]:
+UNLIMITED = RequestedLimits()
+
+
+def estimate_lines(
+    estimate: Estimate, style: TerminalStyle, limits: RequestedLimits = UNLIMITED
+) -> Iterator[str]:
     """The table, assumptions, and verdicts."""
     yield from _verdict_lines(estimate, limits, style)
     millions = f"{estimate.parameters / 1e6:,.1f}"

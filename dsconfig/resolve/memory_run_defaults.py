@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN
-from dsconfig.memory.config_values import ULYSSES as SEQUENCE
-from dsconfig.memory.verdict import NotModelledError
+from dsconfig.core.batch_triplet import MICRO, SEQUENCE, STEPS, TRAIN
+from dsconfig.memory import NotModelledError
 from dsconfig.resolve.errors import ResolveError, UnfilledError, UnknownWorldSizeError
 from dsconfig.resolve.resolved_run import ResolvedRun
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from dsconfig.core.batch_triplet import Parallelism
     from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.document import Document
-    from dsconfig.memory.models.architecture import Architecture, MicroBatch
+    from dsconfig.memory import Architecture, MicroBatch
 
 
 # Missing training arguments: those that decide memory are required, others get defaults.

@@ -8,10 +8,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from dsconfig.job.model_config_json import CONFIG_NAME, find_config_json, read_config_json
-from dsconfig.memory.autograd_graph import LoraAdapter
-from dsconfig.memory.models.architecture import Architecture
-from dsconfig.memory.models.model_zoo import preset_of, similar_names
-from dsconfig.memory.verdict import RANK, NotModelledError, UnmodeledSetting
+from dsconfig.memory import (
+    RANK,
+    Architecture,
+    LoraAdapter,
+    NotModelledError,
+    UnmodeledSetting,
+    preset_of,
+    similar_names,
+)
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
@@ -42,7 +47,7 @@ def architecture_of_sizes(
     Raises:
         ValueError: no model has these sizes.
     """
-    from dsconfig.memory.models.model_zoo import decoder_of_size
+    from dsconfig.memory import decoder_of_size
 
     return decoder_of_size(parameters, hidden, layers, heads=heads, vocabulary=vocabulary)
 
@@ -84,9 +89,12 @@ def load_model(source: ModelSource | None, parameters: int | None = None) -> Mod
 
 def _model_of_config(config: Mapping[str, Json], parameters: int | None) -> ModelWithConfig:
     """The model of a `config.json`: with its layers if they are supported, else with its parameters only."""
-    from dsconfig.memory.models.fallback_architecture import generic_architecture, parameter_only_architecture
-    from dsconfig.memory.models.from_hf_config import architecture_of
-    from dsconfig.memory.models.validate_config_json import InvalidModelError
+    from dsconfig.memory import (
+        InvalidModelError,
+        architecture_of,
+        generic_architecture,
+        parameter_only_architecture,
+    )
 
     try:
         return ModelWithConfig(architecture_of(config), config)
@@ -109,7 +117,7 @@ _RANK = frozenset((RANK,))
 
 
 def _model_of_parameter_count(parameters: int, config: Mapping[str, Json], why: str) -> ModelWithConfig:
-    from dsconfig.memory.models.fallback_architecture import architecture_of_count
+    from dsconfig.memory import architecture_of_count
 
     ways_out = "`--params N --hidden H --layers L` estimates a Llama-like decoder"
     setting = UnmodeledSetting("activations", f"{why}, so only model states are estimated; {ways_out}", _RANK)

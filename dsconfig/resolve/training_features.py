@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, cast
 
 from dsconfig.job.consumers.consumer_versions import split_consumer_spec, version_tuple
 from dsconfig.launch.training_arguments import parse_argument_text
-from dsconfig.memory.autograd_graph import FusedKernels, Quantization
-from dsconfig.memory.verdict import (
+from dsconfig.memory import (
     ACTIVATION_TERMS,
     ASSUMED_CHECKPOINTING,
     ASSUMED_IMAGES,
     ASSUMED_LENGTH,
     ASSUMED_MIXERS,
     RANK,
+    FusedKernels,
     NotModelledError,
+    Quantization,
     UnmodeledSetting,
 )
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
-    from dsconfig.memory.autograd_graph import Loss
-    from dsconfig.memory.models.architecture import Architecture, MicroBatch
+    from dsconfig.memory import Architecture, Loss, MicroBatch
 
 # Losses and kernels.
 

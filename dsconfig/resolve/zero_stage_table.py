@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.launch.config_source import read_config_source
-from dsconfig.memory.verdict import WORST_FIRST, NotModelledError, Verdict
-from dsconfig.resolve.memory import NODE, MemoryOptions, estimate_request
+from dsconfig.memory import WORST_FIRST, NotModelledError, Verdict
+from dsconfig.resolve.memory import NODE, estimate_request
+from dsconfig.resolve.memory_options import MemoryOptions
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
-    from dsconfig.memory import RequestedLimits
-    from dsconfig.memory.estimates import Estimate
+    from dsconfig.memory import Estimate, RequestedLimits
 
 ROWS: tuple[tuple[int, str], ...] = (
     *((0, ""), (1, ""), (1, "optimizer"), (2, ""), (2, "optimizer")),

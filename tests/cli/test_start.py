@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -76,14 +77,33 @@ def test_a_clean_check_needs_no_introspection(here: Path) -> None:
     }
 
 
+def modules_of_dsconfig(*argv: str) -> list[str]:
+    """Modules of dsconfig that a command loads."""
+    program = PROGRAM.replace('if "." not in name', 'if name.startswith("dsconfig.")')
+    done = subprocess.run([sys.executable, "-c", program, *argv], capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 1), done.stderr
+    return done.stdout.rpartition("MODULES")[2].split()
+
+
+def test_a_check_without_a_model_loads_no_part_of_the_memory_model(here: Path) -> None:
+    offload = {"device": "cpu"}
+    zero = {
+        "stage": 3,
+        "zero_hpz_partition_size": 8,
+        "zero_quantized_weights": True,
+        "offload_param": offload,
+    }
+    (here / "zero.json").write_text(
+        json.dumps({"train_batch_size": 8, "zero_optimization": {**zero, "offload_optimizer": offload}})
+    )
+    loaded = modules_of_dsconfig("check", "zero.json", "--world-size", "8")
+    assert not [name for name in loaded if name.startswith("dsconfig.memory.")]
+
+
 def test_a_clean_check_compiles_no_pattern_before_its_first_use(here: Path) -> None:
     """A pattern takes 0.1 ms to compile, and `re` keeps the compiled pattern of a text that is used again."""
     (here / "clean.json").write_text(CLEAN)
-    program = PROGRAM.replace('if "." not in name', 'if name.startswith("dsconfig.")')
-    done = subprocess.run(
-        [sys.executable, "-c", program, "check", "clean.json"], capture_output=True, text=True, check=True
-    )
-    names = done.stdout.rpartition("MODULES")[2].split()
+    names = modules_of_dsconfig("check", "clean.json")
     assert [name for name in names if compiles_pattern(name)] == ["dsconfig.document.document"]
 
 

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 from dsconfig.core.gpu_memory import parse_gpu_memory
 from dsconfig.launch.config_source import read_config_source
 from dsconfig.memory import RequestedLimits
-from dsconfig.resolve.memory import MemoryOptions, estimate_request
+from dsconfig.resolve.memory import estimate_request
+from dsconfig.resolve.memory_options import MemoryOptions
 
 DATA = Path(__file__).parent.parent / "memory" / "published.jsonl"
 GUIDE = Path(__file__).parent.parent.parent / "site" / "docs" / "guides" / "memory.md"

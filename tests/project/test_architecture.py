@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from graphlib import TopologicalSorter
+from importlib import import_module
 
 import pytest
 
@@ -141,6 +142,27 @@ def test_rules_see_the_config_through_their_context() -> None:
             assert seen <= LIGHT, f"{module} needs the model of pydantic"
             read = {name for name in ours(module) if unit(name) == "document"}
             assert not read or module.startswith("dsconfig.rules.document."), f"{module} reads the document"
+
+
+def test_other_packages_know_of_the_memory_model_what_its_package_exports() -> None:
+    inside = {module for module in modules() if unit(module) == "memory"} - {"dsconfig.memory"}
+    others = [module for module in modules() if unit(module) != "memory"]
+    users = {module: ours(module, annotations=True) & inside for module in others}
+    assert {module: sorted(used) for module, used in users.items() if used} == {}
+
+
+def test_the_memory_package_exports_what_its_annotations_say() -> None:
+    memory = import_module("dsconfig.memory")
+    tree = modules()["dsconfig.memory"].tree
+    imported = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    annotated = {
+        (str(node.module).removeprefix("dsconfig.memory."), alias.name)
+        for node in imported
+        for alias in node.names
+        if str(node.module).startswith("dsconfig.memory.")
+    }
+    assert annotated == {(module, name) for module, names in memory.EXPORTS.items() for name in names.split()}
+    assert all(getattr(memory, name) for _, name in annotated)
 
 
 @pytest.mark.parametrize("package", HEAVY)
