@@ -11,7 +11,13 @@ from dsconfig.core.file_access import repository_root
 from dsconfig.core.json_types import Json
 from dsconfig.job.detect_consumer import ConfigOverwrite
 from dsconfig.launch.config_references import may_name_config
-from dsconfig.launch.repository_files import deepspeed_texts, repository_cache_key, time_cache_key
+from dsconfig.launch.launch_file_formats import is_shell_script_name
+from dsconfig.launch.repository_files import (
+    deepspeed_texts,
+    repository_cache_key,
+    resolve_written_path,
+    time_cache_key,
+)
 
 # A program often sets values that only the run knows between reading the file and `deepspeed.initialize`: the
 # micro batch of an argument, or a length that depends on the data. DeepSpeed then gets a complete config
@@ -25,6 +31,7 @@ _MAX_PATH = 300
 """Longest directory path before a file name, in characters."""
 _MAX_PROGRAMS = 20
 """Most programs that are parsed."""
+_PROGRAM_NAME = rb"[\w./${}-]+\.py\b"
 ANY = "*"
 _SECTIONS_WITH_CONFIG = ("deepspeed", "deepspeed_config", "ds_config", "ds")
 """Keys that contain the DeepSpeed config in larger configs."""
@@ -122,9 +129,29 @@ def _may_read_config(program: str, path: str, files: tuple[tuple[str, bytes], ..
     """Whether a program may read the config: the config is in its directory or below, or a file names both."""
     if path.startswith(os.path.join(os.path.dirname(program), "")):
         return True
+    naming = [(text_path, data) for text_path, data in files if _mentions_file_name(data, path)]
+    if any(text_path == program or _mentions_file_name(data, program) for text_path, data in naming):
+        return True
+    # The program may also be a module of the one that a script starts with the config.
     return any(
-        (text_path == program or _mentions_file_name(data, program)) and _mentions_file_name(data, path)
-        for text_path, data in files
+        program in _cached_modules_started_by(text_path, data, time_cache_key())
+        for text_path, data in naming
+        if is_shell_script_name(text_path)
+    )
+
+
+@lru_cache(maxsize=64)
+def _cached_modules_started_by(script: str, data: bytes, _: int) -> frozenset[str]:
+    """Return the paths of the Python programs that a script names, and of the modules that they import."""
+    from dsconfig.launch.python.syntax_trees import program_modules
+
+    names = dict.fromkeys(os.fsdecode(match[0]) for match in re.finditer(_PROGRAM_NAME, data))
+    paths = (resolve_written_path(name, script).path for name in list(names)[:_MAX_PROGRAMS])
+    return frozenset(
+        os.path.abspath(module.path)
+        for path in paths
+        if path is not None
+        for module in program_modules(path, script)
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dsconfig import ResolveError, check, memory, resolve
+from dsconfig.launch.repository_files import invalidate_cache
 from dsconfig.memory.verdict import NotModelledError
 from dsconfig.resolve.effective_values import effective_values_of as show
 
@@ -139,6 +140,18 @@ def test_a_program_that_reads_another_config_says_nothing(config: Path) -> None:
     Path("other").mkdir()
     Path("other/train.py").write_text(LOAD + WRITES[0] + START)
     assert "DSC201" in codes(config)
+
+
+def test_a_module_of_the_program_that_a_script_starts_with_the_config(config: Path) -> None:
+    Path("app/methods").mkdir(parents=True)
+    Path("app/main.py").write_text("from methods import train\ntrain()\n")
+    Path("app/methods/__init__.py").write_text("from .vanilla import train\n")
+    Path("app/methods/vanilla.py").write_text(LOAD + f'ds_config["{MICRO}"] = args.batch\n' + START)
+    Path("run.sh").write_text("deepspeed app/other.py --deepspeed --deepspeed_config conf/ds.json\n")
+    assert "DSC201" in codes(config)
+    Path("run.sh").write_text("deepspeed app/main.py --deepspeed --deepspeed_config conf/ds.json\n")
+    invalidate_cache()
+    assert "DSC201" not in codes(config)
 
 
 def test_a_program_of_brackets_without_end_is_not_read(config: Path) -> None:
