@@ -42,7 +42,7 @@ _PYTHON_TEXT = re.compile(
     r"|No such file or directory|cannot open shared object file"
 )
 """Wording of Python and the loader, likewise the same for every name, whatever the exception of the entry is."""
-_DISTINCTIVE_NUMBER = re.compile(r"[(\[-]\d")
+_DISTINCTIVE_NUMBER = re.compile(r"(?:[(\[]|(?<!\w)-)\d")
 """Number that distinguishes a message from others, such as size 0 of a sharded weight or an exit code."""
 _LONG_PART = 40
 """Least length of a text between two placeholders that identifies a message on its own."""
@@ -146,6 +146,8 @@ _PREFIX = re.compile(
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _QUOTES = str.maketrans({"\u2019": "'", "\u2018": "'"})
 """Chat programs and web pages replace the straight quotes of a message."""
+_QUOTE = re.compile("['\"`]")
+"""Quotes of a message, which releases and web pages replace by one another."""
 _FRAME = re.compile(r'^\s*File "[^"]*", line \d+')
 
 
@@ -171,7 +173,7 @@ def _compile_message(text: str) -> re.Pattern[str]:
     pattern = "".join(pieces).removeprefix(rf".{{0,{_GAP}}}?").removesuffix(rf".{{0,{_GAP}}}?")
     if text.startswith("{}") and len(text.replace("{}", "")) < _SHORT_TEXT:
         pattern = r"(?:^|: |\})\S*" + pattern
-    return re.compile(pattern, re.IGNORECASE | re.DOTALL)
+    return re.compile(_QUOTE.sub("['\"`]", pattern), re.IGNORECASE | re.DOTALL)
 
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*|\d\w*")
