@@ -1,10 +1,10 @@
 """Start torch's elastic agent with the plan's rendezvous on one node.  Imports torch.
 
-from elastic.agent.job_settings import Job
-from elastic.launch import Launch, launch
+from elastic.agent.job_settings import ElasticJob
+from elastic.launch import AgentLaunch, launch
 
-job = Job(config, elastic.plan(config), min_nodes=1, max_nodes=4, processes=8)
-launch(Launch(job, "node0:29400"), ["train.py", "--epochs", "3"])
+job = ElasticJob(config, elastic.plan(config), min_nodes=1, max_nodes=4, processes=8)
+launch(AgentLaunch(job, "node0:29400"), ["train.py", "--epochs", "3"])
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class AgentLaunch:
     """Secret of the store; `None`: no secret."""
     local_addr: str | None = None
     """Address of this node; `None`: the one from which it reaches the store."""
-    monitor_interval: float = 0.1
+    monitor_interval: float = 0.05
     """Seconds between two polls of the workers."""
     stop_timeout: int = 5
     """Seconds that workers have to exit after SIGTERM to this node."""

@@ -88,6 +88,25 @@ class HeartbeatSilence:
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessExit:
+    """All processes of a member have ended (`elastic.agent.liveness_port`)."""
+
+    mark: ClassVar[Mark] = "suspects"
+    text: ClassVar[str] = "lost: its processes ended"
+
+    node: str
+    join_order: int
+    """Order of the observed membership: a node that rejoins gets another one."""
+    cleared: int
+    """Number of suspicions that the member had cleared when it was observed."""
+
+    def holds(self, state: JobState) -> bool:
+        """Whether the membership is the same, and the member has not cleared a suspicion since."""
+        member = state.member(self.node)
+        return member is not None and (member.join_order, member.cleared) == (self.join_order, self.cleared)
+
+
+@dataclass(frozen=True, slots=True)
 class FormationDelay:
     """A group that is forming waits for a member."""
 
@@ -104,4 +123,4 @@ class FormationDelay:
         return is_same_round and self.node in state.awaited
 
 
-Evidence = HeartbeatSilence | FormationDelay
+Evidence = HeartbeatSilence | ProcessExit | FormationDelay

@@ -15,16 +15,21 @@ With the alarm, a node need not read the whole state after each of its heartbeat
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from functools import partial
 
 from elastic.agent import job_state_transitions
 from elastic.agent.errors import AgentError, HostError, StoreLostError
-from elastic.agent.failure_detector import Evidence, FailureDetector, HeartbeatSilence, members_watched_by
+from elastic.agent.failure_detector import Evidence, FailureDetector, FormationDelay, members_watched_by
 from elastic.agent.job_settings import RendezvousSettings
-from elastic.agent.job_state import JobState
+from elastic.agent.job_state import JobMember, JobState
+from elastic.agent.liveness_port import ExitDetector
 from elastic.agent.resize_policy import ResizePolicy
-from elastic.agent.state_store import CROWD, PolledKeys, StateStore
+from elastic.agent.state_store import CROWD, SMALL, PolledKeys, StateStore
 from elastic.worker.worker_lease import Lease, lease_clock
+
+_LEAD = 1.5
+"""Polls before the timeout of a silent member at which it is marked, so that its removal need not wait any longer."""
 
 
 class Heartbeat:
@@ -38,6 +43,7 @@ class Heartbeat:
         self._settings = settings
         self._policy = policy
         self._detector = FailureDetector(2 * settings.poll_interval, lease_clock)
+        self._exits = ExitDetector()
         self._marked: dict[Evidence, float] = {}
         self._count = 0
         self._sent_at = lease_clock()
@@ -66,6 +72,7 @@ class Heartbeat:
         self._wake.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(timeout=self._settings.read_timeout)
+        self._exits.close()
 
     def grant(self, lease: Lease | None) -> None:
         """Renew this lease from now on, and never the previous one again."""
@@ -86,7 +93,7 @@ class Heartbeat:
     def _run(self) -> None:
         try:
             while not self._stopped:
-                self._wake.wait(self._settings.poll_interval)
+                self._wake.wait(self._pause)
                 self._wake.clear()
                 if not self._stopped:
                     self._tick()
@@ -97,6 +104,12 @@ class Heartbeat:
         except Exception as error:  # the agent must not continue without heartbeats
             self.lost = StoreLostError(f"the state of the job is invalid: {type(error).__name__}: {error}")
 
+    @property
+    def _pause(self) -> float:
+        """Seconds between two polls."""
+        is_small = self.state is not None and len(self.state.members) <= SMALL
+        return self._settings.poll_interval / (2 if is_small else 1)
+
     def _tick(self) -> None:
         if lease_clock() - self._sent_at >= self._settings.keep_alive_interval:
             self._send()
@@ -106,7 +119,7 @@ class Heartbeat:
         self.state = state = self._current_state(look, state)
         self._renew_lease(state)
         self._detector.observe(state, watched, look.heartbeats)
-        self._remove_lost_members(state)
+        self._remove_lost_members(state, watched)
 
     def _current_state(self, look: PolledKeys, state: JobState | None) -> JobState:
         """State, read again if it has changed, and periodically, since a hint may have been lost.
@@ -151,25 +164,30 @@ class Heartbeat:
             self.lapsed = self.lapsed or not lease.valid
             lease.renew(self._sent_at + self._settings.lease_duration)
 
-    def _remove_lost_members(self, state: JobState) -> None:
+    def _remove_lost_members(self, state: JobState, watched: Sequence[JobMember]) -> None:
         """Mark members that seem lost, and remove those that were marked before and have not changed."""
         if state.member(self._node) is None or state.outcome:
             return
-        silent = self._detector.silent_members(self._settings.heartbeat_timeout)
+        timeout = self._settings.heartbeat_timeout
+        silent = self._detector.silent_members(timeout)
+        suspected = self._detector.silent_members(timeout - _LEAD * self._settings.poll_interval)
         late = self._detector.late_members(self._settings.arrive_timeout)
         marked: dict[Evidence, float] = {}
-        all_evidence: list[Evidence] = [*silent, *late]
+        all_evidence: list[Evidence] = [*self._exits.ended_members(watched), *suspected, *late]
         for evidence in all_evidence:
             since = self._marked.get(evidence)
             if since is None:
                 self._store.update(partial(job_state_transitions.mark_member, evidence=evidence))
                 self._store.alarm(evidence.node)
-            elif lease_clock() - since >= self._grace_period(evidence):
+            elif lease_clock() - since >= self._grace_period(evidence) and (
+                evidence not in suspected or evidence in silent
+            ):
                 self._store.update(partial(job_state_transitions.remove_marked_member, evidence=evidence))
             marked[evidence] = lease_clock() if since is None else since
         self._marked = marked
 
     def _grace_period(self, evidence: Evidence) -> float:
-        # The lease of a silent node has expired already; a late node still had one when it was marked.
-        is_silent = isinstance(evidence, HeartbeatSilence)
-        return self._settings.poll_interval if is_silent else self._settings.heartbeat_timeout
+        # No process of a node that ended, and no lease of a silent one is left; a late node still had a lease when it
+        # was marked.
+        is_late = isinstance(evidence, FormationDelay)
+        return self._settings.heartbeat_timeout if is_late else self._settings.poll_interval

@@ -264,3 +264,5 @@ class LocalNode:
     """Directory for the files of the workers: the agent's socket, leases, configs."""
     name: str = field(default_factory=_unique_name)
     """Name of this node for the other nodes."""
+    liveness_port: int = 0
+    """Port that is open while any process of this node lives; 0: none."""

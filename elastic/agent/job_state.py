@@ -39,6 +39,8 @@ class JobMember:
     """Address at which the other nodes reach it."""
     port: int
     """Port of the workers' own store, if this node gets rank 0."""
+    liveness_port: int = 0
+    """Port that is open while any process of this node lives (`elastic.agent.liveness_port`); 0: none."""
     arrived: bool = True
     """Whether it waits for the next round, with no running workers."""
     finished: int = 0
@@ -155,7 +157,7 @@ class JobState:
         return compress_text(json.dumps(document, separators=(",", ":")))
 
 
-_MEMBER_TYPES = (str, int, str, int, bool, int, int)
+_MEMBER_TYPES = (str, int, str, int, int, bool, int, int)
 
 
 def _row_values(row: JobMember | JobOutcome | JobEvent) -> tuple[object, ...]:

@@ -22,7 +22,9 @@ def record_event(state: JobState, node: str, text: str) -> JobState:
     return replace(state, events=events[-EVENTS_KEPT:])
 
 
-def arrive_at_round(state: JobState, node: str, host: str, port: int, cause: Cause | None = None) -> JobState:
+def arrive_at_round(
+    state: JobState, node: str, host: str, port: int, cause: Cause | None = None, liveness_port: int = 0
+) -> JobState:
     """State in which the node has no running workers and waits for the next round.
 
     `cause` is why it ended its last round: `failure` of its workers, `change` if it was the first to see newcomers;
@@ -35,7 +37,7 @@ def arrive_at_round(state: JobState, node: str, host: str, port: int, cause: Cau
         state = _with_member(state, replace(member, arrived=True, port=port))
         state = _without_node("expelled", state, node)  # it has arrived after all
     else:
-        state = _add_member(state, node, host, port)
+        state = _add_member(state, JobMember(node, state.next_join_order, host, port, liveness_port))
     if node not in state.group:
         return state
     if state.phase in ("proposed", "running"):
@@ -45,15 +47,14 @@ def arrive_at_round(state: JobState, node: str, host: str, port: int, cause: Cau
     return _break_group(state, cause) if cause == "change" and state.broken else state
 
 
-def _add_member(state: JobState, node: str, host: str, port: int) -> JobState:
-    newcomer = JobMember(node, state.next_join_order, host, port)
+def _add_member(state: JobState, newcomer: JobMember) -> JobState:
     state = replace(
         state,
         members=(*state.members, newcomer),
         next_join_order=state.next_join_order + 1,
         changed_at=state.commits,
     )
-    return record_event(state, node, "joined")
+    return record_event(state, newcomer.node, "joined")
 
 
 def remove_node(state: JobState, node: str, cause: Cause, text: str) -> JobState:

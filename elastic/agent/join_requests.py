@@ -75,6 +75,8 @@ class ArrivalRequest:
     cause: Cause | None = None
     contract: Mapping[str, Json] | None = None
     """Contract of a node that is to become a member."""
+    liveness_port: int = 0
+    """Port that is open while any process of the node lives; 0: none."""
 
     def grant(self, state: JobState) -> JobState:
         """State with the node arrived, if its membership is unchanged, or it was removed before the request."""
@@ -89,7 +91,9 @@ class ArrivalRequest:
                 except RefusedError:
                     return state  # reported on its own node
         return (
-            job_state_transitions.arrive_at_round(state, self.node, self.host, self.port, self.cause)
+            job_state_transitions.arrive_at_round(
+                state, self.node, self.host, self.port, self.cause, self.liveness_port
+            )
             if is_current
             else state
         )

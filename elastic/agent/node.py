@@ -9,7 +9,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from elastic.agent.event_log import EventLog
 from elastic.agent.heartbeat import Heartbeat
 from elastic.agent.job_settings import LocalNode
 from elastic.agent.job_state import JobState
+from elastic.agent.liveness_port import LivenessPort
 from elastic.agent.resize_policy import ResizePolicy
 from elastic.agent.round_joiner import RoundJoiner
 from elastic.agent.round_monitor import RoundMonitor
@@ -99,6 +100,7 @@ class Node:
     joiner: RoundJoiner
     monitor: RoundMonitor
     server: WorkerServer
+    liveness: LivenessPort | None
     connections: tuple[StateStore, ...]
     """Connections to close at the end, including `store`."""
     _left: bool = field(default=False, init=False)
@@ -118,6 +120,9 @@ class Node:
         """
         log = EventLog(event_log or os.path.join(local.folder, EVENTS), local.name)
         drain = drain or DrainRequest()
+        liveness = _open_liveness_port(local, log)
+        if liveness is not None:
+            local = replace(local, liveness_port=liveness.number)
         main_store = _open_state_store(local, store)
         main_store.create()
         policy = ResizePolicy(local.job, local.name, local.settings)
@@ -134,7 +139,12 @@ class Node:
             heartbeat,
             RoundJoiner(local, main_store, heartbeat, drain),
             RoundMonitor(local, main_store, heartbeat, policy, drain, log),
-            WorkerServer(os.path.join(local.folder, "agent.sock"), requests.reply),
+            WorkerServer(
+                os.path.join(local.folder, "agent.sock"),
+                requests.reply,
+                liveness.listener if liveness is not None else None,
+            ),
+            liveness,
             (main_store, heartbeat_store, worker_store),
         )
 
@@ -206,6 +216,8 @@ class Node:
             with contextlib.suppress(AgentError):
                 self._remove_from_job(text, wait_for_others)
         self.server.close()
+        if self.liveness is not None:
+            self.liveness.close()
         for connection in self.connections:
             connection.close()
         self.log.write("left", text=text)
@@ -223,6 +235,15 @@ class Node:
 
 def _open_state_store(local: LocalNode, store: Store) -> StateStore:
     return StateStore(store, local.run_id, local.name, 1.5 * local.settings.read_timeout)
+
+
+def _open_liveness_port(local: LocalNode, log: EventLog) -> LivenessPort | None:
+    """Port of this node; `None` if its host is not an address of this machine: it is detected by its silence."""
+    try:
+        return LivenessPort(local.host, local.name)
+    except OSError as error:
+        log.write("no-liveness-port", text=str(error))
+        return None
 
 
 def _remove_worker_files(folder: str) -> None:

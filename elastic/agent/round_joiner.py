@@ -14,11 +14,13 @@ from elastic.agent.heartbeat import Heartbeat
 from elastic.agent.job_settings import LocalNode
 from elastic.agent.job_state import Cause, JobOutcome, JobState
 from elastic.agent.join_requests import ArrivalRequest, RankConfirmation, agree_on_contract
-from elastic.agent.state_store import CROWD, StateStore
+from elastic.agent.state_store import CROWD, SMALL, StateStore
 from elastic.worker.worker_lease import Lease, lease_path
 
 _CALM = 4
 """Largest factor by which a node polls the state more slowly while a large group forms."""
+_HINT_POLLS = 5
+"""Polls of the hint, a small key, between two reads of the state in a small job."""
 
 
 class RoundJoiner:
@@ -66,7 +68,16 @@ class RoundJoiner:
             agree_on_contract(
                 state, name, contract
             )  # raises here instead of on the node that grants the request
-            return ArrivalRequest(name, state.revision, state.round, None, host, port, contract=contract)
+            return ArrivalRequest(
+                name,
+                state.revision,
+                state.round,
+                None,
+                host,
+                port,
+                contract=contract,
+                liveness_port=self._node.liveness_port,
+            )
         if not entering and (member.arrived or state.phase != "forming"):
             return None
         cause = cause if entering else None
@@ -80,7 +91,7 @@ class RoundJoiner:
         lease = Lease(lease_path(self._node.folder, state.round), create=True)
         self._heartbeat.grant(lease)
         while True:
-            time.sleep(self._node.settings.poll_interval / 4)
+            time.sleep(self._node.settings.poll_interval / 16)
             if lease.valid:
                 break
             self._heartbeat.raise_if_lost()
@@ -97,10 +108,14 @@ class RoundJoiner:
         return True
 
     def _pause(self, state: JobState) -> None:
-        """Wait for a moment; on standby, until the heartbeat has seen a change."""
+        """Wait for a moment, or in a small job until the state changes; on standby, until the heartbeat has seen it."""
         is_standby = state.phase == "running" and self._node.name in state.standby
+        pause = self._node.settings.poll_interval / 2 * (1 + min(len(state.members) / CROWD, _CALM))
         while True:
-            time.sleep(self._node.settings.poll_interval / 2 * (1 + min(len(state.members) / CROWD, _CALM)))
+            if is_standby or len(state.members) > SMALL:
+                time.sleep(pause)
+            else:
+                self._store.await_hint(state, pause, _HINT_POLLS)
             self._heartbeat.raise_if_lost()
             latest = self._heartbeat.state
             if (

@@ -116,6 +116,8 @@ _MAX_ATTEMPTS_ALONE = 3
 _PATIENCE = 0.3
 """Longest pause in seconds before it checks whether they have granted it."""
 
+SMALL = 32
+"""Members up to which a job is small, so that its store easily serves twice as many polls."""
 CROWD = 128
 """Members from which a job is large, so that work is spread or left to other nodes."""
 
@@ -226,6 +228,13 @@ class StateStore:
     def hint(self, state: JobState) -> None:
         """Publish the revision of a state to all nodes."""
         self._call(lambda: self._store.set(self._key("hint"), str(state.revision)))
+
+    def await_hint(self, state: JobState, seconds: float, polls: int) -> None:
+        """Wait for so long, or until the hint tells of a later state than this one; poll it so many times."""
+        for _ in range(polls):
+            time.sleep(seconds / polls)
+            if int(self._call(lambda: self._store.get(self._key("hint")))) > state.revision:
+                return
 
     def close(self) -> None:
         """End the connection's thread; later calls raise an error."""

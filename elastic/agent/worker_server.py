@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import socketserver
 import threading
 import time
@@ -14,7 +15,7 @@ from elastic.agent.event_log import EventLog
 from elastic.agent.heartbeat import Heartbeat
 from elastic.agent.job_settings import LocalNode
 from elastic.agent.state_store import StateStore
-from elastic.worker.agent_client import Message
+from elastic.worker.agent_client import HOLD_LIVENESS_PORT, Message
 from elastic.worker.checkpoint_name import check_name
 
 # Requests and replies are JSON lines over a Unix socket. Only the agent connects to the store; a worker needs neither
@@ -24,8 +25,11 @@ from elastic.worker.checkpoint_name import check_name
 class WorkerServer:
     """Serve until closed, with a thread per worker."""
 
-    def __init__(self, path: str, reply: Callable[[Message], Message]) -> None:
-        self._server = _Server(path, reply)
+    def __init__(
+        self, path: str, reply: Callable[[Message], Message], liveness: socket.socket | None = None
+    ) -> None:
+        """`liveness` is the socket of `LivenessPort`, which each worker holds, too."""
+        self._server = _Server(path, reply, liveness)
         self._thread = threading.Thread(
             target=self._server.serve_forever,
             kwargs={"poll_interval": 0.1},
@@ -44,9 +48,12 @@ class _Server(socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, path: str, reply: Callable[[Message], Message]) -> None:
+    def __init__(
+        self, path: str, reply: Callable[[Message], Message], liveness: socket.socket | None
+    ) -> None:
         super().__init__(path, _WorkerConnection)
         self.reply = reply
+        self.liveness = liveness
 
 
 class _WorkerConnection(socketserver.StreamRequestHandler):
@@ -55,10 +62,18 @@ class _WorkerConnection(socketserver.StreamRequestHandler):
         assert isinstance(self.server, _Server)
         try:
             for line in self.rfile:
+                if line == HOLD_LIVENESS_PORT:
+                    self._pass_liveness_port(self.server.liveness)
+                    continue
                 reply = self._reply(self.server, line)
                 self.wfile.write(json.dumps(reply).encode() + b"\n")
         except OSError:
             return  # the worker has ended
+
+    def _pass_liveness_port(self, liveness: socket.socket | None) -> None:
+        """Pass the listening socket; one byte tells how many sockets come with it."""
+        sockets = [] if liveness is None else [liveness.fileno()]
+        socket.send_fds(self.connection, [b"%d" % len(sockets)], sockets)
 
     @staticmethod
     def _reply(server: _Server, line: bytes) -> Message:

@@ -13,15 +13,21 @@ from elastic.json_files import Json
 
 Message: TypeAlias = "Mapping[str, Json]"
 """Request or reply, as JSON."""
+HOLD_LIVENESS_PORT = b"hold-liveness-port\n"
+"""Request for the listening socket of `elastic.agent.liveness_port`."""
 
 
 class AgentClient:
-    """Send requests over the agent's Unix socket as JSON lines; the connection ends with the agent."""
+    """Send requests over the agent's Unix socket as JSON lines; the connection ends with the agent.
+
+    This process, and processes that it forks, hold the node's liveness port open until they end.
+    """
 
     def __init__(self, folder: str) -> None:
         self._lock = threading.Lock()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.connect(os.path.join(folder, "agent.sock"))
+        self._liveness = _receive_liveness_port(self._socket)
         self._file = self._socket.makefile("r", encoding="utf-8")
 
     def ask(self, request: str, **details: str | int) -> Message:
@@ -36,3 +42,12 @@ class AgentClient:
         if "error" in reply:
             raise ConnectionError(f"the elastic agent could not answer: {reply['error']}")
         return reply
+
+
+def _receive_liveness_port(agent: socket.socket) -> list[int]:
+    """File descriptors of the node's liveness port, one if it has any.  Raises `ConnectionError` without it."""
+    agent.sendall(HOLD_LIVENESS_PORT)
+    count, files, *_ = socket.recv_fds(agent, 1, 1)
+    if count != b"%d" % len(files):
+        raise ConnectionError("the elastic agent of this worker has ended, or there are too many open files")
+    return files

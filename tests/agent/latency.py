@@ -11,6 +11,7 @@ lm-resiliency is measured with `--resiliency FOLDER`, into which pip has put it 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import signal
@@ -34,6 +35,7 @@ OURS = "stall_timeout=2,stall_restart=5"
 LIMIT = 100.0
 """Seconds after which a job counts as standing still for good."""
 FOLDER = "DSCONFIG_ELASTIC_AGENT="
+SHOWS_TIMELINE = False
 AT_ONCE = 4
 """Jobs of others' agents."""
 RESILIENCY_RUN = str(Path(__file__).with_name("resiliency_run.py"))
@@ -172,11 +174,33 @@ def measure(agent: str, case: str) -> Outcome:
             before = {row["pid"] for row in job.rows()}
             began = time.monotonic()
             event(job, start)
-            return await_next(job, before, began)
+            outcome = await_next(job, before, began)
+            if SHOWS_TIMELINE and agent == "dsconfig" and not isinstance(outcome, str):
+                for seconds, text in timeline(job, began, before):
+                    print(f"{case}: {seconds:.2f} s  {text}", file=sys.stderr)
+            return outcome
         except AssertionError:
             return "does not start"
         finally:
             job.close()
+
+
+def timeline(job: Job, began: float, before: set[int]) -> list[tuple[float, str]]:
+    """What the agents wrote into their event logs since the event, and when the new workers began."""
+    offset = time.time() - time.monotonic()
+    moments: list[tuple[float, str]] = []
+    for number in range(len(job.nodes)):
+        for line in (job.folder / f"node-{number}.events").read_text().splitlines():
+            event = json.loads(line)
+            if event["time"] - offset >= began:
+                moments.append((event["time"] - offset - began, f"node {number}: {event['event']}"))
+    for pid in {row["pid"] for row in job.rows()} - before:
+        first = next(row for row in job.rows() if row["pid"] == pid)
+        rank = first["rank"]
+        moments.append((first["began"] - began, f"rank {rank}: imports torch"))
+        moments.append((first["began"] + first["import"] - began, f"rank {rank}: has imported torch"))
+        moments.append((first["t"] - began, f"rank {rank}: {first['event']}"))
+    return sorted(moments)
 
 
 def await_next(job: Cluster, before: set[int], began: float) -> Outcome:
@@ -237,8 +261,11 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--cases", nargs="*", default=list(CASES), choices=list(CASES))
     parser.add_argument("--agents", nargs="*", default=["dsconfig", "torchrun"], choices=list(AGENTS))
+    parser.add_argument("--timeline", action="store_true", help="print when each step of a recovery began")
     parser.add_argument("--resiliency", help="measure lm-resiliency too, which lies in this folder")
     options = parser.parse_args()
+    global SHOWS_TIMELINE  # noqa: PLW0603 - an option
+    SHOWS_TIMELINE = options.timeline
     if options.resiliency:
         AGENTS["lm-resiliency"] = partial(start_resiliency, options.resiliency)
         options.agents.append("lm-resiliency")

@@ -86,9 +86,10 @@ class CountingStore(DictStore):
         super().set(key, value)
 
     def get(self, key: str, /) -> bytes:
-        self._pass("read")
+        is_state = key.endswith("/state")
+        self._pass("read" if is_state else "poll")
         value = super().get(key)
-        self._simulation.calls["bytes"] += self._simulation.size(value.decode())
+        self._simulation.calls["bytes"] += self._simulation.size(value.decode()) if is_state else len(value)
         return value
 
     def multi_get(self, keys: list[str], /) -> list[bytes]:
@@ -189,7 +190,7 @@ class Simulation:
         while True:
             heartbeat._wake.clear()
             heartbeat._tick()
-            self.world.sleep(SETTINGS.poll_interval)
+            self.world.sleep(heartbeat._pause)
 
 
 class _Silent:

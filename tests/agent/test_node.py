@@ -34,7 +34,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     def make(settings: RendezvousSettings = SETTINGS, **job: Any) -> Node:
         folder = tmp_path / str(len(nodes))
         folder.mkdir()
-        local = LocalNode(job_of(**job), settings, "job", "localhost", str(folder))
+        local = LocalNode(job_of(**job), settings, "job", "127.0.0.1", str(folder))
         nodes.append(Node.open(local, store, lambda: store, f"{folder}.events"))
         return nodes[-1]
 

@@ -148,7 +148,7 @@ class Host:
         with contextlib.suppress(StoreLostError):  # its connection is closed when the node leaves
             while not self.done:
                 heartbeat._tick()
-                self._world.sleep(SETTINGS.poll_interval)
+                self._world.sleep(heartbeat._pause)
 
     def _watch_workers(self, node: Node) -> None:
         """Until they have ended: with their lease, by a fault of their own, or stopped for a change."""

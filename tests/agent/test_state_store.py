@@ -64,7 +64,7 @@ def test_the_published_names_of_the_state_stay() -> None:
         "incarnation revision writer contract round phase group acked members next_seat removed_at suspects "
         "expelled leaving broken restarts start latest commits changed_at outcome events"
     )
-    assert " ".join(output["members"][0]) == "node seat host port arrived finished alive"
+    assert " ".join(output["members"][0]) == "node seat host port liveness_port arrived finished alive"
     assert output["contract"]["nproc-per-node"] == 1
 
 

@@ -23,13 +23,13 @@ with open(os.path.join(sys.argv[1], os.environ["RANK"] + ".json"), "w") as file:
 LAUNCH = """
 import sys
 import elastic
-from elastic.agent.job_settings import Job
-from elastic.launch import Launch, launch
+from elastic.agent.job_settings import ElasticJob
+from elastic.launch import AgentLaunch, launch
 
 config = {{"elasticity": {block}}}
-job = Job(config, elastic.plan(config), min_nodes=1, max_nodes=1, processes=2)
+job = ElasticJob(config, elastic.plan(config), min_nodes=1, max_nodes=1, processes=2)
 for run_id in ("another", "by-hand"):  # one process may run several jobs, one after the other
-    launch(Launch(job, "127.0.0.1:0", run_id=run_id, log_dir=sys.argv[3], redirects="3"), sys.argv[1:3])
+    launch(AgentLaunch(job, "127.0.0.1:0", run_id=run_id, log_dir=sys.argv[3], redirects="3"), sys.argv[1:3])
 """
 SRUN = """#!/usr/bin/env bash
 # Stands in for Slurm's: starts two tasks of the step, and kills them on SIGTERM.

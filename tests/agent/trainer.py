@@ -99,7 +99,7 @@ class Training:
 
 def train(session: elastic.Session) -> None:
     training = Training(session)
-    ledger = Ledger(FOLDER, session, **{"import": IMPORTED - BEGAN})
+    ledger = Ledger(FOLDER, session, began=BEGAN, **{"import": IMPORTED - BEGAN})
     dist.init_process_group("gloo")
     share = session.micro_batch_size * session.accumulation_steps
     stopping = False

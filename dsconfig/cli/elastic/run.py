@@ -74,9 +74,9 @@ def _add_node_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--monitor-interval",
         type=_parse_seconds,
-        default=0.1,
+        default=0.05,
         metavar="SECONDS",
-        help="polling interval (default: 0.1)",
+        help="polling interval (default: 0.05)",
     )
     grace = "time for the workers to exit after SIGTERM to this node (default: 5)"
     add("--stop-timeout", type=int, default=5, metavar="SECONDS", help=grace)
@@ -136,7 +136,7 @@ def _run_agent(args: argparse.Namespace) -> None:
         sys.stdout.write(preview_run(args, job, settings))
         return
     launch = import_module_with_torch("elastic.launch")
-    spec = launch.Launch(
+    spec = launch.AgentLaunch(
         job,
         endpoint or "127.0.0.1:0",
         args.rdzv_id,

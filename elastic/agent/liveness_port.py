@@ -1,0 +1,174 @@
+"""`LivenessPort`: a port that is open while any process of this node lives; `ExitDetector`: whose ports have closed.
+
+The agent opens the port, and each worker holds the same listening socket (`elastic.worker.agent_client`).  So the
+kernel rejects connections only after the agent and all of its workers have ended, which is as good as an expired lease.
+A frozen process still holds its socket, and a host without power or network answers nothing; both are detected by their
+silence.
+
+A rejected connection alone proves nothing, since a firewall rejects connections of live hosts, too.  So an observer
+connects while the node is well.  Both ends compare the addresses of the connection, which differ if a proxy is in
+between.  Only if the agent's kernel closes this connection in order, and then rejects another one, has the node ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from elastic.agent.failure_detector import ProcessExit
+from elastic.agent.job_state import JobMember
+from elastic.worker.worker_lease import lease_clock
+
+_MAX_OBSERVERS = 64
+"""Limit of connections; above it, the oldest is closed.  Four nodes watch each member."""
+_LONGEST = 512
+"""Limit of a greeting in bytes."""
+_WAKE = 0.2
+"""Seconds between two looks whether the port is to be closed."""
+_PROBE = 0.05
+"""Seconds that a host has to accept or reject a connection; one that does neither may be cut off."""
+_RETRY = 5.0
+"""Seconds until an observer connects again."""
+
+
+class LivenessPort:
+    """Listening socket of this node; each observer gets the node's name and the addresses of its connection."""
+
+    def __init__(self, host: str, node: str) -> None:
+        """Listen on the address of this node.  Raises `OSError` if it is not an address of this machine."""
+        self._node = node
+        self._is_closed = False
+        self._observers: deque[socket.socket] = deque()
+        self.listener = socket.create_server((host, 0), family=_address_family(host), backlog=_MAX_OBSERVERS)
+        # Never `shutdown`: that would close the port although workers still hold it.
+        self.listener.settimeout(_WAKE)
+        self.number: int = self.listener.getsockname()[1]
+        threading.Thread(target=self._serve, name="dsconfig-liveness", daemon=True).start()
+
+    def close(self) -> None:
+        """Close the port for this process; observers have seen the node leave."""
+        self._is_closed = True
+
+    def _serve(self) -> None:
+        with self.listener:
+            while not self._is_closed:
+                with contextlib.suppress(OSError):
+                    observer, _ = self.listener.accept()
+                    observer.setblocking(False)
+                    observer.sendall(_greeting(self._node, observer.getsockname(), observer.getpeername()))
+                    self._observers.append(observer)
+                    if len(self._observers) > _MAX_OBSERVERS:
+                        self._observers.popleft().close()
+        for observer in self._observers:
+            observer.close()
+
+
+def _address_family(host: str) -> socket.AddressFamily:
+    """Family of a numeric address.  Raises `OSError` for a name, which could take long to resolve."""
+    try:
+        version = ipaddress.ip_address(host).version
+    except ValueError:
+        raise OSError(f"{host} is not a numeric address") from None
+    return socket.AF_INET if version == 4 else socket.AF_INET6
+
+
+def _greeting(node: str, server: Sequence[object], client: Sequence[object]) -> bytes:
+    return f"dsconfig-liveness {node} {server[0]} {server[1]} {client[0]} {client[1]}\n".encode()
+
+
+class ExitDetector:
+    """Connections of this node to the members that it watches."""
+
+    def __init__(self, clock: Callable[[], float] = lease_clock) -> None:
+        self._clock = clock
+        self._connections: dict[ProcessExit, _LivenessConnection] = {}
+
+    def ended_members(self, watched: Sequence[JobMember]) -> list[ProcessExit]:
+        """Watched members of which no process is left.  Blocks for 0.05 s per member at most."""
+        previous, self._connections = self._connections, {}
+        for member in watched:
+            if member.liveness_port:
+                key = ProcessExit(member.node, member.join_order, member.cleared)
+                connection = previous.pop(key, None) or _LivenessConnection(member, self._clock)
+                self._connections[key] = connection
+        for connection in previous.values():
+            connection.close()
+        return [key for key, connection in self._connections.items() if connection.has_ended()]
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.ended_members([])
+
+
+class _LivenessConnection:
+    """Connection to the liveness port of one member; never blocks for long."""
+
+    def __init__(self, member: JobMember, clock: Callable[[], float]) -> None:
+        self._member = member
+        self._clock = clock
+        self._ended = False
+        self._socket: socket.socket | None = None
+        self._received = b""
+        self._closed_in_order = False
+        self._failed_at: float | None = None
+        self._connect()
+
+    def has_ended(self) -> bool:
+        """Whether all processes of the member have ended."""
+        if self._ended:
+            return True
+        self._read()
+        if self._closed_in_order:
+            self._ended = self._is_rejected()
+        if not self._ended and self._failed_at is not None and self._clock() - self._failed_at >= _RETRY:
+            self.close()
+            self._connect()
+        return self._ended
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._socket is not None:
+            self._socket.close()
+        self._socket = None
+
+    def _connect(self) -> None:
+        self._received, self._closed_in_order, self._failed_at = b"", False, None
+        try:
+            family = _address_family(self._member.host)
+            self._socket = connection = socket.socket(family, socket.SOCK_STREAM)
+            connection.setblocking(False)
+            connection.connect((self._member.host, self._member.liveness_port))
+        except BlockingIOError:
+            pass  # `recv` raises the error of a connection that fails later
+        except OSError:
+            self._failed_at = self._clock()
+
+    def _read(self) -> None:
+        if self._socket is None or self._failed_at is not None:
+            return
+        try:
+            data = self._socket.recv(_LONGEST)
+            self._received += data[: _LONGEST - len(self._received)]
+            if data:
+                return
+            expected = _greeting(self._member.node, self._socket.getpeername(), self._socket.getsockname())
+            self._closed_in_order = self._received == expected
+        except BlockingIOError:
+            return
+        except OSError:
+            pass  # reset by the host after a power failure, or by a firewall
+        self._failed_at = self._clock()
+
+    def _is_rejected(self) -> bool:
+        """Whether the host rejects a new connection: no process holds the port."""
+        try:
+            socket.create_connection((self._member.host, self._member.liveness_port), timeout=_PROBE).close()
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            self._closed_in_order = False  # the host is gone or cut off: only its silence counts now
+        return False
