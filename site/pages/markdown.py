@@ -19,7 +19,9 @@ def page(title: str, description: str, *parts: str, more: str = "") -> str:
     summary = json.dumps(plain(description), ensure_ascii=False)
     front = f"---\ntitle: {json.dumps(plain(title), ensure_ascii=False)}\ndescription: {summary}\n{more}---\n"
     heading = title.replace("][", "]\\[")  # `[…][…]` of an error message would be a reference link
-    return f"{front}\n# {heading}\n\n" + "\n\n".join(part.strip("\n") for part in parts if part.strip()) + "\n"
+    return (
+        f"{front}\n# {heading}\n\n" + "\n\n".join(part.strip("\n") for part in parts if part.strip()) + "\n"
+    )
 
 
 def plain(text: str) -> str:
