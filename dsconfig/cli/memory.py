@@ -110,6 +110,10 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     packs = "all sequences have this length; with --no-packing, lengths vary below it"
     packs += " (default: from the launch file, else --packing)"
     packing = add("--packing", action=argparse.BooleanOptionalAction, help=packs)
+    segments = (
+        "`PYTORCH_CUDA_ALLOC_CONF` has `expandable_segments:True` (default: from the launch file, else no)"
+    )
+    expandable = add("--expandable-segments", action=argparse.BooleanOptionalAction, help=segments)
     add(
         "--micro-batch",
         type=parse_positive_count,
@@ -137,7 +141,7 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
         "build the model under `deepspeed.zero.Init` at stage 3 (default: as the Trainer and Accelerate do)"
     )
     zero_init = add("--zero-init", action=argparse.BooleanOptionalAction, help=init)
-    zero_init.default = checkpointing.default = packing.default = None
+    zero_init.default = checkpointing.default = packing.default = expandable.default = None
     override = "override a key, value as JSON"
     add("--set", type=parse_assignment, action="append", metavar="KEY=VALUE", help=override)
     add("--target", metavar="RELEASE", help="DeepSpeed release (default: the installed one)")
@@ -197,7 +201,8 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
     lora = "train LoRA adapters, for example r=16,target=q_proj,v_proj (module names, or all)"
     add("--lora", metavar="WHAT", help=lora)
     quantize = (
-        "storage of the frozen layers next to adapters: nf4, nf4-single, fp4, int8, gptq-4, gptq-8 or awq-4"
+        "storage of the frozen layers next to adapters: nf4, nf4-single, fp4, int8, gptq-4, gptq-8 or awq-4; "
+        "followed by +experts if experts are packed too"
     )
     add("--quantize", metavar="KIND", help=quantize)
 
@@ -319,7 +324,7 @@ def _memory_options(args: argparse.Namespace) -> MemoryOptions:
     names = (
         *("sequence_length", "micro_batch", "attention", "checkpointing", "lora", "optimizer", "zero_init"),
         *("gpus_per_node", "sp", "imbalance", "launch", "loss", "quantize", "trainer", "vllm", "packing"),
-        *("image_tokens", "train_vision"),
+        *("image_tokens", "train_vision", "expandable_segments"),
     )
     return MemoryOptions(
         _model_source(args),

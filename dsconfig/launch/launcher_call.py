@@ -17,6 +17,8 @@ _SWITCHES = frozenset(
 )  # fmt: skip
 """Flags of the launchers without a value; a word behind them is the program."""
 _MOST_WORDS = 60
+ALLOCATOR_VARIABLES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
+"""Environment variables with the settings of torch's allocator (c10/core/AllocatorConfig.cpp)."""
 NODE_GPUS, MPI_WORKERS, MPI_SLOTS = "DSCONFIG_NODE_GPUS", "DSCONFIG_MPI_WORKERS", "DSCONFIG_MPI_SLOTS"
 """Variables of dsconfig itself for what a manifest says about the machine of a command: its GPUs, and the workers
 and slots of MPI.

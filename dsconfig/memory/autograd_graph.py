@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from math import prod
@@ -83,15 +83,37 @@ class FusedKernels(NamedTuple):
     """Whether the gated activation saves its two inputs only (Liger)."""
     offloads_checkpoints: bool = False
     """Whether inputs of checkpointed segments are kept on the host."""
+    is_liger: bool = False
+    """Whether these are the kernels that Liger has for the model type."""
+
+
+ObjectiveKind: TypeAlias = (
+    'Literal["likelihood", "preference", "preference_in_fp32", "likelihood_and_preference", "policy_gradient", '
+    '"divergence", "score"]'
+)
+
+
+class TrainingObjective(NamedTuple):
+    """Loss of a training method."""
+
+    kind: ObjectiveKind = "likelihood"
+    """Which tensors of the size of the logits exist; see `losses`."""
+    has_reference: bool = False
+    """Whether a reference model computes its logits during a step, after the trained model."""
+    sequences_per_language_sequence: int = 1
+    """Sequences of a micro batch for each one with logits: 2 if a value model runs as well (PPO)."""
 
 
 class Quantization(NamedTuple):
-    """Storage of the frozen linear layers of a quantized model."""
+    """Storage of the frozen layers of a quantized model."""
 
     name: str
     bits: int
     constants: Fraction
     """Bytes of scales and offsets per weight."""
+
+    packs_experts: bool = False
+    """Whether experts are stored packed, too, which Transformers 5 keeps in tensors of all experts of a layer."""
 
     def packed_bytes(self, numel: int) -> int:
         """Bytes of the packed weights."""
@@ -305,7 +327,9 @@ class ForwardTape:
         on_cpu: bool = False,
         kernels: FusedKernels | None = None,
         quantization: Quantization | None = None,
+        objective: TrainingObjective | None = None,
     ) -> None:
+        self.objective = objective or TrainingObjective()
         self.itemsize, self.autocast, self.saves_linear_inputs = itemsize, autocast, saves_linear_inputs
         self.adapter, self.on_cpu = adapter, on_cpu
         self.kernels, self.quantization = kernels or FusedKernels(), quantization
@@ -391,6 +415,24 @@ class ForwardTape:
             weight.original_numel = weight.numel
             self.buffer_bytes += self.quantization.constant_bytes(weight.numel)
             weight.numel = -(-self.quantization.packed_bytes(weight.numel) // self.itemsize)
+
+    def quantize_experts(self, module: Module) -> None:
+        """Store the matrices of all experts of a layer packed, if the quantization covers experts."""
+        if self.quantization is not None and self.quantization.packs_experts:
+            for weight in module.weights:
+                if len(weight.shape) > 1:
+                    self.quantize_weight(weight)
+
+    def unpack_experts(self, weights: Sequence[ModelParameter]) -> list[ActivationTensor]:
+        """Dequantize packed experts of a layer; their products save the result for the backward pass.
+
+        bitsandbytes registers a parametrization, which dequantizes all experts of a layer at once (nn/parametrize.py).
+        """
+        return [
+            self.op([], self.tensor(weight.original_numel, requires_grad=False))
+            for weight in weights
+            if weight.original_numel
+        ]
 
     def tensor(
         self, numel: int, itemsize: int = 0, requires_grad: bool = True, label: str = "activations"
@@ -478,83 +520,6 @@ class ForwardTape:
             for weight in module.weights[: 1 if summed else None]:
                 if weight.is_linear and (head or module.name != "lm_head"):
                     weight.tp_size, weight.created_after_init, weight.is_linear = ranks, True, False
-
-
-# Order of module hooks in the forward and the backward pass.
-
-
-class ModuleHookCall(NamedTuple):
-    """One module hook: enter or leave, in the forward or the backward pass."""
-
-    module: Module
-    is_entry: bool
-    is_backward: bool = False
-    recomputed_for: int | None = None
-    """Number of the module whose backward triggered the recomputation."""
-
-
-def forward_hook_calls(steps: Sequence[Step], owner: int | None = None) -> Iterator[ModuleHookCall]:
-    """Module hooks of a forward pass, in order."""
-    for step in steps:
-        if isinstance(step, (EnterModule, LeaveModule)):
-            yield ModuleHookCall(step.module, isinstance(step, EnterModule), False, owner)
-        elif isinstance(step, CheckpointedSegment):
-            yield from forward_hook_calls(step.steps, owner)
-
-
-def backward_hook_calls(steps: Sequence[Step]) -> Iterator[ModuleHookCall]:
-    """Module hooks of a backward pass, recomputations included."""
-    for step in reversed(steps):
-        if isinstance(step, LeaveModule) and step.requires_grad:
-            yield ModuleHookCall(step.module, True, True)
-        elif isinstance(step, EnterModule) and step.requires_grad and step.module.inputs_require_grad:
-            yield ModuleHookCall(step.module, False, True)
-        elif isinstance(step, CheckpointedSegment):
-            recomputed, rest = step.split()
-            yield from backward_hook_calls(rest)
-            yield from forward_hook_calls(recomputed, recomputing_module(rest))
-            yield from backward_hook_calls(recomputed)
-
-
-def recomputing_module(rest: Sequence[Step]) -> int | None:
-    """The innermost module whose backward has started when the recomputation of a segment begins."""
-    # The backward of a module starts at its `LeaveModule`; the last one still open asks for the lost tensors.
-    open_modules: list[int] = []
-    for step in reversed(rest):
-        if isinstance(step, LeaveModule) and step.requires_grad:
-            open_modules.append(step.module.number)
-        elif isinstance(step, EnterModule) and step.module.number in open_modules:
-            open_modules.remove(step.module.number)
-    return open_modules[-1] if open_modules else None
-
-
-def module_hook_calls(steps: Sequence[Step], counted: Collection[int] = ()) -> list[ModuleHookCall]:
-    """Module hooks of a forward and a backward pass, without post-backward hooks of `counted` modules."""
-    visits = [*forward_hook_calls(steps), *backward_hook_calls(steps)]
-    return [
-        visit
-        for visit in visits
-        if visit.is_entry or not visit.is_backward or visit.module.number not in counted
-    ]
-
-
-def recomputed_modules(steps: Sequence[Step]) -> Iterator[int]:
-    """Numbers of the modules whose forward runs again when segments are recomputed."""
-    for step in steps:
-        if isinstance(step, CheckpointedSegment):
-            recomputed, _ = step.split()
-            yield from (visit.module.number for visit in forward_hook_calls(recomputed) if visit.is_entry)
-
-
-def modules_never_left(visits: Sequence[ModuleHookCall]) -> list[Module]:
-    """Modules whose post-backward hook never fires, because no gradient flows to their inputs."""
-    open_modules: dict[Module, None] = {}
-    for visit in visits:
-        if visit.is_backward and visit.is_entry:
-            open_modules[visit.module] = None
-        elif visit.is_backward:
-            open_modules.pop(visit.module, None)
-    return list(open_modules)
 
 
 # Tensor parallelism (AutoTP) and the collectives inside a model.

@@ -19,7 +19,7 @@ UsageOf = Callable[[Sequence["ConfigChange"]], "tuple[int, int] | None"]
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """One change: config values, or something in the script.
+    """One change: config values, or something in the script or its environment.
 
     `arguments` are training arguments; they set those `values` that the config leaves to them
     (`left_to_arguments`).
@@ -29,6 +29,8 @@ class ConfigChange:
     values: Mapping[str, Json]
     checkpointing: bool = False
     zero_init: bool = False
+    expandable_segments: bool = False
+    """Whether the environment sets `expandable_segments`, which changes cached blocks only."""
     arguments: Mapping[str, Json] = field(default_factory=dict)
     left_to_arguments: frozenset[str] = frozenset()
 
@@ -45,6 +47,7 @@ class ConfigChange:
             "arguments": dict(self.arguments),
             "checkpointing": self.checkpointing,
             "zero_init": self.zero_init,
+            "expandable_segments": self.expandable_segments,
             "bound": bound,
             "host_bound": host,
         }
@@ -106,6 +109,7 @@ def merge_changes(changes: Sequence[ConfigChange]) -> ConfigChange:
         values,
         any(change.checkpointing for change in changes),
         any(change.zero_init for change in changes),
+        any(change.expandable_segments for change in changes),
         {key: value for change in changes for key, value in change.arguments.items()},
         frozenset[str]().union(*(change.left_to_arguments for change in changes)),
     )
@@ -135,7 +139,10 @@ def changes_with_effect(
     for change in chosen:
         related = [other for other in waiting if _changed_sections(other) & _changed_sections(change)]
         waiting = [other for other in waiting if other not in related]
-        if usage := effect([*related, change]):
+        if change.expandable_segments and previous is not None:  # not in the upper bounds
+            yield AppliedChange(change, *previous)
+            applied.append(change)
+        elif usage := effect([*related, change]):
             yield AppliedChange(merge_changes([*related, change]), *usage)
             applied, previous = [*applied, *related, change], usage
         else:

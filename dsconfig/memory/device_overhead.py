@@ -120,11 +120,14 @@ class DeviceUsage:
     step: Sequence[AllocationEvent]
     lengths: tuple[float, ...] = ()
     """Lengths of the sequences of successive steps relative to the longest; empty if all are equally long."""
+    is_expandable: bool = False
+    """Whether the job sets `expandable_segments`."""
 
     @cached_property
     def equal_steps(self) -> ReservedMemory:
         """Memory that torch reserves if nothing limits it and all sequences are equally long."""
-        result = simulate_reserved_memory(self.at_rest, [self.step] * EQUAL_STEPS)
+        steps = [self.step] * EQUAL_STEPS
+        result = simulate_reserved_memory(self.at_rest, steps, expandable=self.is_expandable)
         assert result is not None
         return result
 
@@ -133,7 +136,7 @@ class DeviceUsage:
         """Memory that torch reserves if nothing limits it."""
         if not self.lengths:
             return self.equal_steps
-        result = simulate_reserved_memory(self.at_rest, self._steps())
+        result = simulate_reserved_memory(self.at_rest, self._steps(), expandable=self.is_expandable)
         assert result is not None
         return result if result.reserved > self.equal_steps.reserved else self.equal_steps
 
@@ -178,6 +181,7 @@ class DeviceUsage:
         """Whether torch finds memory for every block within this capacity, despite fragmentation."""
         spare = self.bound - self.allocated
         room = capacity - self.overhead[1] - spare
+        expandable = expandable or self.is_expandable
         return (
             room > 0
             and simulate_reserved_memory(self.at_rest, self._steps(), room, expandable=expandable) is not None

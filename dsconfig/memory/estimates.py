@@ -298,7 +298,7 @@ def _cached_blocks(device: DeviceUsage, capacity: int) -> DeviceVerdict | None:
     if survives and equal <= capacity:
         return None  # only sequences of different lengths fill the GPU with cached blocks
     reason = "torch has to release cached blocks, which takes time" if survives else "fragmentation decides"
-    if device.fits_despite_fragmentation(capacity, expandable=True):
+    if not device.is_expandable and device.fits_despite_fragmentation(capacity, expandable=True):
         reason += "; `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` avoids it"
     return DeviceVerdict(TIGHT, reason)
 
@@ -441,7 +441,8 @@ def estimate(
         extra = trainer_memory(setup, model, batch, job.trainer, job.frozen_models, job.vllm_bytes)
     compute = _estimate if expects_device else _cached_estimate  # what the device shows takes memory
     result = compute(setup, model, batch, limit, extra, expects_device)
-    return replace(result, release=job.release)
+    device = result.device and replace(result.device, is_expandable=job.expandable_segments)
+    return replace(result, release=job.release, device=device)
 
 
 def _estimate(

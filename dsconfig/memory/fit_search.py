@@ -129,7 +129,10 @@ class UnfilledRun(NamedTuple):
         if any(change.checkpointing for change in changes):
             batch = batch._replace(gradient_checkpointing=True)
         zero_init = self.job.zero_init or any(change.zero_init for change in changes)
-        job = self.job._replace(world_size=world_size, micro_batch=batch, zero_init=zero_init)
+        expands = self.job.expandable_segments or any(change.expandable_segments for change in changes)
+        job = self.job._replace(
+            world_size=world_size, micro_batch=batch, zero_init=zero_init, expandable_segments=expands
+        )
         return self._replace(config=values, job=job)
 
     def answer(self, room: MemoryLimit = NO_LIMIT) -> Estimate:
@@ -167,7 +170,11 @@ class FitSearch:
         self.first = unchanged.answer()
         """The estimate before any change."""
         shard_numel = 0 if limits.host is None else _largest_shard(config, model, job)
-        self.candidates = tuple(candidate_changes(config, job, shard_numel, change_batch))
+        counts_cached = limits.gpu is not None and limits.margin is None and not job.expandable_segments
+        self.candidates = (
+            *((EXPANDABLE_SEGMENTS,) if counts_cached else ()),
+            *candidate_changes(config, job, shard_numel, change_batch),
+        )
         """All changes that may help, the cheapest first."""
         self.fitting: dict[tuple[str, ...], Estimate] = {}
         """Estimates that fit, by their changes."""
@@ -323,6 +330,9 @@ def _stage3_changes(values: Mapping[str, Json], in_shards: bool) -> Iterator[Con
         yield change_of_values(dict.fromkeys(LIVE_KEYS, FEW_LIVE))
 
 
+EXPANDABLE_SEGMENTS = ConfigChange(
+    "set `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` in the environment", {}, expandable_segments=True
+)
 CHECKPOINTING = ConfigChange("checkpoint activations in the script", {}, checkpointing=True)
 SECTIONS = (f"{ZERO}offload_optimizer", f"{ZERO}offload_param")
 

@@ -361,9 +361,7 @@ class AttentionMasks:
             self.tape.keep_alive(*masks)
 
 
-# The end of a language model: logits and their loss, in fp32 (Transformers' `ForCausalLMLoss`).
-
-LOGITS = "logits and loss"
+# The ends of a language model: its head, and its embeddings.
 
 
 def lm_head(tape: ForwardTape, words: Module, arch: Architecture) -> Module:
@@ -388,104 +386,3 @@ def embed_tokens(
         if batch.needs_input_grad:
             tape.enable_input_grad(x)
     return x
-
-
-def language_loss(
-    tape: ForwardTape,
-    head: Module,
-    weights: Sequence[ModelParameter],
-    x: ActivationTensor,
-    rows: int,
-    vocabulary: int,
-    shards: int = 1,
-    softcap: bool = False,
-    scaled: bool = False,
-) -> None:
-    """Output projection and cross entropy; `shards`: ranks that share the head.
-
-    `softcap`: logits go through a tanh (Gemma 2); `scaled`: they are divided (Granite).
-    """
-    itemsize = 2 if tape.autocast else tape.itemsize
-    hidden_states = x
-    if tape.kernels.loss != "full":
-        _loss_without_logits(tape, head, weights, cast_tensor(tape, x, itemsize), rows, vocabulary)
-        return
-    with tape.record_module(head):
-        x = cast_tensor(tape, x, itemsize)
-        logits = tape.tensor(rows * vocabulary // shards, itemsize, label=LOGITS)
-        tape.op([x], logits, saved_inputs(tape, x, weights), weights)
-        if shards > 1:  # all-gathered, then concatenated (`GatherFromTensorParallelRegion`)
-            gathered = tape.tensor(rows * vocabulary, itemsize, label=LOGITS)
-            logits = tape.op([logits], gathered, temporary=gathered.bytes)
-    if scaled:
-        logits = tape.op([logits], tape.tensor(logits.numel, itemsize, label=LOGITS))
-    if softcap:
-        count, tanh = logits.numel, tape.tensor(logits.numel, itemsize, label=LOGITS)
-        tape.op([tape.op([logits], tape.tensor(count, itemsize, label=LOGITS))], tanh, [tanh])
-        logits = tape.op([tanh], tape.tensor(count, itemsize, label=LOGITS))
-    cross_entropy(tape, hidden_states, logits, rows)
-
-
-CHUNK = 256
-"""Tokens of a chunk in TRL's `chunked_nll` (`_CHUNKED_LM_HEAD_CHUNK_SIZE`)."""
-
-
-def _loss_without_logits(
-    tape: ForwardTape,
-    head: Module,
-    weights: Sequence[ModelParameter],
-    x: ActivationTensor,
-    rows: int,
-    vocabulary: int,
-) -> None:
-    """Cross entropy that never has all logits.
-
-    `fused` computes the gradients of chunks in the forward pass (Liger's `LigerFusedLinearCrossEntropyFunction`, whose
-    chunks have the bytes of the hidden states). `chunked` recomputes the logits of each chunk in the backward pass.
-    """
-    hidden = max(1, x.numel // rows)
-    trains_head = any(weight.requires_grad for weight in weights)
-    head_bytes = tape.itemsize * hidden * vocabulary if trains_head else 0
-    if tape.kernels.loss == "fused":
-        parts = -(-vocabulary // hidden)
-        tokens = min(rows, 1 << (-(-rows // parts) - 1).bit_length())
-        chunk = (x.itemsize + 4) * tokens * vocabulary
-        temporary, backward_temporary = chunk + x.bytes + head_bytes, 0
-    else:
-        chunk = (x.itemsize + 8) * min(rows, CHUNK) * vocabulary
-        # Gradients of the head from two chunks are added.
-        temporary, backward_temporary = chunk, chunk + 2 * head_bytes
-    with tape.record_module(head, x):
-        loss = tape.tensor(1, 4)
-        tape.op([x], loss, [x], weights, temporary, backward_temporary)
-    tape.op([loss], tape.tensor(1, 4), shares_grad=True)
-
-
-def cross_entropy(
-    tape: ForwardTape, hidden_states: ActivationTensor, logits: ActivationTensor, rows: int
-) -> None:
-    """Mean cross entropy; hidden states and logits stay referenced until it returns."""
-    logits_fp32 = logits
-    if logits.itemsize != 4:
-        logits_fp32 = tape.op([logits], tape.tensor(logits.numel, 4, label=LOGITS))
-    labels = tape.tensor(rows, 8, requires_grad=False)
-    tape.op([], labels)
-    # `ForCausalLMLoss` upcasts logits to fp32, so logits, their copy and log-probabilities coexist: 10 bytes
-    # per logit in half precision.
-    log_probs = tape.tensor(logits.numel, 4, label=LOGITS)
-    tape.op([logits_fp32], log_probs, [log_probs])
-    loss = tape.tensor(1, 4)
-    tape.op([log_probs, labels], loss, [log_probs, labels])
-    tape.keep_alive(hidden_states, logits, *([logits_fp32] if logits_fp32 is not logits else []))
-    tape.op([loss], tape.tensor(1, 4), shares_grad=True)
-
-
-def loss_in_logits_dtype(tape: ForwardTape, logits: ActivationTensor) -> None:
-    """Mean cross entropy in the dtype of the logits, or in fp32 under autocast."""
-    logits_up = to_fp32_under_autocast(tape, logits)
-    log_probs = tape.tensor(logits_up.numel, logits_up.itemsize, label=LOGITS)
-    tape.op([logits_up], log_probs, [log_probs])
-    loss = tape.tensor(1, logits_up.itemsize)
-    tape.op([log_probs], loss, [log_probs])
-    tape.keep_alive(logits)
-    tape.op([loss], tape.tensor(1, 4), shares_grad=True)

@@ -36,3 +36,5 @@ class TrainingJob(NamedTuple):
     """Models next to the trained one, besides its reference model."""
     vllm_bytes: int | None = None
     """Bytes that vLLM reserves on the same GPU; None: the model generates itself."""
+    expandable_segments: bool = False
+    """Whether the environment sets `expandable_segments` for torch's allocator."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from dsconfig.memory.autograd_graph import TrainingObjective
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
 from dsconfig.memory.models.record_pass_by_family import weights_of
 
 if TYPE_CHECKING:
+    from dsconfig.memory.autograd_graph import ObjectiveKind
     from dsconfig.memory.engines.engine_setup import EngineSetup
 
 FROZEN, VALUE, VLLM, GENERATION = "frozen models", "value model", "vLLM", "generation"
@@ -26,21 +28,40 @@ class TrainerTraits(NamedTuple):
     """Whether a second model of the same size is trained (TRL's `PolicyAndValueWrapper`)."""
     generates: bool = False
     """Whether answers are generated during training."""
+    objective: ObjectiveKind = "likelihood"
+    """Loss on the logits."""
+
+    def training_objective(self, *, casts_logits: bool) -> TrainingObjective:
+        """The loss on the logits; `casts_logits`: preference losses cast them to fp32 first, as LLaMA-Factory does."""
+        kind = self.objective
+        if casts_logits and kind in ("preference", "likelihood_and_preference"):
+            kind = "preference_in_fp32"
+        runs_reference = self.has_reference and kind in ("preference", "preference_in_fp32")
+        return TrainingObjective(kind, runs_reference, 1 + self.has_value_model)
 
 
 TRAINERS = {
     "sft": TrainerTraits(),
-    "dpo": TrainerTraits(2, has_reference=True),
-    "kto": TrainerTraits(has_reference=True),
-    "orpo": TrainerTraits(2),
-    "cpo": TrainerTraits(2),
-    "simpo": TrainerTraits(2),
-    "reward": TrainerTraits(2),
-    "ppo": TrainerTraits(2, has_reference=True, needs_frozen="reward", has_value_model=True, generates=True),
-    "grpo": TrainerTraits(has_reference=True, generates=True),
-    "rloo": TrainerTraits(has_reference=True, generates=True),
-    "online_dpo": TrainerTraits(2, has_reference=True, needs_frozen="reward", generates=True),
-    "gkd": TrainerTraits(needs_frozen="teacher", generates=True),
+    "dpo": TrainerTraits(2, has_reference=True, objective="preference"),
+    "kto": TrainerTraits(has_reference=True, objective="preference"),
+    "orpo": TrainerTraits(2, objective="likelihood_and_preference"),
+    "cpo": TrainerTraits(2, objective="likelihood_and_preference"),
+    "simpo": TrainerTraits(2, objective="likelihood_and_preference"),
+    "reward": TrainerTraits(2, objective="score"),
+    "ppo": TrainerTraits(
+        2,
+        has_reference=True,
+        needs_frozen="reward",
+        has_value_model=True,
+        generates=True,
+        objective="policy_gradient",
+    ),
+    "grpo": TrainerTraits(has_reference=True, generates=True, objective="policy_gradient"),
+    "rloo": TrainerTraits(has_reference=True, generates=True, objective="policy_gradient"),
+    "online_dpo": TrainerTraits(
+        2, has_reference=True, needs_frozen="reward", generates=True, objective="preference"
+    ),
+    "gkd": TrainerTraits(needs_frozen="teacher", generates=True, objective="divergence"),
 }
 """Sources: trl/trainer/*_trainer.py and trl/experimental; LLaMA-Factory train/*/workflow.py."""
 
@@ -76,6 +97,8 @@ def trainer_memory(
     model generates itself.
     """
     models = [*frozen, *([arch] if trainer.has_reference and batch.adapter is None else [])]
+    if trainer.has_value_model and batch.adapter is not None:
+        models.append(arch)  # the base of the value model, next to that of the policy
     sizes = [setup.itemsize * numel_of(model) for model in models]
     gathered = 0
     if setup.stage == 3:  # frozen models are partitioned as well (`prepare_deepspeed`)
@@ -84,7 +107,7 @@ def trainer_memory(
         sizes = [-(-size // setup.dp_world_size) for size in sizes]
     generation = 0
     if trainer.generates and vllm_bytes is None:
-        generation = _generation_bytes(setup, arch, batch)
+        generation = _generation_bytes(setup, arch, batch, 1 + trainer.has_value_model)
     return TrainerMemory(
         sum(sizes), gathered, vllm_bytes or 0, generation, trainer.has_value_model and batch.adapter is None
     )
@@ -95,9 +118,14 @@ def numel_of(arch: Architecture) -> int:
     return sum(weight.numel for weight in weights_of(arch, 2, False).weights)
 
 
-def _generation_bytes(setup: EngineSetup, arch: Architecture, batch: MicroBatch) -> int:
-    """Key/value cache of all answers of a step, and at stage 3 the gathered model (`ds3_gather_for_generation`)."""
+def _generation_bytes(setup: EngineSetup, arch: Architecture, batch: MicroBatch, models: int) -> int:
+    """Key/value cache of all answers of a step, and at stage 3 the gathered model (`ds3_gather_for_generation`).
+
+    `models`: 2 for PPO, whose wrapper of policy and value model is gathered as a whole (trl models/utils.py,
+    `unwrap_model_for_generation`); its answers are half of the sequences.
+    """
     head_dim = arch.head_dim or arch.hidden_size // max(1, arch.num_heads)
-    tokens = batch.micro_batch_size * setup.gradient_accumulation_steps * batch.sequence_length
+    sequences = batch.micro_batch_size * setup.gradient_accumulation_steps // models
+    tokens = sequences * batch.sequence_length
     cache = 2 * arch.num_layers * arch.num_kv_heads * head_dim * setup.itemsize * tokens
-    return cache + (setup.itemsize * numel_of(arch) if setup.stage == 3 else 0)
+    return cache + (models * setup.itemsize * numel_of(arch) if setup.stage == 3 else 0)

@@ -77,9 +77,15 @@ def _options_with_changes(
 ) -> MemoryOptions:
     checks = any(change.checkpointing for change in changes) or options.checkpointing
     shards = any(change.zero_init for change in changes) or options.zero_init
+    expands = any(change.expandable_segments for change in changes) or options.expandable_segments
     micro = None if MICRO in values else options.micro_batch
     return options._replace(
-        set=values, checkpointing=checks, zero_init=shards, world_size=ranks, micro_batch=micro
+        set=values,
+        checkpointing=checks,
+        zero_init=shards,
+        expandable_segments=expands,
+        world_size=ranks,
+        micro_batch=micro,
     )
 
 

@@ -15,6 +15,8 @@ from dsconfig.job.consumers.accelerate_launch_file import deepspeed_block, is_la
 from dsconfig.job.model_config_json import is_model_outside_repository
 from dsconfig.launch.config_references import launch_files_naming_config
 from dsconfig.launch.find_jobs import job_of_launch_file, jobs_giving_arguments, jobs_naming_config
+from dsconfig.launch.launcher_call import ALLOCATOR_VARIABLES
+from dsconfig.launch.requirements import consumer_version
 from dsconfig.launch.training_arguments import (
     ADAPTER_PROGRAMS,
     LORA_TARGET_KEYS,
@@ -36,7 +38,12 @@ from dsconfig.memory import (
     UnmodeledSetting,
 )
 from dsconfig.resolve.model_source import parse_lora_settings
-from dsconfig.resolve.training_features import packs_sequences, requested_kernels, requested_quantization
+from dsconfig.resolve.training_features import (
+    add_default_loss_of_trl,
+    packs_sequences,
+    requested_kernels,
+    requested_quantization,
+)
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
@@ -60,6 +67,8 @@ class TrainerSettings(NamedTuple):
     """Whether a reference model is loaded; None: as usual for the method."""
     vllm: float | None = None
     """Fraction of the GPU that vLLM reserves, 0 if it runs elsewhere; None: it is not used."""
+    casts_logits: bool = False
+    """Whether preference losses cast all logits to fp32 (LLaMA-Factory)."""
 
     def adapt(self, trainer: TrainerTraits) -> TrainerTraits:
         """Adapt a trainer to these settings."""
@@ -168,7 +177,6 @@ _WHOLE_MATRICES = MemoryEffect("it needs whole matrices, but ZeRO flattens and p
 _SMALL = MemoryEffect("the optimizer has different states", _BOTH, _BOTH, _UPDATE)
 _SHARED = MemoryEffect("sequence parallelism", lowers=_RANK, terms=_ACTIVATIONS, above=1)
 _WHOLE = MemoryEffect("these layers are fully trained next to the adapters", _BOTH)
-_PACKED = MemoryEffect("experts are stored quantized as well", lowers=_RANK, terms=frozenset(("parameters",)))
 _PARTS = MemoryEffect("only a part of the weights is trained", _NONE, _BOTH)
 _MODELS = MemoryEffect("another model, or generation, needs memory too", _BOTH)
 EFFECTS: Mapping[str, MemoryEffect] = {
@@ -182,7 +190,6 @@ EFFECTS: Mapping[str, MemoryEffect] = {
     "use_dora": MemoryEffect("DoRA saves more tensors than LoRA", _BOTH),
     "peft_use_dora": MemoryEffect("DoRA saves more tensors than LoRA", _BOTH),
     "use_unsloth": MemoryEffect("Unsloth's kernels save fewer activations", lowers=_RANK, terms=_ACTIVATIONS),
-    "quantize_moe_experts": _PACKED,
     "unfrozen_parameters": _PARTS,
     "lisa_n_layers": _PARTS,
     "use_asft_loss": _MODELS,
@@ -295,6 +302,10 @@ class LaunchSettings(NamedTuple):
     """Whether encoders of images and audio are trained."""
     packing: bool | None = None
     """Whether all sequences have the full length."""
+    assumed_inputs: tuple[UnmodeledSetting, ...] = ()
+    """Inputs that neither the user nor the launch file gives."""
+    expandable_segments: bool = False
+    """Whether the environment sets `expandable_segments` for torch's allocator."""
 
 
 def launch_settings(document: Document, reader: ConsumerEvidence) -> LaunchSettings:
@@ -360,6 +371,14 @@ def _settings_of(job: LaunchedJob) -> LaunchSettings:
         length = 2048
     words = (data.get(key) for key in ("flash_attn", "attn_implementation", "attn_impl"))
     attention = next((ATTENTION[word] for word in words if isinstance(word, str) and word in ATTENTION), None)
+    selected = selected_method(data)
+    kernels = requested_kernels(data, selected.trainer, program)
+    assumed_loss = tuple[UnmodeledSetting, ...]()
+    if program == "TRL":
+        trl_version = consumer_version("trl", launch)
+        kernels, assumed_loss = add_default_loss_of_trl(
+            kernels, data, selected.trainer, trl_version and trl_version[0]
+        )
     return LaunchSettings(
         name,
         _model_from_launch_file(data, launch),
@@ -371,12 +390,21 @@ def _settings_of(job: LaunchedJob) -> LaunchSettings:
         tuple(unmodeled_arguments(data, f" in {name}")),
         trainer_optimizer(data),
         tuple(unmodeled_optimizer(data, f" in {name}")),
-        kernels=requested_kernels(data),
-        method=selected_method(data),
+        kernels=kernels,
+        assumed_inputs=assumed_loss,
+        method=selected._replace(casts_logits=program == "LLaMA-Factory"),
         quantization=requested_quantization(data),
         trains_towers=_trains_towers(data, program),
         packing=packs_sequences(data),
+        expandable_segments=_has_expandable_segments(data),
     )
+
+
+def _has_expandable_segments(data: Mapping[str, Json]) -> bool:
+    """Whether the environment of the command has `expandable_segments` (c10/core/AllocatorConfig.cpp)."""
+    settings = [value_at_dotted_path(data, f"ENV.{name}") for name in ALLOCATOR_VARIABLES]
+    words = {word.strip().lower() for text in settings if isinstance(text, str) for word in text.split(",")}
+    return "expandable_segments:true" in {word.replace(" ", "") for word in words}
 
 
 def _trains_towers(data: Mapping[str, Json], program: str) -> bool:
@@ -425,7 +453,7 @@ def _lora_settings(data: Mapping[str, Json], program: str) -> LoraAdapter | None
     method = tuning_type(data, program)
     if method == "full":
         return None
-    if method != "lora":
+    if method not in ("lora", "qlora"):  # Axolotl's `adapter: qlora` is LoRA on a quantized base
         raise NotModelledError(f"the training method `{method}` is not supported yet")
     rank = next(
         (value for key in _LORA_RANK if (value := parse_argument_text(data.get(key))) is not None), None

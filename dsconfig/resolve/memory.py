@@ -115,6 +115,7 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
     frozen_models: Sequence[ModelSource] = (),
     vllm: float | None = None,
     packing: bool | None = None,
+    expandable_segments: bool | None = None,
     set: Mapping[str, Json] | None = None,
 ) -> Estimate:
     """Estimate the memory of a rank and its host in training, at rest and at the peaks of a step.
@@ -141,13 +142,14 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
         gpu: its memory in bytes, or as for `--gpu` (`80GiB`, `h100`, `48GB`); from 0.19.0 on it decides where
             stages 1 and 2 flatten the weights; None: on the GPU.
         parameters: their number, for a model that is not known or whose layers are not supported.
-        loss: `full`, `chunked` or `fused` (see `graph.Kernels`); None: from a launch file, else `full`.
+        loss: `full`, `chunked` or `fused` (see `FusedKernels`); None: from a launch file, else `full`.
         quantize: storage of the frozen layers next to adapters, `nf4`, `int8` or another one of `KINDS`; None: from
             a launch file or the model's config.json.
         trainer: training method, `dpo`, `grpo` or another one of `TRAINERS`; None: from a launch file, else `sft`.
         frozen_models: reward and teacher models that stay loaded; a reference model is the trained one.
         vllm: fraction of the GPU that vLLM reserves next to training, 0 if it runs elsewhere; needs `gpu`.
         packing: whether all sequences are packed or padded to the full length; None: from a launch file, else yes.
+        expandable_segments: whether `PYTORCH_CUDA_ALLOC_CONF` sets it; None: from a launch file, else no.
         sp: sequence-parallel ranks (Ulysses); None: `sequence_parallel_size` of the config.
         set: values to set first, by dotted path.
         training_args: arguments from which the consumer resolves "auto"; see `check`.
@@ -173,6 +175,7 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
         image_tokens=image_tokens,
         train_vision=train_vision,
         packing=packing,
+        expandable_segments=expandable_segments,
         gpu_bytes=None if gpu is None else gpu_of(gpu).least,
     )
     return estimate_request(read_config_of_job(source, job), options).answer()
@@ -221,6 +224,9 @@ class EstimateRequest(NamedTuple):
         """Compute the estimate; raises `LimitExceededError` as soon as it exceeds a limit."""
         result = estimate(self.values, self.arch, self.job, room)
         assumed = (*result.assumed, SCRIPT_OPTIMIZER) if self.assumes_optimizer else result.assumed
+        if result.device is not None and self.launch.assumed_inputs:
+            least = min(result.device.allocated, result.rank.least_needed(self.launch.assumed_inputs))
+            result = replace(result, device=replace(result.device, allocated=least))
         return replace(
             result,
             assumptions=tuple(_assumptions(self)),
@@ -288,13 +294,18 @@ def estimate_request(document: Document, options: MemoryOptions) -> EstimateRequ
         attn_implementation=attention_of(model.shape, options.attention or launch.attn_implementation),
         has_varied_lengths=packing is False and not model.shape.image_size,
     )
-    kernels = launch.kernels if launch.name else requested_kernels(arguments)
-    quantization = launch.quantization if launch.name else requested_quantization(arguments)
-    work = add_features(work, kernels, quantization, options.loss, options.quantize, model.config)
     method = launch.method if launch.name else selected_method(arguments)
+    kernels = launch.kernels if launch.name else requested_kernels(arguments, method.trainer)
+    quantization = launch.quantization if launch.name else requested_quantization(arguments)
+    work = add_features(
+        work, kernels, quantization, options.loss, options.quantize, model.config, model.shape
+    )
     trainer_name = options.trainer or method.trainer or "sft"
     trainer = method.adapt(TRAINERS[trainer_name])
-    work = work._replace(micro_batch_size=work.micro_batch_size * trainer.sequences_per_sample)
+    work = work._replace(
+        micro_batch_size=work.micro_batch_size * trainer.sequences_per_sample,
+        objective=trainer.training_objective(casts_logits=method.casts_logits),
+    )
     frozen = tuple(load_model(source).shape for source in options.frozen_models)
     vllm_bytes, unknown = vllm_memory(method, options.vllm, options.gpu_bytes)
     if trainer.needs_frozen and not frozen:
@@ -322,6 +333,7 @@ def estimate_request(document: Document, options: MemoryOptions) -> EstimateRequ
         trainer,
         frozen,
         vllm_bytes,
+        launch.expandable_segments if options.expandable_segments is None else options.expandable_segments,
     )
     setup_of(values, training_job)  # a config without an estimate raises now
     return EstimateRequest(
@@ -335,8 +347,9 @@ def estimate_request(document: Document, options: MemoryOptions) -> EstimateRequ
         model.approximates,
         assumes_optimizer,
         trainer_name,
-        tuple(
-            assumed_inputs(
+        (
+            *(launch.assumed_inputs if options.loss is None else ()),
+            *assumed_inputs(
                 model.shape,
                 work,
                 gives_length=gives_length,
@@ -344,7 +357,7 @@ def estimate_request(document: Document, options: MemoryOptions) -> EstimateRequ
                 or launch.gradient_checkpointing is not None
                 or bool(launch.name)
                 or "gradient_checkpointing" in arguments,
-            )
+            ),
         ),
     )
 
@@ -481,6 +494,9 @@ def _model_notes(question: EstimateRequest) -> list[str]:
         notes.append(f"{question.approximates}: {how}")
     if micro_batch.has_varied_lengths:
         notes.append("sequences have different lengths, up to this one, so that torch caches more blocks")
+    if question.job.expandable_segments:
+        notes.append("torch's allocator has `expandable_segments`")
+    notes += [f"{each.key} is not known: {each.text}" for each in question.launch.assumed_inputs]
     notes += trainer_notes(question.trainer, micro_batch.adapter is not None, question.setup.stage)
     return [*notes, *feature_notes(question.arch, micro_batch)]
 
@@ -526,7 +542,8 @@ def _assumptions(question: EstimateRequest) -> list[str]:
         lines.append(f"settings that are not given come from {launch.name}")
     if micro_batch.adapter is not None:
         linear_names = weights_of(question.arch, micro_batch.itemsize, micro_batch.autocast).linear_names
-        names = ", ".join(sorted(micro_batch.adapter.targets & linear_names.keys())) or "all linear layers"
+        targets = micro_batch.adapter.targets
+        names = ", ".join(sorted(targets & linear_names.keys() or targets)) or "all linear layers"
         lines.append(
             f"adapters of rank {micro_batch.adapter.rank} are trained and nothing else (LoRA: {names})"
         )

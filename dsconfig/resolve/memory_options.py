@@ -56,6 +56,7 @@ class MemoryOptions(NamedTuple):
     image_tokens: int | None = None
     train_vision: bool | None = None
     packing: bool | None = None
+    expandable_segments: bool | None = None
     gpu_bytes: int | None = None
     """Bytes of the GPU, of which vLLM reserves a fraction."""
 

@@ -71,9 +71,8 @@ def _expected_usage_lines(estimate: Estimate, limits: RequestedLimits) -> Iterat
     less = max(0, usage.expandable.reserved - usage.bound) / GIB
     terms = [f"{allocated:.2f} to {bound:.2f} allocated"]
     if cached:
-        terms.append(
-            f"up to {cached:.2f} cached blocks and fragmentation ({less:.2f} with `expandable_segments`)"
-        )
+        hint = "" if usage.is_expandable else f" ({less:.2f} with `expandable_segments`)"
+        terms.append(f"up to {cached:.2f} cached blocks and fragmentation{hint}")
     terms += [f"{term.low / GIB:.2f} to {term.high / GIB:.2f} {term.name}" for term in usage.overheads]
     yield f"expected in nvidia-smi: {_format_expected_usage(estimate, limits)}: {', '.join(terms)}\n"
 

@@ -30,6 +30,24 @@ if TYPE_CHECKING:
 LOSSES = ("full", "chunked", "fused")
 _LIGER = ("use_liger_kernel", "enable_liger_kernel", "use_liger", "use_liger_loss")
 """Switches of the Trainer, LLaMA-Factory and ms-swift that apply all Liger kernels of a model."""
+LIGER_MODEL_TYPES = frozenset(
+    (
+        *("deepseek_v2", "deepseek_v3", "deepseek_v4", "exaone4", "falcon_h1", "gemma", "gemma2", "gemma3"),
+        *("gemma3_text", "gemma4", "gemma4_text", "glm4", "glm4v", "glm4v_moe", "gpt_oss", "granite"),
+        *("hunyuan_v1_dense", "hunyuan_v1_moe", "internvl", "llama", "llama4", "llama4_text", "llava"),
+        *("ministral", "mistral", "mixtral", "mllama", "mllama_text_model", "muse_glimmer", "nemotron"),
+        *("olmo2", "olmo3", "paligemma", "phi3", "pixtral", "qwen2", "qwen2_5_vl", "qwen2_5_vl_text"),
+        *("qwen2_vl", "qwen2_vl_text", "qwen3", "qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_5_text"),
+        *("qwen3_moe", "qwen3_next", "qwen3_vl", "qwen3_vl_moe", "qwen3_vl_moe_text", "qwen3_vl_text"),
+        *("smollm3", "smolvlm"),
+    )
+)
+"""Model types with kernels (liger-kernel 0.8.5 transformers/monkey_patch.py, `MODEL_TYPE_TO_APPLY_LIGER_FN`).
+
+For other types Liger logs that it has none, and changes nothing.
+"""
+_WITHOUT_FUSED_LOSS = frozenset(("granite", "pixtral"))
+"""Model types whose `fused_linear_cross_entropy` is off by default, or missing."""
 _LOSS_SWITCHES: Mapping[str, str] = {
     "cut_cross_entropy": "fused",
     "liger_fused_linear_cross_entropy": "fused",
@@ -39,8 +57,11 @@ _OFFLOADED = ("offload", "offload_disk", "unsloth")
 """Values of Axolotl's `gradient_checkpointing` that keep the inputs of layers on the host."""
 
 
-def requested_kernels(data: Mapping[str, Json]) -> FusedKernels:
-    """Kernels that training arguments or a launch file ask for."""
+def requested_kernels(data: Mapping[str, Json], trainer: str | None, program: str = "") -> FusedKernels:
+    """Kernels that training arguments or a launch file ask for.
+
+    `trainer`: the training method, a name of `TRAINERS`. `program`: what reads the arguments, such as `TRL`.
+    """
 
     def is_on(key: str) -> bool:
         return parse_argument_text(data.get(key)) is True
@@ -48,7 +69,10 @@ def requested_kernels(data: Mapping[str, Json]) -> FusedKernels:
     has_liger = any(is_on(key) for key in _LIGER)
     loss = next((loss for key, loss in _LOSS_SWITCHES.items() if is_on(key)), "full")
     kind = parse_argument_text(data.get("loss_type"))
-    if has_liger:
+    # Preference losses need logits; the fused one of SFT is then left out (LLaMA-Factory's `apply_liger_kernel`), or
+    # computes logits because no labels are passed. TRL has fused losses for them, too.
+    needs_logits = trainer not in (None, "sft") and program != "TRL" and not is_on("use_liger_loss")
+    if has_liger and not needs_logits:
         loss = "fused"
     elif kind == "chunked_nll":  # TRL
         loss = "chunked"
@@ -60,7 +84,47 @@ def requested_kernels(data: Mapping[str, Json]) -> FusedKernels:
         has_liger or is_on("liger_rms_norm"),
         has_liger or is_on("liger_glu_activation") or is_on("liger_swiglu"),
         offloads,
+        has_liger,
     )
+
+
+def _kernels_of_model(kernels: FusedKernels, kind: Json) -> FusedKernels:
+    """The kernels that exist for a model type; those of Liger are left out for other types."""
+    if not kernels.is_liger or not isinstance(kind, str):
+        return kernels
+    if kind not in LIGER_MODEL_TYPES:
+        return FusedKernels(offloads_checkpoints=kernels.offloads_checkpoints)
+    return kernels._replace(loss="full") if kind in _WITHOUT_FUSED_LOSS else kernels
+
+
+TRL_CHUNKS_SINCE: Mapping[str, tuple[int, int]] = {
+    "sft": (1, 7),
+    "grpo": (1, 14),
+    **dict.fromkeys(("dpo", "kto", "rloo"), (1, 15)),
+}
+"""First release of TRL whose trainer computes its loss in chunks of tokens by default (trl/trainer/*_trainer.py)."""
+
+
+def add_default_loss_of_trl(
+    kernels: FusedKernels, data: Mapping[str, Json], trainer: str | None, version: str | None
+) -> tuple[FusedKernels, tuple[UnmodeledSetting, ...]]:
+    """Add the loss that a script of TRL computes if no argument selects it; and what decides it if that is not known.
+
+    `trainer`: the training method; None: SFT. `version`: of TRL; None: not known.
+    """
+    name = trainer or "sft"
+    since = TRL_CHUNKS_SINCE.get(name)
+    if since is None or kernels.loss != "full" or data.get("loss_type") not in (None, "nll", "sigmoid"):
+        return kernels, ()
+    if version is None:
+        text = f"from {'.'.join(map(str, since))} on, its {name.upper()} loss is computed in chunks, without all logits"
+        terms = frozenset(("logits and loss",))
+        return kernels, (
+            UnmodeledSetting("the version of TRL", text, lowers=frozenset((RANK,)), terms=terms),
+        )
+    is_explicit = name == "sft" and data.get("loss_type") == "nll" and version_tuple(version) < (1, 15)
+    chunks = version_tuple(version) >= since and not is_explicit
+    return (kernels._replace(loss="chunked") if chunks else kernels), ()
 
 
 MODELED = (
@@ -80,18 +144,24 @@ NF4_BLOCK, NESTED_BLOCK = 64, 256
 """Weights that share a scale in bitsandbytes, and scales that share one with double quantization."""
 KINDS = ("nf4", "nf4-single", "fp4", "int8", "gptq-4", "gptq-8", "awq-4")
 """Names of `--quantize`; `nf4-single` has no double quantization."""
+EXPERTS = "+experts"
+"""Suffix of a name of `KINDS`: experts are stored packed, too."""
 _UNPACKED = ("fp8", "mxfp4", "fbgemm_fp8", "modelopt", "finegrained_fp8")
 """Methods whose weights are converted to bf16 for training."""
 
 
 def quantization_by_name(name: str) -> Quantization:
-    """The quantization with a name of `KINDS`.
+    """The quantization with a name of `KINDS`, with `EXPERTS` as optional suffix.
 
     Raises:
         ValueError: no quantization has this name.
     """
+    if name.endswith(EXPERTS):
+        return quantization_by_name(name.removesuffix(EXPERTS))._replace(packs_experts=True)
     if name not in KINDS:
-        raise ValueError(f"quantize {name[:40]!r}: expected one of {', '.join(KINDS)}")
+        raise ValueError(
+            f"quantize {name[:40]!r}: expected one of {', '.join(KINDS)}, or one followed by `{EXPERTS}`"
+        )
     method, _, suffix = name.partition("-")
     if method in ("nf4", "fp4"):
         return bitsandbytes_4bit_quantization(is_nested=suffix != "single")
@@ -150,13 +220,14 @@ def requested_quantization(data: Mapping[str, Json]) -> Quantization | None:
         raise NotModelledError(
             f"the quantization method `{method[:40]}` is not supported yet", f"use one of {', '.join(KINDS)}"
         )
+    packs_experts = parse_argument_text(data.get("quantize_moe_experts")) is True  # Axolotl
     if values.get("load_in_8bit") is True or bits == 8:
-        return BITSANDBYTES_8BIT
+        return BITSANDBYTES_8BIT._replace(packs_experts=packs_experts)
     if values.get("load_in_4bit") is True or bits == 4:
         # LLaMA-Factory, ms-swift and Axolotl quantize the scales too by default, TRL does not.
         default = "use_peft" not in data
         nested = next((values[key] for key in _NESTED if key in values), default)
-        return bitsandbytes_4bit_quantization(is_nested=nested is True)
+        return bitsandbytes_4bit_quantization(is_nested=nested is True)._replace(packs_experts=packs_experts)
     return None
 
 
@@ -181,16 +252,19 @@ def add_features(
     loss: str | None,
     quantize: str | None,
     config: Mapping[str, Json],
+    arch: Architecture,
 ) -> MicroBatch:
     """Add kernels and quantization to a micro batch.
 
-    `kernels`, `quantization`: those of a launch file or of training arguments; `loss` and `quantize` are requested, and
-    `config` is the model's `config.json`.
+    `kernels`, `quantization`: those of a launch file or of training arguments; `loss` and `quantize` are requested.
+    `config` is the `config.json` of the model `arch`, if it has one.
 
     Raises:
         NotModelledError: a quantized model is trained without adapters, or its quantization is not supported.
         ValueError: no quantization has the requested name.
     """
+    named = arch.name or ("llama" if arch.family == "decoder" else arch.family)
+    kernels = _kernels_of_model(kernels, config.get("model_type") or named)
     if loss is not None:
         kernels = kernels._replace(loss=cast("Loss", loss))
     if quantize is not None:
@@ -237,7 +311,8 @@ def feature_notes(arch: Architecture, batch: MicroBatch) -> Iterator[str]:
     if kernels.offloads_checkpoints:
         yield "inputs of checkpointed layers are kept on the host"
     if quantization is not None:
-        yield f"frozen linear layers are stored as {quantization.name}, all other weights in the model's dtype"
+        layers = "linear layers and experts" if quantization.packs_experts else "linear layers"
+        yield f"frozen {layers} are stored as {quantization.name}, all other weights in the model's dtype"
 
 
 def unmodeled_experts(arch: Architecture, batch: MicroBatch, consumer: str) -> Iterator[UnmodeledSetting]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from dsconfig.memory.caching_allocator import MIB
@@ -73,3 +76,27 @@ def test_a_model_that_fits_by_states_alone_is_not_known_to_fit(run: Runs) -> Non
     assert "only model states are estimated" in result.out
     larger = run("memory", "ds.json", "--params", "70B", "--world-size", "8", "--gpu", "h100")
     assert (larger.code, larger.out.startswith("Does NOT fit: ")) == (1, True)
+
+
+def test_expandable_segments_cache_less(run: Runs) -> None:
+    plain, expandable = (estimate(run, *RUN, *more)["expected"] for more in ((), ("--expandable-segments",)))
+    assert expandable["high"] < plain["high"]
+    assert (expandable["low"], expandable["reserved"]) == (plain["low"], plain["reserved_expandable"])
+
+
+def test_the_environment_of_a_launch_file_sets_expandable_segments(run: Runs, here: Path) -> None:
+    flags = "--deepspeed ds.json --model_name_or_path llama-3-8b --bf16 True --per_device_train_batch_size 1"
+    command = f"deepspeed --num_gpus 8 train.py {flags}"
+    (here / "train.py").write_text("from transformers import Trainer\n")
+    (here / "ds.json").write_text(json.dumps({key: CONFIG[key] for key in CONFIG if key != "optimizer"}))
+    for prefix, is_set in (("", False), ("PYTORCH_CUDA_ALLOC_CONF='expandable_segments:True' ", True)):
+        (here / "run.sh").write_text(f"{prefix}{command}\n")
+        assumptions = estimate(run, "memory", "run.sh", "--world-size", "8")["assumptions"]
+        assert ("torch's allocator has `expandable_segments`" in assumptions) is is_set
+
+
+def test_the_cheapest_change_is_expandable_segments(run: Runs) -> None:
+    expected = estimate(run, *RUN)["expected"]
+    room = (expected["high"] + expected["needed"]) // 2
+    out = run(*RUN, "--fit", str(room)).out
+    assert out.startswith("set `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` in the environment: ")

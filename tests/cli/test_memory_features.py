@@ -137,3 +137,59 @@ def test_states_of_other_optimizers(run: Runs, here: Path, optimizer: str, bytes
     result = estimate(run, *RUN, "--checkpointing", "--optimizer", optimizer)
     states = phases_of(result)["optimizer states"]["at_rest"]
     assert states == pytest.approx(bytes_each * result["parameters"] / 8, rel=0.05)
+
+
+def test_liger_changes_nothing_of_a_model_type_that_it_does_not_know(run: Runs, here: Path) -> None:
+    (here / "args.json").write_text('{"use_liger_kernel": true, "bf16": true}')
+    for model, has_kernels in (("qwen2.5-7b", True), ("gpt2", False)):
+        command = ("memory", "ds.json", "--model", model, "--world-size", "1", "--training-args", "args.json")
+        assert (
+            "norms and MLPs run as Liger kernels" in estimate(run, *command)["assumptions"]
+        ) is has_kernels
+
+
+@pytest.mark.parametrize("model", ["qwen3-30b-a3b", "mixtral-8x7b"])
+def test_experts_are_stored_packed_if_the_quantization_covers_them(run: Runs, model: str) -> None:
+    command = ("memory", "ds.json", "--model", model, "--world-size", "1", "--lora", "r=8,target=q_proj")
+    linear, experts = (
+        phases_of(estimate(run, *command, "--quantize", kind))["parameters"]["at_rest"]
+        for kind in ("nf4", "nf4+experts")
+    )
+    assert experts < 0.45 * linear
+    code, _, err = run(*command, "--quantize", "magic+experts")
+    assert (code, "quantize 'magic': expected one of nf4" in err) == (2, True)
+
+
+def test_axolotl_quantizes_experts(run: Runs, here: Path) -> None:
+    recipe = {
+        "base_model": "Qwen/Qwen3-30B-A3B",
+        "deepspeed": "ds.json",
+        "adapter": "qlora",
+        "load_in_4bit": True,
+    }
+    recipe |= {"quantize_moe_experts": True, "lora_r": 8, "lora_target_modules": ["q_proj"], "bf16": True}
+    recipe |= {"micro_batch_size": 1, "gradient_accumulation_steps": 1, "sequence_len": 2048}
+    (here / "ds.json").write_text(json.dumps({key: CONFIG[key] for key in CONFIG if key != "optimizer"}))
+    (here / "qlora.yaml").write_text(json.dumps(recipe))
+    assumptions = estimate(run, "memory", "qlora.yaml", "--world-size", "1")["assumptions"]
+    assert any("frozen linear layers and experts are stored as 4-bit" in line for line in assumptions)
+
+
+@pytest.mark.parametrize("target", ["query_key_value", "dense_h_to_4h", "q_proj", "all-linear"])
+def test_adapters_of_a_generic_model_are_named_as_in_its_own_code(run: Runs, here: Path, target: str) -> None:
+    config = {"model_type": "bloom", "hidden_size": 1024, "n_layer": 4, "n_head": 8, "vocab_size": 25088}
+    (here / "bloom.json").write_text(json.dumps(config))
+    command = (
+        "memory",
+        "ds.json",
+        "--model",
+        "bloom.json",
+        "--world-size",
+        "1",
+        "--lora",
+        f"r=8,target={target}",
+    )
+    result = estimate(run, *command)
+    assert result["trained"] > 0
+    name = "all linear layers" if target == "all-linear" else target
+    assert f"adapters of rank 8 are trained and nothing else (LoRA: {name})" in result["assumptions"]

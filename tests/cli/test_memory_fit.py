@@ -26,6 +26,7 @@ def settings(changes: list[dict[str, Any]]) -> list[str]:
     for change in changes:
         words += [f"--set={key}={json.dumps(value)}" for key, value in change["set"].items()]
         words += ["--checkpointing"] if change["checkpointing"] else []
+        words += ["--expandable-segments"] if change["expandable_segments"] else []
     return words
 
 
@@ -59,7 +60,9 @@ def test_the_search_and_the_estimate_have_one_verdict(run: Runs, here: Path) -> 
     job = (*RUN, "--sequence-length", "2048", "--checkpointing", "--zero-init")
     for size in ("14GiB", "20GiB", "26GiB", "32GiB"):
         fit = json.loads(run(*job, "--fit", size, "-o", "out.json", "--output-format", "json").out)["fit"]
-        code, out, _ = run("memory", "out.json", *job[2:], "--gpu", size, "--output-format", "json")
+        in_environment = [word for word in settings(fit["changes"]) if word == "--expandable-segments"]
+        asked = (*job[2:], *in_environment, "--gpu", size, "--output-format", "json")
+        code, out, _ = run("memory", "out.json", *asked)
         assert (fit["verdict"], code) == ("fits", 0)
         assert json.loads(out)["limits"]["gpu_verdict"] == "fits"
 

@@ -95,7 +95,6 @@ RECIPE = ("memory", "train.yaml", "--world-size", "8", "--target", "0.19.8")
         ("additional_target: embed_tokens,lm_head", True, False),
         ("pure_bf16: true", True, True),
         ("use_unsloth: true", False, True),
-        ("quantize_moe_experts: true", False, True),
         ("optim: paged_adamw_8bit", False, True),
         ("optim: adamw_anyprecision", True, True),
     ],

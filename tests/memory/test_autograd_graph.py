@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from dsconfig.memory.autograd_graph import (
-    ForwardTape,
-    LoraAdapter,
-    Quantization,
-    module_hook_calls,
-    modules_never_left,
-)
+from dsconfig.memory.autograd_graph import ForwardTape, LoraAdapter, Quantization
+from dsconfig.memory.module_hooks import module_hook_calls, modules_never_left
 from tests.memory.tiny import HIDDEN, INPUT, OUTPUT, run, tiny_setup, two_layers
 
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from dsconfig.core.file_access import read_contents
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.launch.launcher_call import MPI_SLOTS, MPI_WORKERS, NODE_GPUS
+from dsconfig.launch.launcher_call import ALLOCATOR_VARIABLES, MPI_SLOTS, MPI_WORKERS, NODE_GPUS
 from dsconfig.launch.repository_files import (
     BudgetExceededError,
     ReadingBudget,
@@ -65,9 +65,9 @@ _LAUNCHER_VARIABLES = (
     *("NPROC_PER_NODE", "NNODES", "CUDA_VISIBLE_DEVICES", "PET_NPROC_PER_NODE", "PET_NNODES"),
     *("RANK", "LOCAL_RANK", "WORLD_SIZE"),
     *("SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_NNODES", "SLURM_GPUS_ON_NODE"),
-    *("PET_MASTER_ADDR", NODE_GPUS, MPI_WORKERS, MPI_SLOTS),
+    *("PET_MASTER_ADDR", NODE_GPUS, MPI_WORKERS, MPI_SLOTS, *ALLOCATOR_VARIABLES),
 )
-"""Variables that launchers read."""
+"""Variables that launchers and torch's allocator read."""
 _OUTPUT_ASSIGNMENT = re.compile(r"\w+=\"?\$\((.*)\)\"?", re.DOTALL)
 """Assignment of a command's output."""
 _HARMLESS = re.compile(

@@ -15,9 +15,9 @@ from dsconfig.memory.autograd_graph import (
     ModelParameter,
     Operation,
     Step,
-    recomputing_module,
 )
 from dsconfig.memory.memory_ledger import MemoryLedger
+from dsconfig.memory.module_hooks import recomputing_module
 
 FLOWING = "activation gradients"
 OFFLOADED_INPUTS = "offloaded activations"

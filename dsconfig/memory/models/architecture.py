@@ -10,6 +10,7 @@ from dsconfig.memory.autograd_graph import (
     LoraAdapter,
     Quantization,
     TensorParallelSettings,
+    TrainingObjective,
 )
 
 if TYPE_CHECKING:
@@ -206,7 +207,9 @@ class MicroBatch(NamedTuple):
     kernels: FusedKernels = FusedKernels()
     """Implementations of the loss, norms and MLPs."""
     quantization: Quantization | None = None
-    """Storage of the frozen linear layers, if the model is quantized."""
+    """Storage of the frozen layers, if the model is quantized."""
+    objective: TrainingObjective = TrainingObjective()
+    """Loss of the training method."""
     image_tokens: int | None = None
     """Tokens of a sequence that are those of images; None: one image."""
     trains_towers: bool = True
@@ -236,4 +239,5 @@ class MicroBatch(NamedTuple):
             self.on_cpu,
             self.kernels,
             self.quantization,
+            self.objective,
         )

@@ -12,10 +12,10 @@ from dsconfig.memory.layers import (
     attention,
     dropout,
     embed_tokens,
-    language_loss,
     linear,
     lm_head,
 )
+from dsconfig.memory.losses import language_loss
 from dsconfig.memory.models.moe import GatedMLP, MoEBlock, PlainMLP
 from dsconfig.memory.models.vision_tower import VisionTower
 from dsconfig.memory.norms import norm_weights, normalize

@@ -6,17 +6,16 @@ from contextlib import ExitStack, nullcontext
 
 from dsconfig.memory.autograd_graph import ActivationTensor, ForwardTape, Module
 from dsconfig.memory.layers import (
-    LOGITS,
     AttentionHeads,
     activation,
     add_residual,
     attention,
     dropout,
     linear,
-    loss_in_logits_dtype,
     multi_head_dimensions,
     relu,
 )
+from dsconfig.memory.losses import LOGITS, loss_in_logits_dtype
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
 from dsconfig.memory.norms import layer_norm
 

@@ -12,10 +12,10 @@ from dsconfig.memory.layers import (
     attention,
     dropout,
     embed_tokens,
-    language_loss,
     linear,
     lm_head,
 )
+from dsconfig.memory.losses import language_loss
 from dsconfig.memory.norms import layer_norm
 from dsconfig.memory.rotary import rotate
 

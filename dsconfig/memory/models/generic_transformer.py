@@ -6,7 +6,9 @@ known, so its activations are approximate (`APPROXIMATION`).
 
 from __future__ import annotations
 
-from dsconfig.memory.autograd_graph import ActivationTensor, ForwardTape, Module
+from collections.abc import Mapping
+
+from dsconfig.memory.autograd_graph import ActivationTensor, ForwardTape, LoraAdapter, Module
 from dsconfig.memory.layers import (
     AttentionHeads,
     activation,
@@ -14,11 +16,11 @@ from dsconfig.memory.layers import (
     attention,
     embed_tokens,
     gelu_new,
-    language_loss,
     linear,
     multiply_elementwise,
     saved_inputs,
 )
+from dsconfig.memory.losses import language_loss
 from dsconfig.memory.models.architecture import Architecture, MicroBatch, RepeatedBlock
 from dsconfig.memory.models.hybrid_layers import OTHER
 from dsconfig.memory.models.vision_tower import VisionTower
@@ -29,6 +31,19 @@ APPROXIMATION = 0.4
 """Fraction of its activations by which a model can differ from the generic one."""
 DECODER = "decoder"
 """Name of the layers with cross attention."""
+_QKV = ("q_proj", "k_proj", "v_proj")
+TARGETS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("query_key_value", "qkv_proj", "c_attn", "Wqkv", "W_pack", "wqkv", "qkv"), _QKV),
+    **dict.fromkeys(("q", "query", "q_lin", "wq"), _QKV[:1]),
+    **dict.fromkeys(("k", "key", "k_lin", "wk"), _QKV[1:2]),
+    **dict.fromkeys(("v", "value", "v_lin", "wv"), _QKV[2:]),
+    **dict.fromkeys(("o", "dense", "out_lin", "out_proj", "c_proj"), ("o_proj",)),
+    **dict.fromkeys(("wi", "fc1", "c_fc", "lin1", "dense_h_to_4h", "wi_1", "w3"), ("up_proj",)),
+    **dict.fromkeys(("wo", "fc2", "lin2", "dense_4h_to_h", "w2"), ("down_proj",)),
+    **dict.fromkeys(("wi_0", "w1"), ("gate_proj",)),
+    "gate_up_proj": ("gate_proj", "up_proj"),
+}
+"""Layers of a generic transformer by the names of linear layers in other models (peft utils/constants.py)."""
 ATTENTION = ("q_proj", "q_a_proj", "q_b_proj", "k_proj", "v_proj", "kv_a_proj", "kv_b_proj", "o_proj")
 
 
@@ -49,6 +64,8 @@ class GenericBlock:
             if not name.endswith("_proj"):
                 for weight in part.weights:
                     weight.is_linear = weight.is_autocast = False
+            if name.startswith("experts."):
+                tape.quantize_experts(part)
             self.parts.setdefault(name, []).append(part)
         sizes = norm_weights(_norm_kind(arch), arch.hidden_size)
         self.norms = [tape.module(f"{prefix}.norm{number}", *sizes) for number in range(num_norms(block))]
@@ -82,6 +99,7 @@ def parameter_count(arch: Architecture) -> int:
 def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
     """Build the modules and, unless only parameters are needed, record the pass."""
     tape = batch.new_tape()
+    tape.adapter = _with_generic_targets(tape.adapter, arch)
     rows = batch.micro_batch_size * batch.local_sequence_length
     root = tape.module("", inputs_require_grad=False)
     towers = [VisionTower(tape, arch, tower, batch.trains_towers) for tower in arch.towers]
@@ -141,6 +159,15 @@ def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
         else:
             tape.op([x], tape.tensor(1, 4), shares_grad=True)
     return tape
+
+
+def _with_generic_targets(adapter: LoraAdapter | None, arch: Architecture) -> LoraAdapter | None:
+    """The adapter with the generic names of its targets, if it has none of them."""
+    names = {name for block in arch.weight_blocks for name, _, _ in block.weights}
+    if adapter is None or not adapter.targets or adapter.targets & names:
+        return adapter
+    targets = {generic for name in adapter.targets for generic in TARGETS.get(name, (name,))}
+    return adapter._replace(targets=frozenset(targets))
 
 
 def _encode(
@@ -331,7 +358,9 @@ def _record_experts(
     def grouped(part: Module | None, source: ActivationTensor, numel: int) -> ActivationTensor:
         assert part is not None
         trains = any(weight.requires_grad for weight in part.weights)
-        return tape.op([source], tape.tensor(numel), [source] if trains else [], part.weights)
+        unpacked = tape.unpack_experts(part.weights)
+        saved = [*([source] if trains else []), *unpacked]
+        return tape.op([source, *unpacked], tape.tensor(numel), saved, part.weights)
 
     gate = grouped(parts["gate"], copies, routed * width) if parts["gate"] else None
     product = _record_gated_product(tape, arch, gate, grouped(parts["up"], copies, routed * width))

@@ -12,12 +12,12 @@ from dsconfig.memory.layers import (
     dropout,
     embed_tokens,
     gelu_new,
-    language_loss,
     linear,
     lm_head,
     multi_head_dimensions,
     relu,
 )
+from dsconfig.memory.losses import language_loss
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
 from dsconfig.memory.norms import layer_norm
 from dsconfig.memory.rotary import rotate_fused

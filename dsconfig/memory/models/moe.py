@@ -163,6 +163,7 @@ class MoEBlock:
         self.experts = tape.module(f"{prefix}.experts", *shapes, casts=True)
         for weight in self.experts.weights:
             weight.is_linear = weight.is_autocast = False  # autocast does not cast inputs of `grouped_mm`
+        tape.quantize_experts(self.experts)
         self.act = tape.module(f"{prefix}.experts.act_fn")
 
     def compute(
@@ -249,13 +250,21 @@ class MoEBlock:
             dispatched = tape.op([y], tape.tensor(num_routed * hidden, itemsize))
             gate_up = tape.tensor(2 * num_routed * intermediate_size, itemsize)
             trains = gate_up_weights[0].requires_grad
-            tape.op([dispatched], gate_up, [dispatched] if trains else [], gate_up_weights)
+            gate_up_unpacked = tape.unpack_experts(gate_up_weights)
+            tape.op(
+                [dispatched, *gate_up_unpacked],
+                gate_up,
+                [*([dispatched] if trains else []), *gate_up_unpacked],
+                gate_up_weights,
+            )
             if self.variant.has_biases:
                 product = self._clamped_product(tape, gate_up)
             else:
                 product = gated_activation(tape, self.act, gate_up)
             out = tape.tensor(num_routed * hidden, itemsize)
-            tape.op([product], out, [product] if down_weights[0].requires_grad else [], down_weights)
+            down_unpacked = tape.unpack_experts(down_weights)
+            saved = [product] if down_weights[0].requires_grad else []
+            tape.op([product, *down_unpacked], out, [*saved, *down_unpacked], down_weights)
             # Weights in fp32 promote the products, which are reordered and summed before they are cast back.
             width, count = max(itemsize, top_probs.itemsize), num_routed * hidden
             weighted = tape.tensor(count, width)
