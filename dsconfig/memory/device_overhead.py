@@ -142,7 +142,7 @@ class DeviceUsage:
 
     @cached_property
     def expandable(self) -> ReservedMemory:
-        """The same with `expandable_segments`."""
+        """Memory that torch reserves with `expandable_segments`."""
         result = simulate_reserved_memory(self.at_rest, self._steps(), expandable=True)
         assert result is not None
         return result

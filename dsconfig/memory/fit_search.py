@@ -140,7 +140,7 @@ class UnfilledRun(NamedTuple):
         return estimate(self.config, self.model, self.job, room)
 
     def known_defects(self) -> frozenset[str]:
-        """None: only rules know them."""
+        """Return None: only the rules of a check know the defects of a release."""
         return frozenset()
 
 

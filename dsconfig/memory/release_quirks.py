@@ -30,7 +30,7 @@ class DeepSpeedVersion(NamedTuple):
 
 
 class MemoryQuirk:
-    """A row of the table: the releases that behave like its name says, where to read that, and why it matters."""
+    """A row of the table: the releases that behave as its name says, where to read that, and why it matters."""
 
     def __init__(self, *, since: str = "", before: str = "", source: str, why: str) -> None:
         self.since, self.before, self.source, self.why = since, before, source, why

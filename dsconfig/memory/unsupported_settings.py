@@ -285,7 +285,7 @@ def _reject_autoep(values: ConfigValues, quirks: ReleaseQuirks, world: int) -> N
 
 
 def _reject_muon(values: ConfigValues, quirks: ReleaseQuirks) -> None:
-    """0.18.3 to 0.18.9 agree below stage 3, and so do releases from 0.19.8 on."""
+    """Reject Muon where releases differ: before 0.18.3, from 0.19.0 to 0.19.7, and at stage 3 before 0.19.8."""
     if quirks.muon_stops_without_share_of_group:
         why = "DeepSpeed raises `list index out of range` on a rank without a share of a group"
         raise NotModelledError(f"the optimizer `Muon` is not supported before 0.18.3: {why}")

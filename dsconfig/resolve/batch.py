@@ -114,7 +114,7 @@ def _ints_for_whole_floats(triplet: BatchTriplet) -> BatchTriplet:
 def _match_sequence_key(
     config: JsonObject, runtime: ResolutionTarget, *, from_file: bool
 ) -> list[AutofillMessage]:
-    """Make the resolved config divide the ranks as this module did."""
+    """Write the sequence-parallel size that divided the ranks into the resolved config."""
     sp_size = runtime.requested.sp or 1
     if runtime.number < SEQUENCE_SINCE:
         return []

@@ -354,7 +354,7 @@ def _incomplete_checkpoint(
 
 
 def _missing_tag_obstacle(checkpoint: CheckpointFolder, name: str, consequence: str) -> ResumeObstacle:
-    """The file that names the step to load is missing."""
+    """Describe the missing file `latest`, which names the step to load."""
     step = os.path.basename(os.path.normpath(checkpoint.path))
     return ResumeObstacle(
         "blocked",

@@ -139,7 +139,7 @@ def effective_values_of_job(
     every: bool = False,
     keys: Sequence[str] = (),
 ) -> EffectiveValues:
-    """Effective values of a config in its job; see `effective`."""
+    """Effective values of a config in its job; see `show`."""
     release = job.releases.releases[-1]
     input_config = read_input_config(located, job)
     written_context = release_context(input_config.document, release, input_config.consumer)
@@ -211,7 +211,7 @@ _DEEPEST = 6
 
 @dataclass(frozen=True, slots=True)
 class ListedKeyFilter:
-    """The keys to list: written ones, and defaults according to `every` and `keys`; see `effective`."""
+    """The keys to list: written ones, and defaults according to `every` and `keys`; see `show`."""
 
     origins: ValueOrigins
     every: bool

@@ -104,7 +104,7 @@ class ConsumerBatchKeys(NamedTuple):
 
 
 def consumer_batch_keys(document: Document, options: MemoryOptions, run: ResolvedRun) -> ConsumerBatchKeys:
-    """The filler for a config with these options."""
+    """Batch keys that the consumer fills in for a config with these options."""
     located = locate_config(document)
     data = read_input_config(located, options.build_job_of_config(located)).document.value()
     values = {**(data if isinstance(data, dict) else {}), **(options.set or {})}

@@ -332,23 +332,23 @@ class Feature:
         """Prepare the backward pass of a micro batch."""
 
     def receive_gradient(self, weight: ModelParameter, count: int) -> None:
-        """See a complete gradient of `count` bytes before the engine takes it."""
+        """Observe a complete gradient of `count` bytes before the engine takes it."""
 
     def reduce(self, weights: list[ModelParameter], comm_itemsize: int) -> bool:  # noqa: ARG002
         """Reduce a bucket of stage 3; False: as the engine does."""
         return False
 
     def before_reduce(self, weights: list[ModelParameter]) -> None:
-        """See a bucket that is about to be reduced."""
+        """Observe a bucket that is about to be reduced."""
 
     def after_reduce(self, weights: list[ModelParameter]) -> None:
-        """See a bucket that was reduced, while the result is still there."""
+        """Observe a bucket that was reduced, while the result is still there."""
 
     def store_gradient(self, weight: ModelParameter) -> None:
-        """See a reduced gradient of stage 3 whose shard was copied."""
+        """Observe a reduced gradient of stage 3 whose shard was copied."""
 
     def after_store(self) -> None:
-        """See the end of a bucket of stage 3."""
+        """Observe the end of a bucket of stage 3."""
 
     def after_backward(self) -> None:
         """Finish the backward pass of a micro batch."""

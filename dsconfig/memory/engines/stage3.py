@@ -265,7 +265,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         self.ledger.free(BUILT, setup.itemsize * untied)
 
     def _untied_shard_numel(self, untied: int) -> int:
-        """Elements of the shard of such a head, and of its secondary partition."""
+        """Elements of the shard of an untied head, and of its secondary partition."""
         secondary = self.setup.hpz_size
         return -(-untied // self.setup.dp_world_size) + (untied // secondary if secondary > 1 else 0)
 

@@ -88,7 +88,7 @@ class AutoTP(Feature):
 
 
 class AutoTPStage3(Feature):
-    """The same at stage 3, which partitions the shards again."""
+    """Tensor-parallel linear layers at stage 3, which partitions the shards again."""
 
     engine: DeepSpeedZeroOptimizerStage3
 

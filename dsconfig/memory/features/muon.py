@@ -253,7 +253,7 @@ class MuonStage12(Feature):
 
 
 def _numel_by_rank(partition: FlatPartition, batch: list[ModelParameter]) -> list[int]:
-    """Elements of these matrices on each rank."""
+    """Elements of the matrices that each rank holds."""
     numel_by_rank: dict[int, int] = {}
     for weight in batch:
         offset, end = partition.offsets[weight], partition.offsets[weight] + weight.numel
