@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 LIBRARY = Path("/lib/python314.zip")
 COMMANDS = ("check", "compat", "explain", "fix", "memory", "migrate", "resolve", "rules", "show")
-PREFIXES = ("dsconfig.lsp.", "dsconfig.render.", "dsconfig.rules.")
+PREFIXES = ("dsconfig.lsp.", "dsconfig.memory.", "dsconfig.render.", "dsconfig.rules.")
 IMPORTED_BY_NAME = ("tomllib",)
 """Modules imported by name, which import statements do not show: packages with all their modules, and others."""
 _NO_LINE, _ENTRY_UNITS = 0b1_1111_000, 8
