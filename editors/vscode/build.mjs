@@ -39,15 +39,16 @@ function manifest() {
 
 rmSync(out, { recursive: true, force: true });
 mkdirSync(`${out}dist`, { recursive: true });
-cpSync(`${here}media`, `${out}media`, { recursive: true });
+cpSync(`${here}media`, `${out}media`, { recursive: true, filter: (path) => !path.endsWith("pictures") });
 for (const name of ["worker.js", "worker.cjs", "pyodide.asm.wasm", "python.archive"]) {
   copyFileSync(`${dist}${name}`, `${out}dist/${name}`);
 }
-for (const name of ["README.md", "CHANGELOG.md"]) {
-  copyFileSync(`${here}${name}`, `${out}${name}`);
-}
+copyFileSync(`${here}CHANGELOG.md`, `${out}CHANGELOG.md`);
 copyFileSync(`${root}LICENSE`, `${out}LICENSE.txt`);
 const made = manifest();
+// Galleries show a README's pictures from the repository, as `vsce` links them.
+const pictures = `](${made.repository.url}/raw/HEAD/${made.repository.directory}/media/`;
+writeFileSync(`${out}README.md`, readFileSync(`${here}README.md`, "utf8").replaceAll("](media/", pictures));
 writeFileSync(`${out}package.json`, `${JSON.stringify(made, null, 2)}\n`);
 const shared = {
   bundle: true,

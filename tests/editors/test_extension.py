@@ -160,6 +160,9 @@ def test_the_readme_and_the_walkthrough_know_every_command_and_setting() -> None
     readme = (VSCODE / "README.md").read_text("utf-8")
     for setting in manifest["configuration"]["properties"]:
         assert f"| `{setting}` |" in readme
+    pictures = re.findall(r"!\[.+?\]\((.+?)\)", readme)
+    assert len(pictures) >= 3
+    assert all((VSCODE / picture).is_file() for picture in pictures)
     commands = {each["command"]: each["title"] for each in manifest["commands"]}
     for name, title in commands.items():
         assert f"| {title} |" in readme or name == "dsconfig.restart"
