@@ -95,8 +95,10 @@ _BEYOND = re.compile(
     r"|offload to"
     r"|move (?:it|@\d+@) to the technique|set the value explicitly"
     r"|write (?:what is meant|the batch sizes|the same|\d+ entr)"
-    r"|use (?:[\w.]+\(|the universal|pin_memory|DeepSpeed |Accelerate |Transformers |PyTorch )"
+    r"|use (?:the universal|DeepSpeed |Accelerate |Transformers |PyTorch )"
 )
+_IN_PYTHON = re.compile(r"use `(?:[\w.]+\(|pin_memory` in)")
+"""Replacement of a key by a call, or by a key of several sections."""
 
 
 def ways(help: str) -> Iterator[Way]:
@@ -128,12 +130,13 @@ def _products(steps: list[list[Way]]) -> Iterator[Way]:
 
 def _steps(clause: str, literals: list[str]) -> Iterator[Way]:
     text = _filled(clause, literals)
+    is_beyond = _BEYOND.match(clause) or _IN_PYTHON.match(text)
     for form, read in _FORMS:
-        found = None if _BEYOND.match(clause) else form.fullmatch(clause)
+        found = None if is_beyond else form.fullmatch(clause)
         if found:
             yield from read([_filled(part or "", literals) for part in found.groups()])
             return
-    yield ((Beyond(text) if _BEYOND.match(clause) else Unread(text)),)
+    yield ((Beyond(text) if is_beyond else Unread(text)),)
 
 
 def _filled(text: str, literals: list[str]) -> str:
