@@ -323,9 +323,9 @@ def overlap_of_tensor_parallel_under_autocast(ctx: Context) -> Iterator[Finding]
     if dtype in ("fp16", "bf16") and dtype != model_dtype and (ctx.has(dtype_key) or model_dtype == "fp32"):
         yield ctx.at(
             path,
-            f"`tp_overlap_comm` is enabled with `torch_autocast`: split layers multiply gradients in {dtype}"
-            f" by weights in {model_dtype}, and the first backward pass raises",
-            help="set it to `false`, or set `torch_autocast.enabled` to `false`",
+            f"`tp_overlap_comm` does not work with `torch_autocast`: tensor-parallel layers multiply {dtype} gradients"
+            f" by {model_dtype} weights, so the first backward pass fails",
+            help="set `tp_overlap_comm` to `false`, or set `torch_autocast.enabled` to `false`",
             related=[("autocast is enabled here", "torch_autocast.enabled"), *related_dtype(ctx)],
             fix=Fix("replace with `false`", (SetValue(ctx.written_path(path), False),)),
         )

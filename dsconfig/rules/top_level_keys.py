@@ -164,8 +164,8 @@ def vocabulary_size_not_a_number(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             "vocabulary_size",
             f"`vocabulary_size` is {describe_value(value)} but must be an integer: DeepSpeed checks "
-            "whether 8 divides it",
-            help="set it to an integer, or remove it: DeepSpeed uses it only for a warning",
+            "whether it is divisible by 8",
+            help="set it to an integer, or remove it; DeepSpeed uses it only to print a warning",
         )
 
 

@@ -154,8 +154,8 @@ def _version_faults(block: JsonObject, semantics: ElasticitySemantics) -> Iterat
     model, node = block.get("model_parallel_size", 1), block.get("num_gpus_per_node", 1)
     if version not in versions:
         message = (
-            f"`version` is {quote_value(value)}, but this release implements only version{'s' * (len(versions) > 1)} "
-            f"{' and '.join(map(str, versions))} of the elasticity algorithm"
+            f"`version` is {quote_value(value)}, but this DeepSpeed release implements only "
+            f"version{'s' * (len(versions) > 1)} {' and '.join(map(str, versions))} of the elasticity algorithm"
         )
         yield ElasticityFault("DSC603", "version", message, f"use {' or '.join(map(str, versions))}")
     elif 0.2 not in versions:
@@ -168,14 +168,14 @@ def _version_faults(block: JsonObject, semantics: ElasticitySemantics) -> Iterat
         yield ElasticityFault("DSC604", "model_parallel_size", message, "set `version` to 0.2")
     elif version == 0.2 and node % model != 0:
         message = (
-            f"`num_gpus_per_node` {quote_value(node)} is not a multiple of "
-            f"`model_parallel_size` {quote_value(model)}"
+            f"`num_gpus_per_node` is {quote_value(node)}, which is not a multiple of "
+            f"`model_parallel_size` ({quote_value(model)})"
         )
         yield ElasticityFault(
             "DSC604",
             "num_gpus_per_node",
             message,
-            f"set it to a multiple of {model}, so that no model spans two nodes",
+            f"set it to a multiple of {model}, so that no replica of the model spans two nodes",
         )
 
 

@@ -175,8 +175,8 @@ def key_under_two_names(ctx: Context) -> Iterator[Finding]:
     for entry in ctx.walk.duplicate_aliases:
         yield ctx.at(
             entry.path,
-            f"{format_key(entry.path)} is another name of `{entry.key.info.name}`, and both are set",
-            help=f"keep `{entry.key.info.name}` alone",
+            f"{format_key(entry.path)} is an alias for `{entry.key.info.name}`, and both are set",
+            help=f"remove {format_key(entry.path)}",
             part="key",
             fix=remove_key(entry.path, safe=_is_same_value(ctx, entry)),
         )

@@ -247,7 +247,7 @@ def _why_type_is_unknown(ctx: Context, kind: TypeInfo | None, type_name: str) ->
     if kind is None:
         return f"neither DeepSpeed {ctx.release_name} nor `torch.optim` has an optimizer with this name"
     if ctx.release > kind.releases.last:
-        return f"DeepSpeed has it up to {release_name(kind.releases.last)}, but not in {ctx.release_name}"
+        return f"DeepSpeed {release_name(kind.releases.last)} was the last release with it"
     return f"DeepSpeed has it since {release_name(kind.releases.first)}, but not in {ctx.release_name}"
 
 
@@ -283,8 +283,8 @@ def _help_for_unknown_type(intended: str | None, names: list[str]) -> str:
     if intended:
         return (
             f"use {quote_value(intended)}; DeepSpeed accepts {join_alternatives(names, 'and')} "
-            "(case-insensitive), and the"
-            " classes of `torch.optim` with their exact spelling"
+            "(case-insensitive), and"
+            " `torch.optim` classes (case-sensitive)"
         )
     return f"use {join_alternatives(names)} (case-insensitive), or a class of `torch.optim`"
 

@@ -190,11 +190,11 @@ def auto_cast_without_fp16(ctx: Context) -> Iterator[Finding]:
     in_bf16 = any(ctx.raw(f"{section}.enabled") is True for section in ("bf16", "bfloat16"))
     yield ctx.at(
         path,
-        "`auto_cast` casts positional inputs to fp16 although `fp16` is not enabled; keyword arguments,"
+        "`auto_cast` casts positional inputs to fp16, but `fp16` is not enabled; keyword arguments,"
         f" which {consumer_label(ctx)} uses, are not cast"
         if uses_keywords
-        else "`auto_cast` casts positional inputs to fp16 although `fp16` is not enabled: the layers of the"
-        f" {training_dtype(ctx)} model do not accept them",
+        else "`auto_cast` casts positional inputs to fp16, but `fp16` is not enabled, so the layers of the"
+        f" {training_dtype(ctx)} model cannot accept them",
         help="remove `auto_cast`" + ("" if in_bf16 else f", or set `{enabled}` to `true`"),
         effect="ignored" if uses_keywords else None,
         fix=remove_key(ctx.written_path(path)),

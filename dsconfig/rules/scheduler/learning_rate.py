@@ -137,8 +137,8 @@ def warm_up_that_falls(ctx: Context) -> Iterator[Finding]:
             continue
         yield ctx.at(
             f"scheduler.params.{low}",
-            f"`{low}` is {quote_value(initial)}, more than `{high}`, {quote_value(final)}: the rate falls during"
-            " warmup",
+            f"`{low}` ({quote_value(initial)}) is greater than `{high}` ({quote_value(final)}), so the learning rate"
+            " falls during warmup",
             help=f"swap `{low}` and `{high}`",
             related=[("the other rate is set here", f"scheduler.params.{high}")],
             fix=Fix(

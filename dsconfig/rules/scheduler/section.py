@@ -182,8 +182,8 @@ def _help_for_unknown_type(suggestion: str | None, counterpart: str | None, name
     if likely is None:
         return f"use {join_alternatives(types)}, or a class of `torch.optim.lr_scheduler`"
     return (
-        f"{likely}; DeepSpeed accepts {join_alternatives(types, 'and')}, and the classes of `torch.optim.lr_scheduler`,"
-        " with their exact spelling"
+        f"{likely}; DeepSpeed accepts {join_alternatives(types, 'and')}, and `torch.optim.lr_scheduler` classes"
+        " (case-sensitive)"
     )
 
 

@@ -340,9 +340,9 @@ def zenflow_scrambles_weights(ctx: Context) -> Iterator[Finding]:
     if uses_zenflow(ctx) and effective_stage(ctx) in (1, 2):
         yield ctx.at(
             ZENFLOW,
-            "`zenflow` at stages 1 and 2 stores matrices transposed, but DeepSpeed reads them as if they were"
-            " not: it trains other weights than the loaded ones",
-            help="remove it, use stage 3, or use DeepSpeed 0.19.6",
+            "with `zenflow` at stages 1 and 2, DeepSpeed stores matrices transposed but reads them back as if they"
+            " were not, so it trains scrambled weights",
+            help="remove `zenflow`, use stage 3, or use DeepSpeed 0.19.6",
             part="key",
             related=related_stage(ctx),
         )
