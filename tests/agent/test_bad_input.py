@@ -306,3 +306,20 @@ def test_dry_run_needs_no_torch(config: str) -> None:
     assert "-m elastic.worker" in done.stdout
     assert "3 nodes   2 train, 1 on standby" in done.stdout
     assert "16 = 4 x 1 x 4" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["run", "store"])
+def test_a_system_without_posix_signals(command: str, config: str) -> None:
+    program = (
+        "import signal, sys; del signal.pthread_sigmask, signal.SIGKILL; from dsconfig.cli import main; "
+    )
+    words = ["elastic", command, *([config, script(config)] if command == "run" else [])]
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}sys.exit(main({words!r}))"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, f"`dsconfig elastic {command}` needs Linux" in done.stderr) == (2, True), (
+        done.stderr
+    )

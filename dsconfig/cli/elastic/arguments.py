@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,17 @@ def parse_node_range(text: str) -> tuple[int, int]:
     if not first.isdecimal() or (colon and not last.isdecimal()) or len(text) > 12:
         fail_with_usage_error(f"--nnodes {text}: expected a number of nodes, or MIN:MAX")
     return int(first), int(last or first)
+
+
+def require_posix_signals(command: str) -> None:
+    """End the run where signals cannot be blocked or sent as the agent needs, that is on Windows.
+
+    `elastic.launch` stops workers with SIGKILL, and blocks SIGTERM while it starts threads.
+    """
+    if not (hasattr(signal, "pthread_sigmask") and hasattr(signal, "SIGKILL")):
+        fail_with_usage_error(
+            f"`dsconfig elastic {command}` needs Linux; `dsconfig elastic plan` works on every system"
+        )
 
 
 def import_module_with_torch(module: str) -> ModuleType:

@@ -14,6 +14,7 @@ from dsconfig.cli.elastic.arguments import (
     add_job_options,
     import_module_with_torch,
     parse_node_range,
+    require_posix_signals,
     run_guarded,
 )
 from dsconfig.cli.errors import fail_with_usage_error
@@ -135,6 +136,7 @@ def _run_agent(args: argparse.Namespace) -> None:
     if args.dry_run:
         sys.stdout.write(preview_run(args, job, settings))
         return
+    require_posix_signals("run")
     launch = import_module_with_torch("elastic.launch")
     spec = launch.AgentLaunch(
         job,

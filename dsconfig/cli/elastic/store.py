@@ -11,7 +11,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dsconfig.cli.arguments import set_exit_codes
-from dsconfig.cli.elastic.arguments import add_token_option, import_module_with_torch, run_guarded
+from dsconfig.cli.elastic.arguments import (
+    add_token_option,
+    import_module_with_torch,
+    require_posix_signals,
+    run_guarded,
+)
 from dsconfig.cli.errors import CLEAN
 from elastic.agent.errors import EXIT_CODES
 
@@ -40,6 +45,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _serve_store(listen: str, secret: str | None, run_id: str | None, linger: float) -> None:
+    require_posix_signals("store")
     from elastic.agent.errors import SUCCEEDED, RefusedError, TrainingFailedError
     from elastic.agent.job_settings import RendezvousSettings
     from elastic.agent.state_store import StateStore
