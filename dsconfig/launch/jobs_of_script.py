@@ -31,7 +31,6 @@ from dsconfig.launch.launch_commands import (
     LaunchCommand,
     ScriptWithVariables,
     find_launch_commands,
-    find_program_commands,
     hashable_script_state,
 )
 from dsconfig.launch.launch_file_formats import SCRIPT, LaunchFileFormat, detect_launch_format, world_size_of
@@ -133,21 +132,15 @@ def launchers_without_config(script: Document) -> Iterator[LaunchedJob]:
     The program may build its config from flags, as the examples of DeepSpeed-Chat do: only `launcher`, `line`,
     `program_file` and `arguments` are known.
     """
-    shell = _read_script(SCRIPT, script, None).shell
-    if shell is None:
-        return
-    again = ShellInterpreter(shell.text, shell.path, location=shell.path)
-    try:
-        for command in islice(find_program_commands(again), _MAX_COMMANDS):
-            if command.launcher is not None:
-                line = again.text.count("\n", 0, command.offset) + 1
-                yield LaunchedJob(
-                    SCRIPT, script, "", "", None, None, None, command.world_size, line=line,
-                    arguments=command.arguments, processes=command.processes, program_file=command.program_file,
-                    folder=command.folder, launcher=command.launcher,
-                )  # fmt: skip
-    except BudgetExceededError:
-        return
+    parsed = _read_script(SCRIPT, script, None)
+    for command in parsed.commands:
+        if parsed.shell is not None and command.launcher is not None and command.program_file:
+            line = parsed.shell.text.count("\n", 0, command.offset) + 1
+            yield LaunchedJob(
+                SCRIPT, script, "", "", None, None, None, command.world_size, line=line,
+                arguments=command.arguments, processes=command.processes, program_file=command.program_file,
+                folder=command.folder, launcher=command.launcher,
+            )  # fmt: skip
 
 
 def commands_exceed_budget(

@@ -14,6 +14,8 @@ from dsconfig.job.consumers import CONSUMERS
 ARGUMENTS = {"mixed_precision": "bf16", "per_device_train_batch_size": 4}
 BETWEEN_RELEASES = "DSC142"
 """Speaks of a default that changes inside a range; a preset is for one release at a time."""
+KNOWN_CRASH = "DSC880"
+"""Speaks of a defect of a release, from which only another release saves: a preset still suits its neighbors."""
 
 
 @pytest.mark.parametrize("name", presets.PRESETS)
@@ -26,7 +28,9 @@ def test_it_is_clean_in_every_release_for_every_reader(name: str) -> None:
         for text, releases in texts.items():
             span = f">={releases[0]},<={releases[-1]}"
             found = dsconfig.check(text, target=span, world_size=8, consumer=consumer)
-            told = [(d.code, d.dotted, d.message) for d in found if d.code != BETWEEN_RELEASES]
+            told = [
+                (d.code, d.dotted, d.message) for d in found if d.code not in (BETWEEN_RELEASES, KNOWN_CRASH)
+            ]
             assert told == [], (consumer, span)
 
 

@@ -14,7 +14,7 @@ PRECISION = (
         "communication_data_type",
         "value",
         'Value is not accepted. Valid values: "fp16", "bf16", "fp32", null.',
-        yaml='expected one of "fp16", "bf16" or "fp32" or null',
+        yaml='expected one of "fp16", "bf16", "fp32" or null',
     ),
     Mistake(
         root(amp={"enabled": True}),

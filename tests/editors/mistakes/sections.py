@@ -10,7 +10,7 @@ SECTIONS = (
         "log_level",
         "value",
         'Value is not accepted. Valid values: "debug", "info", "warning", "error", "critical", null.',
-        yaml='expected one of "debug", "info", "warning", "error" or "critical" or null',
+        yaml='expected one of "debug", "info", "warning", "error", "critical" or null',
     ),
     Mistake(
         root(elasticity={"enabled": True}),
