@@ -200,7 +200,7 @@ def autocast_modules_not_importable(ctx: Context) -> Iterator[Finding]:
             yield ctx.at(
                 (*ctx.written_path(_MODULES), index),
                 f"{quote_value(name)} is not a fully qualified class name, so the class cannot be imported",
-                help=f'include the module, as in `"torch.nn.{name or "Linear"}"`',
+                help=f'use the full name of the class, such as `"torch.nn.{name or "Linear"}"`',
             )
 
 
