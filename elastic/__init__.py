@@ -2,8 +2,8 @@
 
 Choose the global batch once, so that a job can change its number of GPUs with the *same* samples per step:
 `train_batch_size` = micro batch x accumulation steps x data-parallel world size.  A resize then changes how a step
-is computed, not what is learned.  DeepSpeed 0.19.8 removed `deepspeed.elasticity`; this package replaces it.  It
-needs neither torch nor numpy (numpy only for the exact search).
+is computed, not what is learned.  DeepSpeed 0.19.8 removed `deepspeed.elasticity`; this package replaces it.  Planning
+needs neither torch nor numpy, except that the exact search uses numpy for large caps.
 
 **Why highly composite numbers?**  A batch runs on `w` ranks if `m * w` divides it for some micro batch `m`, so its
 world sizes are the divisors of `batch / m`.  Highly composite numbers (1, 2, 4, 6, 12, 24, ...) have more divisors

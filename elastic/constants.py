@@ -14,11 +14,11 @@ ENABLED_DEFAULT: Final = False
 
 MAX_ACCEPTABLE_BATCH_SIZE: Final = "max_train_batch_size"
 MAX_ACCEPTABLE_BATCH_SIZE_DEFAULT: Final = 2000
-"""Samples per optimizer step."""
+"""Default cap of the batch size, in samples per optimizer step."""
 
 MICRO_BATCHES: Final = "micro_batch_sizes"
 MICRO_BATCHES_DEFAULT: Final = [2, 4, 6]
-"""Samples per forward pass on one data-parallel rank."""
+"""Default micro batch sizes, in samples per forward pass on one data-parallel rank."""
 
 MIN_GPUS: Final = "min_gpus"
 MIN_GPUS_DEFAULT: Final = 1
@@ -31,11 +31,11 @@ NUM_GPUS_PER_NODE_DEFAULT: Final = 1
 
 MODEL_PARALLEL_SIZE: Final = "model_parallel_size"
 MODEL_PARALLEL_SIZE_DEFAULT: Final = 1
-"""GPUs that hold one copy of the model."""
+"""Default number of GPUs that hold one copy of the model."""
 
 MIN_TIME: Final = "min_time"
 MIN_TIME_DEFAULT: Final = 0
-"""Minutes a job runs before a scheduler may resize it; 0 means no limit."""
+"""Default number of minutes that a job runs before a scheduler may resize it; 0 means no limit."""
 
 PREFER_LARGER_BATCH: Final = "prefer_larger_batch"
 PREFER_LARGER_BATCH_DEFAULT: Final = True
@@ -50,7 +50,7 @@ VERSION_DEFAULT: Final = LATEST_ELASTICITY_VERSION
 MINIMUM_DEEPSPEED_VERSION: Final = "0.3.8"
 
 DEEPSPEED_ELASTICITY_CONFIG: Final = "DEEPSPEED_ELASTICITY_CONFIG"
-"""Environment variable in which a scheduler stores the block that it planned with, as JSON."""
+"""Environment variable in which a scheduler stores, as JSON, the block that it planned with."""
 
 WORLD_SIZE: Final = "WORLD_SIZE"
 """Environment variable in which launchers store the number of processes, one per GPU."""
@@ -70,6 +70,6 @@ HCN_LIST: Final = [
 # fmt: on
 
 MOST_MICRO_BATCHES: Final = 4096
-"""Limit of the number of micro batch sizes: the solver tries each with the batch of every other one."""
+"""Maximum number of micro batch sizes; the solver tries each one with the candidate batch of every other."""
 MOST_DIVISIONS: Final = 10**7
-"""Limit of trial divisions, a few seconds; DeepSpeed would count up for days beyond it."""
+"""Maximum number of trial divisions, which take a few seconds; DeepSpeed would count for days beyond it."""

@@ -1,4 +1,4 @@
-"""Divisors of integers: the number theory of the solver.
+"""Divisors of integers, the number theory behind the solver.
 
 A batch `b` runs on `w` ranks with micro batch `m` if and only if `m * w` divides `b`.  So the world sizes of a batch
 are the divisors of its quotients `b // m`, which are enumerated from prime factors.
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 
 def prime_powers(number: int, limit: float) -> list[tuple[int, int]]:
-    """Primes up to `limit` that divide `number` (>= 1), each with its exponent, smallest first.
+    """Return the primes up to `limit` that divide `number` (>= 1), each with its exponent, smallest first.
 
     Costs at most `min(sqrt(number), limit)` trial divisions: larger primes cannot divide a divisor up to `limit`.
     """
@@ -33,7 +33,7 @@ def prime_powers(number: int, limit: float) -> list[tuple[int, int]]:
 
 
 def divisors_up_to(number: int, limit: float) -> list[int]:
-    """All divisors of `number` (>= 1) that are at most `limit`, ascending."""
+    """Return all divisors of `number` (>= 1) that are at most `limit`, ascending."""
     if limit < 1:
         return []
     limit = min(number, limit)
@@ -50,7 +50,7 @@ def divisors_up_to(number: int, limit: float) -> list[int]:
 
 
 def drop_divisors(numbers: Iterable[int]) -> list[int]:
-    """Positive `numbers` that divide no other one: their divisors include those of all the others."""
+    """Return the positive `numbers` that divide no other one; their divisors include those of the dropped numbers."""
     distinct = set(numbers)
     result: list[int] = []
     for number in sorted(distinct, reverse=True):
@@ -65,7 +65,7 @@ def drop_divisors(numbers: Iterable[int]) -> list[int]:
 
 
 def _divides_any(number: int, descending: Iterable[int]) -> bool:
-    """Whether a number is a proper divisor of one of the numbers, which are descending."""
+    """Whether `number` divides a larger number in `descending`, which is sorted in descending order."""
     for larger in descending:
         if not larger % number:
             return True
@@ -75,12 +75,12 @@ def _divides_any(number: int, descending: Iterable[int]) -> bool:
 
 
 def drop_multiples(numbers: Iterable[int]) -> list[int]:
-    """Positive `numbers` that are not multiples of another one, smallest first."""
+    """Return the positive `numbers` that are not multiples of another one, smallest first."""
     ascending = sorted(set(numbers))
     distinct, multiples = set(ascending), set[int]()
     result: list[int] = []
     small: list[int] = []
-    """Numbers with too many multiples to list; candidates are divided by them instead."""
+    """Numbers with too many multiples to list; larger numbers are divided by each of them instead."""
     for number in ascending:
         if number in multiples or any(not number % smaller for smaller in small):
             continue
@@ -93,12 +93,12 @@ def drop_multiples(numbers: Iterable[int]) -> list[int]:
 
 
 def world_sizes(batch: int, micro_batches: Sequence[int], low: float, high: float) -> list[int]:
-    """World sizes within `low..high` at which `batch` (>= 1) splits into whole micro batches, ascending."""
+    """Return the world sizes within `low..high` at which `batch` (>= 1) splits into whole micro batches, ascending."""
     return world_sizes_of_units(batch, drop_multiples(micro_batches), low, high)
 
 
 def world_sizes_of_units(batch: int, units: Iterable[int], low: float, high: float) -> list[int]:
-    """World sizes for micro batches of which none is a multiple of another one."""
+    """Return the world sizes of `batch` for micro batches (`units`) of which none is a multiple of another."""
     quotients = drop_divisors([batch // unit for unit in units if not batch % unit])
     if not quotients:
         return []
@@ -109,7 +109,7 @@ def world_sizes_of_units(batch: int, units: Iterable[int], low: float, high: flo
 
 
 def _sizes_dividing_any(sizes: list[int], quotients: Iterable[int]) -> list[int]:
-    """Sizes that divide at least one of the quotients, ascending."""
+    """Return the sizes that divide at least one of the quotients, ascending."""
     result: list[int] = []
     for quotient in quotients:
         result += [size for size in sizes if not quotient % size]

@@ -1,4 +1,4 @@
-"""Atomic writes of JSON files, and the type of JSON values."""
+"""Atomic writes of JSON files, and the type alias for JSON values."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any, TypeAlias
 
 _PARTIAL = re.compile(r"\..+\.[0-9a-f]{16}\.partial")
 _STALE_AFTER = 3600
-"""Age in seconds after which a partial file is certainly not being written any more."""
+"""Age in seconds above which no process can still be writing a partial file."""
 
 
 def atomic_write(path: Path, value: Mapping[str, object]) -> None:
-    """Write JSON durably, and create the folder if it is missing.
+    """Write `value` to `path` as JSON, atomically and durably, and create the parent folder if it is missing.
 
-    Writers on several hosts may share the folder: each uses its own partial file, and removes stale partial files of
-    killed writers.
+    Writers on several hosts may share the folder: each writer uses its own partial file, and removes stale partial
+    files of killed writers.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.urandom(8).hex()}.partial")
@@ -40,7 +40,7 @@ def atomic_write(path: Path, value: Mapping[str, object]) -> None:
 
 
 def _sync_directory(folder: Path) -> None:
-    """Sync the directory entry to disk, if the system supports it."""
+    """Flush the entries of a directory to disk, if the system supports it."""
     if hasattr(os, "O_DIRECTORY"):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -59,4 +59,4 @@ def _remove_stale_files(folder: Path, now: float) -> None:
 
 
 Json: TypeAlias = Any
-"""Value of a config or a message."""
+"""Value of a JSON config or message."""

@@ -34,38 +34,38 @@ from elastic.agent.token_store import read_token
 from elastic.agent.torch_compat import set_shutdown_timeout
 
 _BACKEND = "dsconfig-launch"
-"""Rendezvous backend that takes the job as an object; the backend `dsconfig` of stock torchrun takes a file path."""
+"""Rendezvous backend that takes the job as an object; the backend `dsconfig` for stock torchrun takes a file path."""
 
 _UNLIMITED = 1_000_000
-"""Restarts that torch may make: torch also counts lost nodes, so `ElasticJob.max_restarts` decides instead."""
+"""Number of restarts allowed to torch, which also counts lost nodes; `ElasticJob.max_restarts` is the real limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentLaunch:
-    """Parameters of one node of a job."""
+    """Parameters for launching one node of a job."""
 
     job: ElasticJob
     endpoint: str
-    """`HOST[:PORT]` of the store, or `etcd://HOST[:PORT],...`."""
+    """Address of the store: `HOST[:PORT]`, or `etcd://HOST[:PORT],...`."""
     run_id: str = "default"
     """Name of the job in the store."""
     settings: RendezvousSettings = field(default_factory=RendezvousSettings)
     hosts_store: bool | None = None
-    """Whether this process hosts the store; `None`: if the endpoint is an address of this machine."""
+    """Whether this process hosts the store, or `None` to host it if the endpoint is a local address."""
     token: str | None = field(default=None, repr=False)
-    """Secret of the store; `None`: no secret."""
+    """Secret of the store, or `None` for a store without a secret."""
     local_addr: str | None = None
-    """Address of this node; `None`: the one from which it reaches the store."""
+    """Address of this node, or `None` for the address from which it reaches the store."""
     monitor_interval: float = 0.05
     """Seconds between two polls of the workers."""
     stop_timeout: int = 5
-    """Seconds that workers have to exit after SIGTERM to this node."""
+    """Seconds that workers have to exit after this node receives SIGTERM."""
     log_dir: str | None = None
-    """Directory of the workers' output; this and the next two are the torchrun options of these names."""
+    """Directory for the workers' output; `log_dir`, `redirects` and `tee` are torchrun options of the same names."""
     redirects: str = "0"
     tee: str = "0"
     event_log: str | None = None
-    """File of this node's events; `None`: one in a temporary directory."""
+    """Path of the file for this node's events, or `None` for a file in a temporary directory."""
 
 
 def launch(node: AgentLaunch, command: Sequence[str], *, bare: bool = False) -> None:
@@ -88,7 +88,7 @@ def launch(node: AgentLaunch, command: Sequence[str], *, bare: bool = False) -> 
 
 
 def worker_arguments(command: Sequence[str]) -> list[str]:
-    """Arguments of Python that run the command as a worker."""
+    """Return the Python arguments that run `command` as a worker."""
     return ["-u", "-m", "elastic.worker", *command]
 
 
@@ -115,7 +115,7 @@ def _launch_config(node: AgentLaunch, handlers: list[PlanRendezvous]) -> LaunchC
 
 
 def _create_plan_handler(params: RendezvousParameters) -> RendezvousHandler:
-    """Create the handler. Torch's registry keeps one function per backend for the whole process."""
+    """Create the handler for `launch`; torch's registry keeps one function per backend for the whole process."""
     node: AgentLaunch = params.get("launch")
     handler = PlanRendezvous(
         node.job,
@@ -131,7 +131,7 @@ def _create_plan_handler(params: RendezvousParameters) -> RendezvousHandler:
 
 
 def create_handler(job: ElasticJob, params: RendezvousParameters) -> RendezvousHandler:
-    """Create the handler for stock torchrun: settings come from `--rdzv-conf`, and errors end the process."""
+    """Create the handler for stock torchrun; settings come from `--rdzv-conf`, and errors end the process."""
     try:
         token = read_token(params.get("token"))
         endpoint = parse_endpoint(params.endpoint, params.get_as_bool("is_host"), token)
@@ -153,7 +153,7 @@ def create_handler(job: ElasticJob, params: RendezvousParameters) -> RendezvousH
 
 @contextlib.contextmanager
 def _end_cleanly_on_signals() -> Iterator[None]:
-    """Let signals end the agent cleanly before workers run; torch installs its own handlers with the workers."""
+    """Let signals end the agent cleanly until workers run, when torch installs its own handlers."""
 
     def raise_signal(number: int, _frame: FrameType | None) -> None:
         raise SignalException(f"signal {number}", signal.Signals(number))

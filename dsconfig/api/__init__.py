@@ -1,1 +1,1 @@
-"""Python API of typed configs: build, read, compose, check, and convert for the libraries that load them."""
+"""Python API for typed configs: build, read, compose and check them, and convert them for their consumers."""

@@ -36,9 +36,9 @@ def check(
     gpus_per_node: int | None = None,
     job: int | None = None,
 ) -> Report:
-    """Check a config, or each config of a script that starts several jobs and of a Python source.
+    """Check a config, or every config of a Python source or of a script that starts several jobs.
 
-    `report.jobs` are their reports if there are several.
+    If there are several configs or jobs, `report.jobs` holds a report on each.
 
     Text is checked as DeepSpeed reads a file (Hjson, duplicate keys), a dict as DeepSpeed reads a dict. A string that
     contains a bracket, quote, line end or colon and is not the name of a file is text; any other string is a path, or

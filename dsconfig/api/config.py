@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class CommentsDroppedWarning(UserWarning):
-    """A file with comments was read into a `Config`, which cannot hold them."""
+    """A file with comments was read into a `Config`, which cannot hold comments."""
 
 
 class Config(Keys):
@@ -88,7 +88,7 @@ class Config(Keys):
         """Read a config from a dict; values and unknown keys are kept as written.
 
         Args:
-            data: the config; it is copied.
+            data: the config, which is copied.
             target: release whose names and defaults apply; see `check`.
             consumer: library that loads the config; see `check`.
 
@@ -128,7 +128,7 @@ class Config(Keys):
         /,
         **values: object,
     ) -> Self:
-        """Copy with changed values: `replace(zero_optimization__stage=2)`.
+        """Return a copy with changed values, as in `replace(zero_optimization__stage=2)`.
 
         Args:
             changes: values by path, for example `{"zero_optimization.stage": 2}`; a path may also be a tuple of keys.
@@ -148,9 +148,9 @@ class Config(Keys):
         return copy
 
     def merge(self, *others: Config | ConfigDict | Mapping[str, Any]) -> Self:
-        """Copy merged with other configs; later ones win.
+        """Return a copy merged with other configs, of which later ones win.
 
-        Sections are merged key by key, lists are replaced. `config | other` merges one.
+        Sections are merged key by key, and lists are replaced. `config | other` merges one config.
 
         Raises:
             BuildError: a mapping has an unknown key, or a value that its key does not accept.
@@ -169,7 +169,7 @@ class Config(Keys):
         return type(self)(**other).merge(self) if isinstance(other, Mapping) else NotImplemented
 
     def diff(self, other: Config | Mapping[str, Any]) -> tuple[ConfigDifference, ...]:
-        """Differences to another config, each with `path`, `kind`, `before` and `after`."""
+        """Return the differences to another config, each with `path`, `kind`, `before` and `after`."""
         from dsconfig.model.config_operations import config_as_json_object, list_differences
 
         return tuple(list_differences(self.to_dict(), config_as_json_object(other)))
@@ -208,7 +208,7 @@ class Config(Keys):
     def for_deepspeed(
         self, target: str | ReleaseTarget | None = None, world_size: int | None = None
     ) -> JsonObject:
-        """Validated dict for `deepspeed.initialize(config=…)`.
+        """Return the validated config as a dict for `deepspeed.initialize(config=…)`.
 
         Raises:
             ConfigError: the config has errors.
@@ -218,7 +218,7 @@ class Config(Keys):
     def for_transformers(
         self, target: str | ReleaseTarget | None = None, world_size: int | None = None
     ) -> JsonObject:
-        """Validated dict for `TrainingArguments(deepspeed=…)` and `HfDeepSpeedConfig(…)` of Transformers.
+        """Return the validated dict for `TrainingArguments(deepspeed=…)` and `HfDeepSpeedConfig(…)` of Transformers.
 
         Raises:
             ConfigError: the config has errors.
@@ -228,7 +228,7 @@ class Config(Keys):
     def for_accelerate(
         self, target: str | ReleaseTarget | None = None, world_size: int | None = None
     ) -> JsonObject:
-        """Validated dict for `DeepSpeedPlugin(hf_ds_config=…)` of Accelerate.
+        """Return the validated config as a dict for `DeepSpeedPlugin(hf_ds_config=…)` of Accelerate.
 
         Raises:
             ConfigError: the config has errors.
@@ -238,7 +238,7 @@ class Config(Keys):
     def for_lightning(
         self, target: str | ReleaseTarget | None = None, world_size: int | None = None
     ) -> JsonObject:
-        """Validated dict for `DeepSpeedStrategy(config=…)` of Lightning.
+        """Return the validated config as a dict for `DeepSpeedStrategy(config=…)` of Lightning.
 
         Raises:
             ConfigError: the config has errors.

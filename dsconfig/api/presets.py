@@ -2,8 +2,8 @@
 
     config = dsconfig.presets.zero3(offload="cpu") | {"gradient_clipping": 1.0}
 
-Each takes a `target`, the DeepSpeed release, and a `consumer`, the library that loads the config: for Transformers and
-Accelerate, keys that they resolve from their own arguments are "auto". `config` returns a preset as a dict, `text` as
+Each preset takes a `target`, the DeepSpeed release, and a `consumer`, the library that loads the config: keys that
+Transformers or Accelerate resolve from their arguments are "auto". `config` returns a preset as a dict, `text` as
 the commented JSON of `dsconfig init`, and `PRESETS` lists all of them.
 """
 
@@ -40,7 +40,7 @@ __all__ = [
 
 
 def zero1(target: str | ReleaseTarget | None = None, consumer: str | None = None) -> Config:
-    """ZeRO stage 1: optimizer states are partitioned over the GPUs."""
+    """Return a config for ZeRO stage 1, which partitions optimizer states over the GPUs."""
     return _build_preset("zero1", target, consumer)
 
 
@@ -49,7 +49,10 @@ def zero2(
     target: str | ReleaseTarget | None = None,
     consumer: str | None = None,
 ) -> Config:
-    """ZeRO stage 2: gradients are partitioned too; `offload` keeps the optimizer in host memory."""
+    """Return a config for ZeRO stage 2, which also partitions gradients.
+
+    `offload` keeps the optimizer in host memory.
+    """
     return _build_preset(
         _offload_preset_name({None: "zero2", "cpu": "zero2-offload"}, offload), target, consumer
     )
@@ -60,43 +63,46 @@ def zero3(
     target: str | ReleaseTarget | None = None,
     consumer: str | None = None,
 ) -> Config:
-    """ZeRO stage 3: parameters are partitioned too; `offload` keeps them and the optimizer off the GPU."""
+    """Return a config for ZeRO stage 3, which also partitions parameters.
+
+    `offload` keeps the parameters and the optimizer off the GPU.
+    """
     names = {None: "zero3", "cpu": "zero3-offload-cpu", "nvme": "zero3-offload-nvme"}
     return _build_preset(_offload_preset_name(names, offload), target, consumer)
 
 
 def zeropp(target: str | ReleaseTarget | None = None, consumer: str | None = None) -> Config:
-    """ZeRO++: stage 3 with less communication between nodes."""
+    """Return a config for ZeRO++, which is stage 3 with less communication between nodes."""
     return _build_preset("zeropp", target, consumer)
 
 
 def fp16(target: str | ReleaseTarget | None = None, consumer: str | None = None) -> Config:
-    """ZeRO stage 2 in fp16, for GPUs without bfloat16."""
+    """Return a config for ZeRO stage 2 in fp16, for GPUs without bfloat16."""
     return _build_preset("fp16", target, consumer)
 
 
 def muon(target: str | ReleaseTarget | None = None, consumer: str | None = None) -> Config:
-    """Muon optimizer for matrices, Adam for other parameters."""
+    """Return a config with the Muon optimizer for matrices and Adam for other parameters."""
     return _build_preset("muon", target, consumer)
 
 
 def tensor_parallel(target: str | ReleaseTarget | None = None, consumer: str | None = None) -> Config:
-    """Tensor parallelism within a node, with ZeRO stage 1."""
+    """Return a config for tensor parallelism within a node, with ZeRO stage 1."""
     return _build_preset("tensor-parallel", target, consumer)
 
 
 def elastic(target: str | ReleaseTarget | None = None, consumer: str | None = None) -> Config:
-    """Elastic training with a batch size that is independent of the number of GPUs."""
+    """Return a config for elastic training with a batch size that is independent of the number of GPUs."""
     return _build_preset("elastic", target, consumer)
 
 
 def transformers(target: str | ReleaseTarget | None = None) -> Config:
-    """Config for the Trainer of Transformers, with "auto" for the keys that it resolves."""
+    """Return a config for the Trainer of Transformers, with "auto" for the keys that the Trainer resolves."""
     return _build_preset("transformers", target, None)
 
 
 def accelerate(target: str | ReleaseTarget | None = None) -> Config:
-    """Config for scripts that use Accelerate."""
+    """Return a config for scripts that use Accelerate."""
     return _build_preset("accelerate", target, None)
 
 

@@ -1,1 +1,1 @@
-"""From a source to its report: read, evaluate for each release, merge, suppress."""
+"""Check of a source: read it, evaluate it for each release, merge and suppress diagnostics, build the report."""

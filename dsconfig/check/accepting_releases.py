@@ -1,4 +1,4 @@
-"""`compat`: the releases that accept a config, the first error of each other release, and a table of both."""
+"""`compat`: the releases that accept a config, the first error in each of the others, and a table of the results."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def compat(
     launch: str | os.PathLike[str] | None = None,
     job: int | None = None,
 ) -> tuple[CompatRange, ...]:
-    """Find out what each release does with a config; consecutive releases with the same result are one range.
+    """Check a config in each release, and return the results; consecutive releases with the same result are one range.
 
     Args:
-        source: a path, text, bytes, a dict or a `Config`, or a document that was read; see `check`.
-        target: the releases to check, such as `>=0.14`; None: all.
+        source: a path, text, bytes, a dict, a `Config`, or a document that has been read; see `check`.
+        target: the releases to check, such as `>=0.14`; None for all.
         world_size: number of ranks; see `check`.
         consumer: the library that loads the file; see `check`.
         training_args: the arguments that the consumer is started with; see `check`.

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
         """Training arguments as an object, such as Transformers' `TrainingArguments`."""
 
         def to_dict(self) -> Mapping[str, Json]:
-            """Return every argument by its name."""
+            """Return the value of every training argument by its name."""
 
 
 ModelSource: TypeAlias = "Mapping[str, Json] | str | os.PathLike[str]"
@@ -73,7 +73,7 @@ def job_from_arguments(
     training_args: MappingSource = None,
     launch: str | os.PathLike[str] | None = None,
 ) -> Job:
-    """Build the job layer of explicit arguments to a function or command.
+    """Build the job layer that holds the explicit arguments of a function or command.
 
     Raises:
         OSError: the file of training arguments cannot be read.
@@ -100,17 +100,17 @@ def job_from_arguments(
 
 
 def training_arguments_fact(source: MappingSource) -> JobFact[LaunchArguments] | None:
-    """Return explicit training arguments as a fact; see `read_training_arguments` for what it raises."""
+    """Return explicit training arguments as a fact; the errors are those of `read_training_arguments`."""
     values = read_training_arguments(source)
     return None if values is None else JobFact(LaunchArguments(values), "argument", "training_args")
 
 
 def read_training_arguments(source: MappingSource) -> Mapping[str, Json] | None:
-    """Return the training arguments in a mapping, a file or a `TrainingArguments` object; None without any.
+    """Return the training arguments in a mapping, a file or a `TrainingArguments` object, or None if `source` is None.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: the file does not hold a JSON or YAML object.
+        ValueError: the file does not contain a JSON or YAML object.
     """
     if source is None or isinstance(source, Mapping):
         return source
@@ -123,7 +123,7 @@ def read_training_arguments(source: MappingSource) -> Mapping[str, Json] | None:
 def explicit_model_and_hosts(
     model: ModelSource | None = None, host_memory: int | None = None, gpus_per_node: int | None = None
 ) -> RunFacts:
-    """Read the explicit model and host sizes.
+    """Return the model and the host sizes that the user states explicitly.
 
     Raises:
         ValueError: a host size is invalid, or the model cannot be found.
@@ -193,7 +193,7 @@ def _merge_arguments(
 
 
 def job_of_document(document: Document, arguments: Job = EMPTY_JOB) -> Job:
-    """Build the job of the config that a document is, embeds or refers to; see `build_job`."""
+    """Build the job of a document's config, which the document is, embeds or refers to; see `build_job`."""
     return build_job(locate_config(document), arguments)
 
 
@@ -206,7 +206,7 @@ def job_without_repository(located: LocatedConfig, arguments: Job) -> Job:
 def add_version_and_launch_arguments(
     located: LocatedConfig, reader: ConsumerEvidence, launch: str | None = None
 ) -> ConsumerEvidence:
-    """Add the reader's version, and the arguments of the scripts that use the config (or of `launch` alone)."""
+    """Add the version of `reader`, and the arguments of the scripts that use the config (or of `launch` alone)."""
     if located.relation == "file" and not located.host.is_in_program:
         reader = add_launch_arguments(reader, located.host.name, launch)
     elif located.relation != "file" and located.job is None:
@@ -233,7 +233,7 @@ def _add_programs_with_config(reader: ConsumerEvidence, config: Document) -> Con
 
 
 def _detect_consumer(located: LocatedConfig) -> ConsumerEvidence:
-    """Return the consumer that the location or content of the config suggests."""
+    """Return the consumer that the location or the content of the config suggests."""
     if located.reader is not None:
         return located.reader
     host = located.host
@@ -249,7 +249,7 @@ def _detect_consumer(located: LocatedConfig) -> ConsumerEvidence:
 
 
 def _launch_file_facts(located: LocatedConfig, final: LocatedConfig) -> Job:
-    """Return the facts of a launch file, and of the Accelerate launch file that it refers to."""
+    """Return the facts in a launch file, and in the Accelerate launch file that it refers to."""
     job, host = located.job, final.host
     facts = EMPTY_JOB if job is None else facts_of_launched_job(job)
     if final.job is None and final.relation != "file":
@@ -268,7 +268,7 @@ def _launch_file_facts(located: LocatedConfig, final: LocatedConfig) -> Job:
 
 
 def facts_of_launched_job(job: LaunchJob) -> Job:
-    """Return a job's facts that its launch file or script states."""
+    """Return the facts that a launch file or script states about its job."""
     name = job.launch.name
     return job_from_facts(job.job_facts, "launch file", name)._replace(
         world_size=None if job.world_size is None else JobFact(job.world_size, "launch file", name),
@@ -279,7 +279,7 @@ def facts_of_launched_job(job: LaunchJob) -> Job:
 
 
 def consumer_of_host_file(located: LocatedConfig, job: Job) -> ConsumerEvidence:
-    """Return the consumer of the host file; Accelerate reads its own launch files."""
+    """Return the consumer of the file that contains or names a config; Accelerate reads its own launch files."""
     consumer = job.reader
     if located.job is None:
         name, version = ("accelerate", consumer.version if consumer.name == "accelerate" else None)
@@ -293,7 +293,7 @@ def consumer_of_host_file(located: LocatedConfig, job: Job) -> ConsumerEvidence:
 
 
 def _pinned_releases(config: Document, reader: ConsumerEvidence) -> JobFact[ReleaseTarget] | None:
-    """Return the releases that the nearest requirements allow; None without a known release among them.
+    """Return the releases that the nearest requirements allow, or None if they allow no known release.
 
     Releases with which the consumer does not start are left out. A cap without a lower bound (`<0.15`) says nothing
     about older releases: pip installs the newest release that it allows.
@@ -327,7 +327,7 @@ def _base_of_fork(located: LocatedConfig) -> JobFact[ReleaseTarget] | None:
 
 
 def _note_on_requirements(config: Document) -> str | None:
-    """Say why the nearest requirements do not decide the target; None without requirements."""
+    """Return why the nearest requirements do not decide the target, or None if there are no requirements."""
     from dsconfig.launch.requirements import find_requirements
 
     nearest = find_requirements("deepspeed", config.name)
@@ -363,7 +363,7 @@ def _facts_of_dsconfig_block(document: Document) -> Job:
 
 
 def releases_of_dsconfig_block(document: Document) -> ReleaseTarget | None:
-    """Return the releases that the config's block names; None without a known release."""
+    """Return the releases that the config's `"$dsconfig"` block names, or None if it names no known release."""
     text = read_dsconfig_block(document.value()).target
     try:
         return None if text is None else releases.resolve_target(text, "file")
@@ -372,13 +372,13 @@ def releases_of_dsconfig_block(document: Document) -> ReleaseTarget | None:
 
 
 def why_not_config(document: Document) -> str | None:
-    """Return why a document is not a DeepSpeed config, as a clause; None for a config, even a broken one."""
+    """Return why a document is not a DeepSpeed config, as a clause, or None for a config, even a broken one."""
     why = classify_config_file.why_not_config(document)
     return None if why is None else f"not a DeepSpeed config: {why}"
 
 
 def require_model(model: str | Mapping[str, Json]) -> NamedModel:
-    """Return the model that the user names explicitly; it must exist.
+    """Return the model that the user names explicitly, which must exist.
 
     Raises:
         ValueError: the model cannot be found or read; the message is one line and names it.

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 def check(located: LocatedConfig, job: Job) -> Report:
-    """Check an embedded, linked or plain config as its job reads it. Fixes are not verified yet."""
+    """Check an embedded, linked or plain config as its job reads it, without verifying the fixes."""
     host = located.host
     if located.job is None and (reason := why_not_config(host)):
         return _report_on_unchecked_file(host, job, job.reader, f"{host.name}: {reason}", reason=reason)
@@ -92,7 +92,7 @@ def check(located: LocatedConfig, job: Job) -> Report:
 
 
 def _add_source_report(report: Report, source: Report) -> Report:
-    """Add the report on the dict in a program from which a config was built, and leave out what both have."""
+    """Add the report on the dict from which a program builds a config, and list shared diagnostics only once."""
     shown = {(each.code, each.path) for each in source.diagnostics}
     of_command = tuple(each for each in report.diagnostics if (each.code, each.path) not in shown)
     return report.copy_with(diagnostics=of_command, children=(source.copy_with(notes=()),))
@@ -105,7 +105,7 @@ def check_document(
     world_size: int | None = None,
     consumer: str | ConsumerEvidence = "deepspeed",
 ) -> Report:
-    """Check a document without looking at its repository. Fixes are not verified yet.
+    """Check a document without evidence from its repository, and without verifying the fixes.
 
     Raises:
         ValueError: the consumer is unknown, or the world size is invalid.
@@ -122,7 +122,7 @@ def recheck_text(report: Report, document: Document, *, is_located: bool = True)
     Args:
         report: the report on the file.
         document: the other text.
-        is_located: whether the diagnostics of a config get locations. Plain JSON is parsed once more for them.
+        is_located: whether the diagnostics of a config get locations, for which plain JSON is parsed once more.
     """
     assert report.job is not None
     if report.is_embedded:  # the launch file embeds the config, so its arguments may have changed too
@@ -132,7 +132,7 @@ def recheck_text(report: Report, document: Document, *, is_located: bool = True)
 
 
 def config_as_release_parses_it(report: Report) -> JsonObject | None:
-    """Return the config as the newest release of the report parses it; None if the text is not a config."""
+    """Return the config as the newest release of the report parses it, or None if the text is not a config."""
     assert report.document is not None
     release = NUMBERS[report.target.releases[-1]]
     context = Context(
@@ -143,7 +143,7 @@ def config_as_release_parses_it(report: Report) -> JsonObject | None:
 
 
 def _is_rejected_by_launcher(located: LocatedConfig, job: Job) -> bool:
-    """Whether the program of a launch script rejects its own arguments, or a launcher its flags."""
+    """Whether the program that a launch script starts rejects its arguments, or the launcher its flags."""
     from dsconfig.launch.framework_checks import failed_framework_checks
     from dsconfig.launch.launcher_checks import find_launcher_problems
 
@@ -170,7 +170,7 @@ def _build_report(
         job: the job that reads it.
         reader: the consumer of this text.
         embedded: diagnostics of a config that this text embeds.
-        is_truncated: whether there are more of those than are listed.
+        is_truncated: whether the embedded config has more diagnostics than `embedded` lists.
         is_located: whether the diagnostics get locations.
     """
     target, size = job.releases, job.ranks
@@ -290,7 +290,7 @@ def _report_on_launch_file(located: LocatedConfig, job: Job, config: Report, *, 
 
 
 def job_with_options(document: Document, options: EffectiveOptions) -> Job:
-    """Return the job of one document."""
+    """Return the job of one document, built with the options."""
     return options.options_of_file(document.name).job_with_options(locate_config(document))
 
 
@@ -312,7 +312,7 @@ def check_jobs(document: Document, options: EffectiveOptions) -> list[Report]:
 
 
 def job_checker(located: LocatedConfig, job: Job) -> Callable[[Document], Report]:
-    """Return a function that checks another text of a file in the same job."""
+    """Return a function that checks another text of the located file in the same job."""
 
     def checker(document: Document) -> Report:
         again = locate_again(document, located.job_number)
@@ -322,7 +322,7 @@ def job_checker(located: LocatedConfig, job: Job) -> Callable[[Document], Report
 
 
 def apply_options_to_report(report: Report, options: EffectiveOptions) -> Report:
-    """Apply rule selection and file exclusion to a report."""
+    """Apply the rule selection and the file exclusion of the options to a report."""
     return _drop_excluded_reports(_apply_rule_selection(report, options), options)
 
 
@@ -332,7 +332,7 @@ def recheck_function(report: Report, options: EffectiveOptions) -> Callable[[Doc
 
 
 def _drop_excluded_reports(report: Report, options: EffectiveOptions) -> Report:
-    """Drop the reports of linked files that the settings exclude, and name them in a note."""
+    """Drop the reports on linked files that the settings exclude, and name these files in a note."""
     kept, notes = [], []
     for child in report.children:
         child_options = options.options_of_file(child.name)
@@ -374,14 +374,14 @@ def _apply_rule_selection(report: Report, options: EffectiveOptions) -> Report:
 
 
 def working_world_sizes(context: Context) -> tuple[int, ...] | None:
-    """Return the world sizes at which the batch works; None for any, or where the world size is known."""
+    """Return the world sizes at which the batch works, or None if all of them work or the world size is known."""
     return supported_world_sizes(context) if context.is_config and context.world_size is None else None
 
 
 def file_notes(
     document: Document, newest: EvaluationOutcome, reader: ConsumerEvidence, *, is_truncated: bool
 ) -> tuple[str, ...]:
-    """Return the notes on the file as a whole."""
+    """Return the notes on a file as a whole."""
     limit = f"{newest.context.max_findings:,}"
     truncation = (
         f"{document.name}: only the first {limit} diagnostics of each rule are listed; there are more"
@@ -399,7 +399,7 @@ def file_notes(
 def _unresolved_auto_note(
     document: Document, newest: EvaluationOutcome, reader: ConsumerEvidence
 ) -> tuple[str, ...]:
-    """Note how many values stay "auto" because plain DeepSpeed does not resolve them."""
+    """Return a note with the number of values that stay "auto" because plain DeepSpeed does not resolve them."""
     if reader.name != "deepspeed" or not newest.unresolved_autos:
         return ()
     values = "1 value is" if newest.unresolved_autos == 1 else f"{newest.unresolved_autos} values are"
@@ -416,10 +416,10 @@ def keep_diagnostics_of_all_consumers(
     reader: ConsumerEvidence,
     releases: tuple[str, ...],
 ) -> tuple[list[Diagnostic], tuple[str, ...]]:
-    """Keep the diagnostics of the assumed consumer that hold for every other candidate too, and note the assumption.
+    """Return those diagnostics of the assumed consumer that all other possible consumers share, and notes about that.
 
-    Two consumers may reject the same value with different rules, so an error of one at a path also confirms an
-    error of the other there.
+    Two consumers may reject the same value with different rules, so an error for one consumer at a path also
+    confirms an error for the other at the same path.
     """
     if not reader.others:
         return candidates, ()
@@ -454,7 +454,7 @@ def keep_diagnostics_of_all_consumers(
 
 
 class MergedFinding(NamedTuple):
-    """A finding and the releases that share it, newest first; its message is that of the newest release."""
+    """A finding, with the message of the newest release that has it, and all releases that share it, newest first."""
 
     rule: Rule
     finding: Finding
@@ -464,9 +464,9 @@ class MergedFinding(NamedTuple):
 def merge_releases(
     source: EvaluatedDocument, releases: tuple[str, ...]
 ) -> tuple[list[MergedFinding], EvaluationOutcome, bool]:
-    """Evaluate all releases; return their findings, the outcome of the newest, and whether findings were left out.
+    """Evaluate all releases; return the findings, the outcome of the newest release, and whether findings are missing.
 
-    The notes of the report come from the newest release alone.
+    The outcome of the newest release provides the notes of the report.
     """
     merged_findings: dict[Hashable, MergedFinding] = {}
     newest, is_truncated = None, False
@@ -552,7 +552,7 @@ def _add_fix_title(document: Document, fix: Fix | None) -> Fix | None:
 
 
 def _related_locations(document: Document, finding: Finding) -> tuple[Related, ...]:
-    """Return the related locations of a finding. Keys that the file does not write have none to show."""
+    """Return the related locations of a finding, without keys that are not written in the file."""
     by_path = (
         Related(text, path, location_of_path(document, path))
         for text, path in finding.related

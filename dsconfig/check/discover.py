@@ -1,4 +1,4 @@
-"""Discover the files to check: the DeepSpeed configs of a directory that git does not ignore."""
+"""Discovery of the files to check: the DeepSpeed configs in a directory that git does not ignore."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _LAUNCHES = rb"(?m)^distributed_type\s*:\s*['\"]?DEEPSPEED\b"
 _BLOCK = rb"(?m)^deepspeed_config\s*:"
 SKIPPED = frozenset(("node_modules", "__pycache__", "site-packages"))
 _MAX_CONFIG_SIZE = 1 << 20
-"""Bytes above which a file is not read: configs written by hand are far smaller."""
+"""Size in bytes above which a file is not read; configs written by hand are far smaller."""
 
 
 def find_configs(
@@ -53,15 +53,14 @@ def find_configs(
 ) -> Iterator[str]:
     """Yield the paths of the DeepSpeed configs below `folder`, in a fixed order.
 
-    Links to folders are not followed. A file that looks like a config but cannot be read is yielded too, so
-    that
-    reading it later reports the error.
+    Links to folders are not followed. A file that looks like a config but cannot be read is yielded too, so that
+    reading the file later reports the error.
 
     Args:
         folder: the directory to search.
         excludes: whether to exclude a file or folder.
-        note: is called with one line for each path that cannot be read, or when git does not answer.
-        hidden: is called with each hidden folder that is skipped.
+        note: function called with one line for each path that cannot be read, or when git does not answer.
+        hidden: function called with each hidden folder that is skipped.
         launches: also find the scripts and manifests that start a job with DeepSpeed.
     """
     git_client = GitFileLister(note)
@@ -101,7 +100,7 @@ def find_configs(
 
 
 def entry_starts_job(entry: os.DirEntry[str]) -> bool:
-    """Whether a script starts a job with DeepSpeed."""
+    """Whether a directory entry is a script that starts a job with DeepSpeed."""
     if not entry.is_file() or not may_read_discovered_file(entry.path):
         return False
     data = read_small_file(entry.path)
@@ -118,7 +117,7 @@ def entry_starts_job(entry: os.DirEntry[str]) -> bool:
 
 
 def _is_config_entry(entry: os.DirEntry[str], note: Callable[[str], object]) -> bool:
-    """Whether an entry is a config, or an irregular file with the name of a config, which reading reports."""
+    """Whether an entry is a config, or a non-regular file with the name of one, which is reported when it is read."""
     if entry.is_symlink() and not may_read_discovered_file(entry.path):
         note(f"{_shorten_path(entry.path)} is a link to a file that {OUTSIDE}; skipped")
         return False
@@ -146,7 +145,7 @@ def _shorten_path(path: str) -> str:
 
 
 def is_skipped_by_discovery(path: str) -> bool:
-    """Whether discovery would skip this file: it is hidden, installed, or a link out of the repository."""
+    """Whether discovery would skip the file at `path`, which is hidden, installed, or a link out of the repository."""
     if os.path.realpath(path) != os.path.abspath(path) and not may_read_file(path, "<here>"):
         return True  # the target is not part of this repository
     folder, name = os.path.split(os.path.relpath(path) if os.path.isabs(path) else os.path.normpath(path))
@@ -180,7 +179,7 @@ def is_excluded(path: str, root: str, patterns: Sequence[str]) -> bool:
 
 
 def host_kind(path: str) -> str:
-    """Return the kind of a launch file or program, as the setting `skip` names it; empty for any other file."""
+    """Return the kind of a launch file or program, as the setting `skip` names it, or "" for any other file."""
     name = os.path.basename(path)
     if is_shell_script_name(name):
         return "containers" if "file" in name.lower() and "makefile" not in name.lower() else "scripts"
@@ -206,7 +205,7 @@ def is_config_file(path: str) -> bool:
 
 
 def is_config_text(path: str, data: bytes, *, yaml: bool) -> bool:
-    """Whether this text, at `path`, is a DeepSpeed config or a launch file that refers to one."""
+    """Whether the text in `data`, found at `path`, is a DeepSpeed config or a launch file that refers to one."""
     from dsconfig.launch import classify_config_file
     from dsconfig.launch.classify_config_file import describe_other_file, describe_other_object
 
@@ -237,20 +236,20 @@ def is_config_text(path: str, data: bytes, *, yaml: bool) -> bool:
 
 
 def has_config_name(document: Document | None) -> bool:
-    """Whether an unparsable text has the name of a config, and so counts as a broken config."""
+    """Whether a text that cannot be parsed has the name of a config, and thus counts as a broken config."""
     from dsconfig.launch.classify_config_file import is_unparsable
 
     return document is not None and is_config_name(document.name) and is_unparsable(document)
 
 
 _WORDS = rb"zero_optimization|train_micro_batch_size_per_gpu|train_batch_size"
-"""Every Python source with a config contains one of these; a search is far cheaper than parsing."""
+"""Words of which every Python source with a config contains one; a search for them is far cheaper than parsing."""
 _IS_TEST = r"(?:^|/)(?:tests?/(?:.*/)?[^/]*|test_[^/]*|[^/]*_test|conftest)\.py$"
-"""Tests contain configs that are wrong on purpose: they are checked when named, not as part of a folder."""
+"""Names of tests, whose configs may be wrong on purpose: tests are checked if named, not as part of a folder."""
 
 
 def _contains_python_config(path: str, data: bytes) -> bool:
-    """Whether a Python source contains a config dict that is no test data."""
+    """Whether a Python source contains a config dict, and is not a test."""
     if not re.search(_WORDS, data) or re.search(_IS_TEST, path.replace(os.sep, "/")):
         return False
     from dsconfig.launch.python.config_dicts import config_documents_in_source
@@ -259,7 +258,7 @@ def _contains_python_config(path: str, data: bytes) -> bool:
 
 
 def _why_python_source_unread(path: str) -> str | None:
-    """Return why a Python source that mentions keys of DeepSpeed alone cannot be searched; None for any other."""
+    """Return why a Python source with keys that only DeepSpeed has cannot be searched, or None for any other source."""
     data = read_small_file(path)
     if not re.search(_UNIQUE_WORDS, data) or re.search(_IS_TEST, path.replace(os.sep, "/")):
         return None
@@ -329,7 +328,7 @@ def _drop_cyclic_references(launches_by_config: dict[str, list[str]]) -> dict[st
 
 
 def read_small_file(path: str) -> bytes:
-    """Return the file's bytes; empty if the file is too large or cannot be read."""
+    """Return the bytes of the file at `path`, or none if the file is too large or cannot be read."""
     try:
         limit = MAX_NOTEBOOK_SIZE if is_notebook_name(path) else _MAX_CONFIG_SIZE
         data = read_contents(path, limit) if os.path.getsize(path) <= limit else b""
@@ -355,7 +354,7 @@ def _read_document(path: str, data: bytes, *, yaml: bool) -> Document:
 
 
 def _root_object(document: Document) -> JsonObject:
-    """Return the root object of a document; empty for any other root."""
+    """Return the root object of a document, or an empty object if the root is anything else."""
     value = document.value()
     return (
         {key: each for key, each in value.items() if isinstance(key, str)} if isinstance(value, dict) else {}
@@ -384,14 +383,14 @@ _SAFE_ENVIRONMENT = {
     "GIT_OPTIONAL_LOCKS": "0",
 }
 _USER_VARIABLES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
-"""Git variables that are passed on: the location of the user's own configuration."""
+"""Environment variables of git that are passed on: the location of the user's own configuration."""
 GIT_TIMEOUT = 30.0
-"""Seconds to wait for git. A named pipe called `.gitignore` would block it forever."""
+"""Seconds to wait for git, which a named pipe called `.gitignore` would block forever."""
 _MAX_LINK_LENGTH = 4096
 
 
 class GitListing:
-    """The files below a folder that git tracks, or would track."""
+    """Files below a folder that git tracks, or would track."""
 
     def __init__(self, folder: str, names: list[str]) -> None:
         base = os.path.join(folder, "")
@@ -406,19 +405,19 @@ class GitListing:
         return path in self._paths or path in self._nested
 
     def is_nested_repository(self, path: str) -> bool:
-        """Whether a folder is a repository of its own, into which the listing does not descend."""
+        """Whether the folder at `path` is a repository of its own, whose files the listing does not contain."""
         return path in self._nested or os.path.lexists(os.path.join(path, ".git"))
 
 
 class GitFileLister:
-    """Lists folders until git times out once. `note` is called with the reason."""
+    """Lister of folders that stops at the first timeout of git, and calls `note` with the reason."""
 
     def __init__(self, note: Callable[[str], object] = str) -> None:
         self._note = note
         self._answers = True
 
     def list_folder(self, folder: str) -> GitListing | None:
-        """Return the files that git lists below a folder; None outside of a repository or in an ignored folder."""
+        """Return the files that git lists below a folder, or None outside a repository or in an ignored folder."""
         top = repository_root(os.path.abspath(folder))
         store = None if top is None else _git_directory(top)
         program = _git_executable(top) if top is not None and store is not None and self._answers else None
@@ -459,7 +458,7 @@ class GitFileLister:
 
 
 def _git_executable(top: str) -> str | None:
-    """Return the path of git from PATH; never a program inside the repository that is being checked."""
+    """Return the path of the git program in PATH, but never one inside the repository that is being checked."""
     name = "git.exe" if os.name == "nt" else "git"
     untrusted = {_real_path_prefix(top), _real_path_prefix(os.curdir)}
     for folder in os.get_exec_path():
@@ -479,7 +478,7 @@ def _real_path_prefix(folder: str) -> str:
 
 
 def _environment_without_git() -> dict[str, str]:
-    """Return the environment without git's own variables; a git hook sets `GIT_DIR` and others."""
+    """Return the environment without git's own variables, such as `GIT_DIR`, which a git hook sets."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -488,7 +487,7 @@ def _environment_without_git() -> dict[str, str]:
 
 
 def _git_directory(top: str) -> str | None:
-    """Return the git directory of a repository; None where `.git` is missing or empty."""
+    """Return the git directory of a repository, or None if `.git` is missing or empty."""
     path = os.path.join(top, ".git")
     path = (
         _folder_named_in_file(path, r"gitdir: (.*)") or path
@@ -497,7 +496,7 @@ def _git_directory(top: str) -> str | None:
 
 
 def _create_shadow_repository(source: str, git_dir: str) -> dict[str, str]:
-    """Create an empty repository with the ignore rules of another; return the variables that select its index."""
+    """Create an empty repository with the ignore rules of `source`; return the variables that select its index."""
     for name in ("objects", "refs", "info"):
         os.mkdir(os.path.join(git_dir, name))
     shared = _folder_named_in_file(os.path.join(source, "commondir"), r"(.*)") or source
@@ -520,7 +519,7 @@ def _create_shadow_repository(source: str, git_dir: str) -> dict[str, str]:
 
 
 def _folder_named_in_file(path: str, pattern: str) -> str | None:
-    """Return the folder that a file of one line names."""
+    """Return the folder that a one-line file names, such as `gitdir: FOLDER`."""
     match = re.fullmatch(pattern, os.fsdecode(_read_limited(path, _MAX_LINK_LENGTH)).rstrip("\r\n"))
     return os.path.join(os.path.dirname(path), match[1]) if match and "\0" not in match[1] else None
 

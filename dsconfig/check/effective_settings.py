@@ -1,4 +1,4 @@
-"""Effective settings of a file: command line, environment, nearest settings file, and the selected rules."""
+"""Effective settings of a file, from the command line, environment and nearest settings file; the selected rules."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class EffectiveOptions(NamedTuple):
     min_severity: str
     rules: RuleSelection
     excluded: tuple[tuple[str, tuple[str, ...]], ...]
-    """Patterns to exclude, by the folder that they are relative to."""
+    """Patterns to exclude, with the folder to which each is relative."""
     skipped_kinds: frozenset[str]
     """Kinds of launch files and programs to exclude: `HOST_KINDS` of the settings."""
     stdin_name: str
@@ -115,7 +115,7 @@ def _build_effective_options(
 def _exclude_patterns(
     overrides: CommandLineOverrides, settings: SettingsFile
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return the patterns to exclude, by their root folder.
+    """Return the patterns to exclude, by the folder to which they are relative.
 
     `--exclude` replaces the `exclude` of the settings; the `extend-exclude` of both is always added.
     """
@@ -156,7 +156,7 @@ def job_facts_by_layer(overrides: CommandLineOverrides, settings: SettingsFile) 
 
 
 def _require_explicit_model(overrides: CommandLineOverrides, name: str) -> NamedModel:
-    """Return the model that `--model` names; it must exist."""
+    """Return the model that `--model` names, which must exist."""
     try:
         return require_model(name)
     except ValueError as error:
@@ -196,7 +196,7 @@ def job_layers(
 
 
 def _explicit_training_arguments(overrides: CommandLineOverrides) -> JobFact[LaunchArguments] | None:
-    """Return the explicit training arguments; they must be readable."""
+    """Return the training arguments that the command line names, which must be readable."""
     try:
         return training_arguments_fact(overrides.training_args)
     except OSError as error:
@@ -236,7 +236,7 @@ PatternSelectors: TypeAlias = "Sequence[tuple[str, Sequence[str]]] | None"
 
 
 class CommandLineOverrides(NamedTuple):
-    """Command-line overrides (None or False where not set), and callbacks for errors and notes."""
+    """Settings from the command line (None or False where not set), and callbacks for errors and notes."""
 
     fail: Callable[[str], NoReturn]
     note: Callable[[str], object]
@@ -269,7 +269,7 @@ class CommandLineOverrides(NamedTuple):
 
 
 class SettingsFinder:
-    """Finds the settings of each file; every settings file is read once."""
+    """Finder of the settings that apply to each file; every settings file is read once."""
 
     def __init__(self, overrides: CommandLineOverrides, only: SettingsFile | None = None) -> None:
         self._by_folder: dict[str, SettingsFile] = {}
@@ -279,7 +279,7 @@ class SettingsFinder:
 
     @property
     def settings_paths(self) -> set[str]:
-        """Return the settings files that were read."""
+        """Return the paths of the settings files that were read."""
         return {settings.path for settings in (*self._by_folder.values(), self.here) if settings.path}
 
     def settings_for_folder(self, folder: str) -> SettingsFile:
@@ -336,7 +336,7 @@ class RuleSelection(NamedTuple):
     disabled: frozenset[str]
     unfixable: frozenset[str]
     per_file: tuple[tuple[str, str, frozenset[str]], ...]
-    """A folder, a pattern relative to it, and the rules that are disabled in the matching files."""
+    """Entries of a folder, a pattern relative to that folder, and the rules disabled in the matching files."""
 
     def rules_disabled_in_file(self, name: str) -> frozenset[str]:
         """Return the rules that are disabled in a file."""
@@ -350,7 +350,7 @@ def select_rules(
     applied: Sequence[SettingsFile],
     effective: SettingsFile,
 ) -> RuleSelection:
-    """Return the selected rules. With `--no-ignores` the settings disable nothing.
+    """Return the selected rules; with `--no-ignores` the settings disable none.
 
     Raises:
         UnknownRuleError: a selector matches no rule.
@@ -391,7 +391,7 @@ def select_rules(
 def _per_file_ignores(
     overrides: CommandLineOverrides, settings: SettingsFile
 ) -> tuple[tuple[str, str, frozenset[str]], ...]:
-    """Return the per-file ignores: `--per-file-ignores` replaces the settings' own, `extend-` options add to them."""
+    """Return the per-file ignores of `--per-file-ignores`, or else of the settings, and those of `extend-` options."""
     rules = rule_names_by_code()
     configured = (
         () if overrides.no_ignores or overrides.per_file_ignores is not None else settings.per_file_ignores

@@ -52,25 +52,25 @@ class Report:
         self.target, self.reader, self.world_size = target, reader, world_size
         self.diagnostics, self.suppressed = diagnostics, suppressed
         self.job = job
-        """The facts about the run; None for a file that could not be read."""
+        """The facts about the run of the config; None for a file that could not be read."""
         self.is_embedded, self.base_path = base_path is not None, base_path or ()
-        """Whether this is a launch file with an embedded config, and the path at which the config's keys begin."""
+        """Whether the file is a launch file with an embedded config, and the path at which the config's keys begin."""
         self.job_number = job_number
         """Index of the job among those of a launch file with an embedded config."""
         self.why_not_config = why_not_config
         """Why the file is not a DeepSpeed config and was not checked; None for a config."""
         self.read_error = read_error
-        """Why the file could not be read or checked; None if it was."""
+        """Why the file could not be read or checked; None if it was checked."""
         self.sizes = sizes
-        """World sizes at which the batch triplet works; None for any, or where the world size is known."""
+        """World sizes at which the batch triplet works; None if all of them work or the world size is known."""
         self.summary: JobSummary | None = None
-        """The job that was followed; None for a config that is checked alone."""
+        """The job that loads the config; None for a config that is checked alone."""
         self.children = children
-        """The reports of the files that this one refers to: the config of a launch file."""
+        """The reports on the files to which the checked file refers, such as the config of a launch file."""
         self.notes = notes
         """Notes on the assumptions, which are not diagnostics."""
         self.is_truncated = is_truncated
-        """Whether a rule found more than is listed."""
+        """Whether a rule reported more diagnostics than are listed."""
         self.jobs: tuple[Report, ...] = ()
         """The reports on each job of a script that starts several; this report has the diagnostics of all."""
 
@@ -106,23 +106,23 @@ class Report:
 
     @property
     def shown_notes(self) -> tuple[str, ...]:
-        """The notes that the summary of the job does not already state."""
+        """The notes, without those that the summary of the job already states."""
         replaced = self.summary.notes if self.summary else ()
         return tuple(each for each in self.notes if each not in replaced)
 
     @property
     def training_arguments(self) -> LaunchArguments | None:
-        """The training arguments of the job that loads the config, where they are known."""
+        """The training arguments of the job that loads the config; None if unknown."""
         return self.job.arguments.value if self.job and self.job.arguments else None
 
     @property
     def world_sizes(self) -> str | None:
-        """The world sizes at which the batch triplet works, in words; None for any, or where it is known."""
+        """The world sizes at which the batch triplet works, in words; None if all work or the world size is known."""
         return format_world_sizes(self.sizes)
 
     @property
     def consumer(self) -> str:
-        """The library that loads the config; `reader` also says why that is assumed."""
+        """Name of the library that loads the config; `reader` also has the evidence for it."""
         return self.reader.name
 
     def rejections(self, *, suppressed: bool = False) -> list[Diagnostic]:
@@ -139,14 +139,14 @@ class Report:
 
     @property
     def has_fixes(self) -> bool:
-        """Whether a diagnostic of the report, or of a file that it names, has a fix."""
+        """Whether a diagnostic of the report, or of the report on a linked file, has a fix."""
         for diagnostic in self.diagnostics:
             if diagnostic.fix:
                 return True
         return any(child.has_fixes for child in self.children)
 
     def edits(self, diagnostic: Diagnostic) -> Sequence[tuple[int, int, str]]:
-        """Return the diagnostic's fix as edits of the text (start, end, replacement); empty without a fix."""
+        """Return the fix of a diagnostic as edits of the text (start, end, replacement), or none if it has no fix."""
         from dsconfig.document.apply_operations import edits_for_fix
         from dsconfig.document.text_edit import EditError
 
@@ -158,14 +158,14 @@ class Report:
             return ()
 
     def rule(self, code: str) -> Rule | None:
-        """Return the rule behind a diagnostic, with its page."""
+        """Return the rule with this code, including its documentation page."""
         return RULES.get(code)
 
     def to_dict(self) -> dict[str, object]:
         """Return the report and those of linked files, as `--output-format json` writes them.
 
-        `target` is that of this report, which the config itself may name. The command writes the target of
-        the run.
+        `target` is that of this report, which the config itself may name; the command writes the target of
+        the whole run.
         """
         from dsconfig.render.json import VERSION, file_record
 
@@ -173,7 +173,7 @@ class Report:
         return {"version": VERSION, "target": self.target.text, "files": files}
 
     def to_json(self, indent: int | None = 2) -> str:
-        """`to_dict()` as JSON text."""
+        """Return `to_dict()` as JSON text."""
         import json
 
         return json.dumps(self.to_dict(), indent=indent)
@@ -205,7 +205,7 @@ class Report:
 
 
 def _render_report(report: Report) -> str:
-    """Render the diagnostics, the notes and the closing line, linked files included."""
+    """Render the diagnostics, notes and closing line of a report and of those on linked files."""
     from dsconfig.render import full
     from dsconfig.render.summary import (
         format_checked_releases,
@@ -265,7 +265,7 @@ def combine_jobs(reports: Sequence[Report]) -> Report:
 
 
 def _without_listed(report: Report, listed: set[tuple[object, ...]]) -> Report:
-    """Return the report without the diagnostics that are `listed`, and list its own."""
+    """Return the report without the diagnostics in `listed`, and add the remaining ones to `listed`."""
 
     def key(diagnostic: Diagnostic) -> tuple[object, ...]:
         return report.name, diagnostic.code, diagnostic.path, diagnostic.location, diagnostic.message
@@ -288,7 +288,7 @@ def location_order(diagnostic: Diagnostic) -> tuple[int, str, str]:
 
 
 def use_config_paths(report: Report) -> Report:
-    """Return the report with paths relative to the embedded config, instead of its launch file."""
+    """Return the report with key paths relative to the embedded config instead of the launch file."""
 
     def make_paths_relative(diagnostic: Diagnostic) -> Diagnostic:
         inside = diagnostic.path[: len(report.base_path)] == report.base_path

@@ -1,4 +1,4 @@
-"""Select rules by code (`DSC401`), code prefix (`DSC4`), name (`unknown-key`) or `ALL`."""
+"""Selection of rules by code (`DSC401`), code prefix (`DSC4`), name (`unknown-key`) or `ALL`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RuleSelectionLayer(NamedTuple):
     ignore: Sequence[str] = ()
     extend_select: Sequence[str] = ()
     option_names: tuple[str, str, str] = ("select", "extend-select", "ignore")
-    """The names of the three options in this source."""
+    """The names of the three selection options in this source."""
 
 
 def rule_names_by_code() -> dict[str, str]:
@@ -32,7 +32,7 @@ def rule_names_by_code() -> dict[str, str]:
 
 
 def rules_matching_selector(selector: str, rules: Mapping[str, str]) -> frozenset[str]:
-    """Return the codes that a selector matches, if any. Codes may be written in lower case."""
+    """Return the codes of the rules that a selector matches, if any; codes may be written in lower case."""
     code = selector.upper()
     if code in rules:
         return frozenset((code,))
@@ -48,7 +48,7 @@ def rules_matching_selector(selector: str, rules: Mapping[str, str]) -> frozense
 
 
 def expand_selectors(selectors: Iterable[str], rules: Mapping[str, str], where: str) -> frozenset[str]:
-    """Return the codes that any of the selectors matches.
+    """Return the codes of the rules that any of the selectors matches.
 
     Raises:
         UnknownRuleError: a selector matches no rule; `where` tells the user where it is written.
@@ -63,7 +63,7 @@ def expand_selectors(selectors: Iterable[str], rules: Mapping[str, str], where: 
 
 
 def enabled_rules(layers: Iterable[RuleSelectionLayer], rules: Mapping[str, str]) -> frozenset[str]:
-    """Return the codes that are enabled after all layers.
+    """Return the codes of the rules that are enabled after all layers are applied.
 
     Within a layer the more specific selector wins, as in ruff: `select = ["DSC4"]`, `ignore = ["DSC401"]`
     leaves out DSC401, and `select = ["DSC401"]`, `ignore = ["DSC4"]` keeps it.
@@ -93,6 +93,6 @@ def enabled_rules(layers: Iterable[RuleSelectionLayer], rules: Mapping[str, str]
 
 
 def suggest_selector(word: str, rules: Mapping[str, str]) -> str:
-    """Return a clause that suggests the closest rule, empty without a close one."""
+    """Return a clause that suggests the rule with the closest name, or "" if none is close."""
     close = closest_words(word.upper(), rules) or closest_words(word.lower(), rules.values())
     return f", did you mean `{close[0]}`?" if close else ""

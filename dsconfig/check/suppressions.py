@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class SuppressionResult(NamedTuple):
-    """Shown diagnostics, suppressed ones, and diagnostics about the suppressions themselves."""
+    """The shown diagnostics, the suppressed ones, and those about the suppressions themselves."""
 
     kept: tuple[Diagnostic, ...]
     suppressed: tuple[Diagnostic, ...]
@@ -93,7 +93,7 @@ class _SuppressionIndex:
                     yield scope, selector
 
     def is_needed(self, entry: Suppression, *, is_truncated: bool) -> bool:
-        """Whether the suppression is used, or could match DSC008 itself or an unlisted diagnostic."""
+        """Whether the suppression is used, or could match DSC008 itself or a diagnostic that is not listed."""
         codes = self.codes[entry.selector]
         return (
             (entry.suppressed_scope, entry.selector) in self.used
@@ -133,7 +133,7 @@ Scope: TypeAlias = "int | str"
 
 
 class Suppression(NamedTuple):
-    """One selector, the place where it is written, and the scope that it covers."""
+    """One selector of a suppression, the location where it is written, and the scope that it covers."""
 
     selector: str
     path: KeyPath
@@ -143,7 +143,7 @@ class Suppression(NamedTuple):
 
     @property
     def suppressed_scope(self) -> Scope:
-        """The line, key or file that it covers."""
+        """The line, key or file that the suppression covers."""
         return self.scope_key if self.line is None else self.line
 
 
@@ -200,7 +200,7 @@ def _parse_dsconfig_block(document: Document, block: object) -> Iterator[Suppres
 
 
 def _invalid_job_facts(document: Document, block: Mapping[object, object]) -> Iterator[Diagnostic]:
-    """Report the invalid keys beside `ignore`, which state facts about the job."""
+    """Report the invalid keys of the block other than `ignore`, which state facts about the job."""
     for key, value in block.items():
         if value is UNKNOWN:
             continue
@@ -223,7 +223,7 @@ def _invalid_job_facts(document: Document, block: Mapping[object, object]) -> It
 
 
 def _instead_of(key: str) -> str:
-    """Return the help for an unknown key: `world_size` means `world-size`, as in Python."""
+    """Return the help for an unknown key of the block; for `world_size`, spelled as in Python, suggest `world-size`."""
     hyphenated = key.replace("_", "-")
     if hyphenated in EXPECTED_VALUES:
         return f"write it as `{hyphenated}`"
@@ -284,12 +284,12 @@ def _parse_ignore_comments(document: Document) -> Iterator[Suppression | Diagnos
 
 
 class _CommentTargets:
-    """Finds the line that each comment applies to."""
+    """Finder of the line that each comment applies to."""
 
     def __init__(self, document: Document) -> None:
         self.document, self.text = document, document.text
         self.targets: list[int] = []
-        """For each line, the first line from there on with more than a comment on it, or the last line."""
+        """For each line, the first line from there on with more than a comment on it, or else the last line."""
 
     def target_line(self, span: TextSpan) -> int:
         """Return the comment's own line, or the next line with content if the comment stands alone."""

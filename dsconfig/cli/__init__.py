@@ -1,7 +1,7 @@
 """The `dsconfig` command line: a table of commands, one module each.
 
-Exit codes: 0 no problem at or above `--fail-on`, 1 problems, 2 usage or internal error. An interrupted run ends as
-shells expect: 130 after Ctrl-C, 141 after a broken pipe.
+Exit codes: 0 for no problem at or above `--fail-on`, 1 for problems, 2 for a usage or internal error. An interrupted
+run ends as shells expect: with 130 after Ctrl-C, with 141 after a broken pipe.
 """
 
 from __future__ import annotations
@@ -41,25 +41,26 @@ COMMANDS = {
 }
 """Each command and its summary.
 
-Its module in this package has `configure(parser)`, which declares the options and sets `run(args) -> exit code`.
+The module of a command in this package has `configure(parser)`, which declares the options and sets
+`run(args) -> exit code`.
 """
 
 
 def command_module(command: str) -> str:
-    """Module of a command; the language server is a package of its own."""
+    """Return the name of a command's module; that of the language server is in a separate package."""
     return "dsconfig.lsp.lsp_command" if command == "lsp" else f"dsconfig.cli.{command}"
 
 
 EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 130, 141
 _GC_THRESHOLD = 200_000
-"""Allocations before the garbage collector runs: collecting took a fifth of a check and freed 300 objects.
+"""Number of allocations before the garbage collector runs, which took a fifth of a check and freed 300 objects.
 
-In a directory of 500 configs, which leave hardly any cycles either, 50,000 allocations still took 3 %.
+In a directory of 500 configs, which leave hardly any cycles either, collecting every 50,000 allocations took 3 %.
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command with these arguments, by default those of the process, and return its exit code."""
+    """Run the command line with `argv`, by default the arguments of the process, and return the exit code."""
     if argv is None:
         gc.set_threshold(_GC_THRESHOLD)
     _prepare_standard_streams()
@@ -105,7 +106,7 @@ def _exit_on_broken_pipe() -> int:
 
 
 def _report_run_error(error: Exception) -> int:
-    """Print why the run failed, and return the exit code."""
+    """Print why the run of a command failed, and return the exit code."""
     from dsconfig.cli.errors import FAILED, UsageError, print_error, print_internal_error
 
     if isinstance(error, UsageError):
@@ -121,7 +122,7 @@ def _report_run_error(error: Exception) -> int:
 
 
 def _shadowing_problems() -> list[str]:
-    """Why a module or name of ours is missing, if other software hides our packages."""
+    """Return why a module or name of dsconfig is missing, if other software hides dsconfig's packages."""
     try:
         from dsconfig.cli.shadowed_packages import shadowing_problems
     except ImportError:  # in a browser
@@ -130,7 +131,7 @@ def _shadowing_problems() -> list[str]:
 
 
 def _output_error(error: OSError) -> int:
-    """Report that stdout cannot be written; errors of other files carry their name."""
+    """Report that stdout cannot be written, and return the exit code; errors of other files have a file name."""
     from dsconfig.cli.command_inputs import os_error_reason
     from dsconfig.cli.errors import FAILED, print_error
 
@@ -140,7 +141,7 @@ def _output_error(error: OSError) -> int:
 
 
 def _parse_arguments(argv: list[str]) -> Namespace | int:
-    """Parse the arguments; return an exit code instead after `--help` or `--version`.
+    """Parse the arguments, or return an exit code after `--help` or `--version`.
 
     Raises:
         UsageError: the arguments are invalid.
@@ -169,7 +170,7 @@ def _parse_arguments(argv: list[str]) -> Namespace | int:
 def build_parser(commands: Iterable[str], *, alone: bool = False) -> CommandParser:
     """Build the parser of some commands, without importing the modules of the others.
 
-    `alone` leaves the other commands out.
+    `alone` omits the names of all other commands.
     """
     from dsconfig.cli.arguments import CommandParser, set_exit_codes
 
@@ -191,6 +192,6 @@ def build_parser(commands: Iterable[str], *, alone: bool = False) -> CommandPars
 
 
 def _discard_buffer(stream: io.TextIOBase | object) -> None:
-    """Drop the buffered output: Python would try to write it again at exit, and print an error."""
+    """Discard the buffered output of a stream, which Python would try to write at exit, with another error."""
     if isinstance(stream, io.TextIOWrapper):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

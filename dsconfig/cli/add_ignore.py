@@ -15,7 +15,7 @@ from dsconfig.render.summary import count_noun
 
 
 def add_ignores(checker: FileChecker, names: Sequence[str], *, quiet: bool) -> None:
-    """Write suppressions into the files, and print how many; problems that cannot be ignored in their file remain."""
+    """Write suppressions into the files, and print their number; problems that cannot be ignored in a file remain."""
     reports: dict[str, list[Report]] = {}
     for report in checker.report_on_files(names):
         if report.diagnostics:

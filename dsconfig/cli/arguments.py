@@ -42,7 +42,7 @@ def parse_world_size(text: str) -> int:
 
 
 def parse_output_path(text: str) -> str | None:
-    """Parse the path of an output file; None for `-`, which is stdout."""
+    """Parse the path of an output file; return None for `-`, which is stdout."""
     if not text:
         raise argparse.ArgumentTypeError("expected a file name, or `-` for stdout")
     return None if text == "-" else text
@@ -69,7 +69,7 @@ def add_color_option(parser: Container) -> None:
 
 
 def add_output_format_option(parser: Container) -> None:
-    """Add `--output-format` with text, the default, and JSON."""
+    """Add `--output-format` with the choices text, the default, and JSON."""
     parser.add_argument(
         "--output-format", choices=("text", "json"), default="text", help="output format (default: text)"
     )
@@ -188,13 +188,13 @@ def _add_rule_options(parser: Container) -> None:
 
 
 def _add_list_options(add: Callable[..., argparse.Action], metavar: str, *options: tuple[str, str]) -> None:
-    """Add options that take comma-separated lists and may be repeated."""
+    """Add options that take comma-separated lists, and that may be repeated."""
     for option, description in options:
         add(option, type=split_comma_list, action="extend", metavar=metavar, help=description)
 
 
 def add_verbosity_options(parser: Container, quiet: str) -> None:
-    """Add `--quiet` and `--verbose`; `quiet` is the help of the former."""
+    """Add `--quiet`, with the help text in `quiet`, and `--verbose`."""
     parser.add_argument("-q", "--quiet", action="store_true", help=quiet)
     verbose = "also print the settings file in use, and hidden directories that are skipped"
     parser.add_argument("-v", "--verbose", action="store_true", help=verbose)
@@ -208,7 +208,7 @@ def add_exit_options(parser: Container) -> None:
 
 
 def add_fix_options(parser: Container, *, option: bool = False) -> None:
-    """Add the options for applying fixes; `option` adds `--fix` itself and the options that require it."""
+    """Add the options for applying fixes; `option` also adds `--fix` and the options that require it."""
     add = parser.add_argument_group("fixes").add_argument
     if option:
         add("--fix", action="store_true", help="apply safe fixes, and report the remaining problems")
@@ -226,7 +226,7 @@ def add_fix_options(parser: Container, *, option: bool = False) -> None:
 
 
 def check_stdin_filename(args: argparse.Namespace) -> None:
-    """Reject `--stdin-filename` if stdin is not read."""
+    """Reject `--stdin-filename` if the command does not read stdin."""
     if args.stdin_filename and "-" not in args.paths:
         fail_with_usage_error("--stdin-filename requires `-` as PATH")
 
@@ -238,7 +238,7 @@ LIMIT = 10**18
 
 
 def parse_byte_size(text: str) -> int:
-    """Parse a size in bytes: `80GiB`, `512MiB`, `1.5TB`."""
+    """Parse a size such as `80GiB`, `512MiB` or `1.5TB`, and return the number of bytes."""
     from dsconfig.core import gpu_memory
 
     try:
@@ -248,7 +248,7 @@ def parse_byte_size(text: str) -> int:
 
 
 def parse_gpu_memory(text: str) -> GpuMemory:
-    """Parse the memory of a GPU: a size, the name of a card, or the size under which cards are sold."""
+    """Parse the memory of a GPU, given as a size, the name of a card, or the size under which cards are sold."""
     from dsconfig.core import gpu_memory
 
     try:
@@ -258,7 +258,7 @@ def parse_gpu_memory(text: str) -> GpuMemory:
 
 
 def parse_parameter_count(text: str) -> int:
-    """Parse a number of parameters: `7B`, `350M`, `7e9`."""
+    """Parse a number of parameters such as `7B`, `350M` or `7e9`."""
     match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)([kmbt])", text.strip().lower())
     if match is None:
         return parse_positive_count(text)
@@ -309,7 +309,7 @@ EXAMPLES = {
         "elastic manifest": "--kind slurm --nnodes 1:4 ds_config.json train.py",
     }.items()
 }
-"""Example of each command that needs an argument, for the error about missing ones."""
+"""Example of each command that requires an argument, for the error about a missing one."""
 _NUMBER = r"-\.?\d"
 _WORLD_SIZE = "number of ranks (default: from the launch file, else unknown)"
 
@@ -323,7 +323,7 @@ class WideHelpFormatter(argparse.HelpFormatter):
         super().__init__(prog, **{"max_help_position": 30, "width": terminal_width() - 2, **options})
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        """Wrap each line on its own, so that the table of exit codes stays a table."""
+        """Wrap each line of the text separately, so that the table of exit codes stays a table."""
         from textwrap import fill
 
         lines = text.splitlines()
@@ -335,7 +335,7 @@ class WideHelpFormatter(argparse.HelpFormatter):
 
 
 def _help_entry_indent(line: str) -> int:
-    """Column at which the text of an entry begins: `  0  clean` → 5."""
+    """Return the column at which the text of a help entry begins, such as 5 in `  0  clean`."""
     match = re.match(r" +\S+ {2,}| *", line)
     return match.end() if match else 0
 
@@ -362,7 +362,7 @@ class CommandParser(argparse.ArgumentParser):
         self.add_argument("-V", "--version", action="version", version=f"dsconfig {__version__}")
 
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
-        """Reject unknown options here, where the command is known; argparse would do so at the root."""
+        """Parse the arguments, and reject unknown options here, where the command is known, rather than at the root."""
         if args is not None and (name := self._first_unknown_option(args)) is not None:
             self._reject_option(name)
         parsed, extras = super().parse_known_args(args, namespace)
@@ -382,7 +382,7 @@ class CommandParser(argparse.ArgumentParser):
         return parsed, extras
 
     def _first_unknown_option(self, args: Sequence[str]) -> str | None:
-        """Return the first unknown option; arguments after a command or script are parsed elsewhere."""
+        """Return the first unknown option, except among the arguments after a command or script, parsed elsewhere."""
         actions = self._option_string_actions
         ends = not {each.nargs for each in self._actions}.isdisjoint((argparse.PARSER, argparse.REMAINDER))
         words = iter(args)
@@ -412,7 +412,7 @@ class CommandParser(argparse.ArgumentParser):
         self.error(f"unknown option `{name}`{hint}")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Suggest the closest choice, or list all of them."""
+        """Reject an invalid choice, and suggest the closest one or list all of them."""
         if action.choices is not None and value not in action.choices:
             raise argparse.ArgumentError(
                 action, f"`{value}` is {_suggest_choice(str(value), action.choices)}"
@@ -428,9 +428,9 @@ def _suggest_choice(word: str, choices: Iterable[str]) -> str:
 
 
 def set_exit_codes(parser: argparse.ArgumentParser, codes: Mapping[int, str], footer: str = "") -> None:
-    """Document the exit codes at the end of the help; 2 has the same meaning everywhere, unless given.
+    """Document the exit codes at the end of the help; code 2 has its usual meaning unless `codes` contains it.
 
-    `footer` follows them.
+    `footer` is printed after the exit codes.
     """
     failed = "usage error, a file that is not a config or cannot be read or written, or an internal error"
     meanings = sorted({2: failed, **codes}.items())
@@ -440,7 +440,7 @@ def set_exit_codes(parser: argparse.ArgumentParser, codes: Mapping[int, str], fo
 
 
 def fail_for_unknown_command(command: str | None, commands: Iterable[str]) -> NoReturn:
-    """End the run because there is no command, or an unknown one."""
+    """End the run because `command` is missing or unknown."""
     names = ", ".join(commands)
     if command is None:
         fail_with_usage_error(f"no command given: expected one of {names} (see `dsconfig --help`)")

@@ -1,4 +1,4 @@
-"""`dsconfig check`: check configs, and report the problems."""
+"""`dsconfig check`: check configs, and report their problems."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options of `dsconfig check` to its parser."""
     parser.set_defaults(run=run)
     add_check_options(parser)
     add_exit_options(parser)
@@ -51,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run `dsconfig check`, and return the exit code."""
     _reject_conflicting_options(args)
     if args.watch:
         from dsconfig.cli.watch import watch_files
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_check(args: argparse.Namespace) -> tuple[int, set[str]]:
-    """Check once. Return the exit code, and the files on which the result depends."""
+    """Check the files once; return the exit code, and the files on which the result depends."""
     from dsconfig.cli.command_inputs import options_as_toml, options_from_arguments
 
     options = options_from_arguments(args)

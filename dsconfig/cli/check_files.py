@@ -1,4 +1,4 @@
-"""Check the named files one after another, with totals and a progress line."""
+"""Check of the named files one after another, with totals and a progress line."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class FileChecker:
-    """Check each file, and fix it if there is a fixer; an unreadable file does not stop the others."""
+    """Checker of files one by one, which also fixes them if given a fixer; an unreadable file does not end the run."""
 
     def __init__(
         self, options: EffectiveOptions, fixer: FileFixer | None = None, *, quiet: bool = False
@@ -48,11 +48,11 @@ class FileChecker:
         """Launch files among the checked files, by the absolute paths of the configs that they name."""
         self.failed = False
         self.finds_jobs = False
-        """Whether a directory also stands for the scripts in it that start jobs."""
+        """Whether scripts that start jobs are also checked in a directory."""
         self.named: set[str] = set()
         """Files named on the command line, as opposed to those that config detection selected."""
         self._siblings: list[Document] = []
-        """All configs of the Python source that is checked."""
+        """All configs of the Python source that is being checked."""
         self._sibling_reports: list[Report] = []
         self.unread: list[Report] = []
         """Report for each path that could not be read, with the reason."""
@@ -103,7 +103,7 @@ class FileChecker:
         return names
 
     def _is_excluded(self, path: str) -> bool:
-        """Whether the settings exclude a file or folder; called for each that the search for configs meets."""
+        """Whether the settings exclude a file or folder that the search for configs finds."""
         self.progress.show_line(f"Searching for configs: {escape_unprintable(path)}")
         return self.options.is_path_excluded(path)
 
@@ -123,14 +123,14 @@ class FileChecker:
         return [name]
 
     def report_on_files(self, names: Sequence[str]) -> Iterator[Report]:
-        """Reports on the files, including those that could not be read."""
+        """Yield the reports on the files, including those that could not be read."""
         yield from self.unread
         for name in self.progress.track_names(names):
             for document in self.documents_in_file(name):
                 yield from self.try_to_check(name, document)
 
     def list_files(self, names: Sequence[str]) -> Iterator[str]:
-        """A line for each file to check with its consumer; configs follow the launch files that name them."""
+        """Yield a line for each file to check with its consumer; configs follow the launch files that name them."""
         from dsconfig.check.check import check_jobs, job_with_options
 
         launches = {launch for several in self.named_by.values() for launch in several}
@@ -160,7 +160,7 @@ class FileChecker:
         return read_stdin(self.options.stdin_name) if name == "-" else read_file(name)
 
     def _follow_program(self, program: Document) -> list[Document]:
-        """Return the config file that a program names, with a note; the program itself if it names none."""
+        """Return the config file that a program names and print a note, or return `program` if it names none."""
         from dsconfig.launch.config_named_by_program import config_named_by_program
 
         named = config_named_by_program(program)
@@ -170,7 +170,7 @@ class FileChecker:
         return [named.document]
 
     def documents_in_file(self, name: str) -> Iterator[Document | None]:
-        """Yield the configs in a file, several for a Python source; None if the file cannot be read.
+        """Yield the configs in a file, of which a Python source may have several, or None if the file cannot be read.
 
         With a fixer, each config comes from the text after the fixes of the configs before it.
         """
@@ -200,7 +200,7 @@ class FileChecker:
             self.fixer.write_python_source(name)
 
     def try_to_check(self, name: str, document: Document | None) -> list[Report]:
-        """Return the reports on a config and the files that it names, or the report of why it cannot be read."""
+        """Return the reports on a config and the files that it names, or a report on why the config cannot be read."""
         if document is None:
             return self.unread[-1:]
         unread_before = len(self.unread)
@@ -249,7 +249,7 @@ class FileChecker:
         return self._sibling_reports[self._siblings.index(document)]
 
     def _complete_report(self, report: Report, located: LocatedConfig, job: Job) -> Report:
-        """Complete a report: apply the options, verify fixes, and describe the job that was followed."""
+        """Complete a report: apply the options, verify fixes, and describe the job that loads the config."""
         report = _with_verified_fixes(apply_options_to_report(report, self.options))
         if located.job is None:
             return report
@@ -269,7 +269,7 @@ class FileChecker:
 
 
 def _with_verified_fixes(report: Report) -> Report:
-    """Verify the fixes of a report; `fix.verify_fixes` is imported only for reports that have fixes."""
+    """Return the report with verified fixes; `fix.verify_fixes` is imported only for reports that have fixes."""
     if not report.has_fixes:
         return report
     from dsconfig.fix.verify_fixes import verify_fixes_of_reports
@@ -281,21 +281,21 @@ def _with_verified_fixes(report: Report) -> Report:
 
 
 class DiagnosticTotals:
-    """Totals over the reports of a run, and their notes."""
+    """Totals over the reports of a run, and the notes of the reports."""
 
     def __init__(self, options: EffectiveOptions) -> None:
         self.options = options
         self.targets: Counter[str] = Counter()
         self.readers: Counter[ConsumerEvidence] = Counter()
         self.failed = False
-        """Whether a diagnostic reaches `--fail-on` for its file."""
+        """Whether a diagnostic reaches the threshold `--fail-on` of its file."""
         self.shows_jobs = False
-        """Whether the output has a line for each job, which stands for some of the notes."""
+        """Whether the output has a line for each job, which makes some of the notes unnecessary."""
         self.suppressed = 0
         self.by_severity: Counter[str] = Counter()
         self.by_rule: Counter[tuple[str, str]] = Counter()
         self.fixable: Counter[tuple[str, str]] = Counter()
-        """Diagnostics with a safe fix, by rule."""
+        """Number of diagnostics with a safe fix, by rule."""
         self.notes: list[str] = [options.target.note] if options.target.note else []
         self.sizes: dict[str, str] = {}
         """World sizes at which the batch works, by file, for files that do not work at all of them."""
@@ -304,7 +304,7 @@ class DiagnosticTotals:
 
     @property
     def linked_file_paths(self) -> Iterable[str]:
-        """Files that were checked because others name them."""
+        """Paths of files that were checked because other files name them."""
         return self._reported
 
     def count_reports(self, report: Report, *, again: bool = False) -> Iterator[Report]:
@@ -329,7 +329,7 @@ class DiagnosticTotals:
     def _new_diagnostics(self, report: Report, config: str) -> tuple[Diagnostic, ...]:
         """Return the diagnostics of a config that were not reported before.
 
-        `config`: its path, or the location of the call that receives it.
+        `config` is the path of the config, or the location of the call that receives it.
         """
         reported = self._reported.setdefault(config, set())
         new = tuple(each for each in report if (each.code, each.dotted, each.message) not in reported)
@@ -337,7 +337,7 @@ class DiagnosticTotals:
         return new
 
     def _count_report(self, report: Report, *, again: bool) -> None:
-        """Count the diagnostics of a report, and its file unless it was counted before."""
+        """Count the diagnostics of a report, and the file unless it has been counted."""
         notes = report.shown_notes if self.shows_jobs else report.notes
         if report.why_not_config:
             self.notes.extend(each for each in notes if each not in self.notes)
@@ -384,7 +384,7 @@ class DiagnosticTotals:
         return "".join(note_line(text, style) for text in notes) + last
 
     def overview_by_rule(self, style: TerminalStyle, *, fixing: bool, listed: bool = False) -> str:
-        """Return the number of diagnostics by rule and where to start, for a long report; empty for a short one."""
+        """Return the number of diagnostics by rule and advice on where to start, or "" for a short report."""
         from dsconfig.render.summary import overview_of_rules
 
         errors = self.by_severity["error"]
@@ -393,7 +393,7 @@ class DiagnosticTotals:
 
 
 def _path_of_config(report: Report) -> str:
-    """Return the path of a config; of one in a program with its line."""
+    """Return the path of a config, with the line for a config in a program."""
     path, document = os.path.realpath(report.name), report.document
     if document is None or not document.is_in_program or document.root is None:
         return path
@@ -401,7 +401,7 @@ def _path_of_config(report: Report) -> str:
 
 
 def _reaches_threshold(severity: str, threshold: str) -> bool:
-    """Whether a severity is at or above the threshold; nothing reaches `never`."""
+    """Whether a severity is at or above the threshold; no severity reaches the threshold `never`."""
     worst_first: tuple[str, ...] = SEVERITIES
     return threshold != "never" and worst_first.index(severity) <= worst_first.index(threshold)
 
@@ -409,9 +409,9 @@ def _reaches_threshold(severity: str, threshold: str) -> bool:
 # Progress.
 
 _PATIENCE = 1.0
-"""Seconds before a progress line appears: a run that takes less needs none."""
+"""Seconds before a progress line appears, which a shorter run does not need."""
 _INTERVAL = 0.1
-"""Seconds between two updates of the line."""
+"""Seconds between two updates of the progress line."""
 
 
 class ProgressLine:
@@ -423,7 +423,7 @@ class ProgressLine:
         self._line = ""
 
     def show_line(self, line: str) -> None:
-        """Replace the line. The cursor stays at its start, so that a message about a file overwrites it."""
+        """Replace the progress line; the cursor stays at the start, so that the next message overwrites the line."""
         if self._shows and (now := monotonic()) >= self._next:
             self._next = now + _INTERVAL
             width = terminal_width(sys.stderr) - 1
@@ -436,7 +436,7 @@ class ProgressLine:
             self._line = line
 
     def clear_line(self) -> None:
-        """Remove the line."""
+        """Remove the progress line."""
         if self._line:
             print(
                 " " * min(len(self._line), terminal_width(sys.stderr) - 1),

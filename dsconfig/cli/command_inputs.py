@@ -1,4 +1,4 @@
-"""Inputs of a command: the config, the files it needs, and the options from its arguments."""
+"""Inputs of a command: the config, the other files that it reads, and the options from its arguments."""
 
 from __future__ import annotations
 
@@ -40,10 +40,11 @@ if TYPE_CHECKING:
 
 
 def read_config_document(name: str, job: int | None = None, *, is_written: bool = False) -> Document:
-    """Read the config; the run ends if it cannot be read.
+    """Read the config; end the run if it cannot be read.
 
-    `job`: which job of a script, or config of a Python source, is meant if there are several, from 1. Without it,
-    a note names the jobs. `is_written`: whether the command changes the config, which no note can take back.
+    `job` is the number, from 1, of the job of a script or config of a Python source to use if there are several; if
+    it is None, a note names the jobs. `is_written` says that the command changes the config, which a note cannot
+    undo.
     """
     from dsconfig.launch.locate_configs_of_jobs import select_job
     from dsconfig.launch.read_passed_config import read_config_at_path
@@ -66,7 +67,7 @@ def read_config_document(name: str, job: int | None = None, *, is_written: bool 
 
 
 def require_known_values(document: Document) -> None:
-    """End the run for a config in a Python source with values that are only known at run time."""
+    """End the run if a config in a Python source has values that are only known at run time."""
     if not document.is_in_program:
         return
     from dsconfig.launch.python.config_dicts import paths_unknown_before_run
@@ -102,7 +103,7 @@ def read_stdin(name: str) -> Document:
 
 
 def read_mapping_file(name: str | None) -> JsonObject | None:
-    """Read the JSON or YAML object in a file; None without a file."""
+    """Read the JSON or YAML object in a file; return None if no file is named."""
     from dsconfig.document.read_document import read_mapping_file
 
     if name is None:
@@ -116,7 +117,7 @@ def read_mapping_file(name: str | None) -> JsonObject | None:
 
 
 def write_output_file(name: str, data: bytes) -> None:
-    """Write a file atomically; the run ends if it cannot be written."""
+    """Write a file atomically; end the run if the file cannot be written."""
     from dsconfig.document import atomic_write
 
     forbid_link(name)
@@ -152,13 +153,13 @@ def is_stdout_target(name: str) -> bool:
 
 
 def forbid_link(name: str) -> None:
-    """Reject a link that leads out of the repository: it could make the command overwrite any file."""
+    """Reject a link that leads out of the repository, because writing to it could overwrite any file."""
     if is_link_out_of_repository(name):
         fail_with_usage_error(f"{name} is a link to a file that {OUTSIDE}; pass that path to write there")
 
 
 def forbid_overwrite(name: str, *inputs: str | None, advice: str = "choose another name") -> None:
-    """Reject an output file that is one of the inputs, under any name."""
+    """Reject an output file that is the same file as one of the inputs, even under another name."""
     for other in inputs:
         if other and _is_same_file(name, other):
             fail_with_usage_error(
@@ -169,7 +170,7 @@ def forbid_overwrite(name: str, *inputs: str | None, advice: str = "choose anoth
 def forbid_overwriting_sources(
     name: str, document: Document, *others: str | None, advice: str = "choose another name"
 ) -> None:
-    """Reject an output file that is the config, a file it names or is named by, or another input."""
+    """Reject an output file that is the config, a file that the config names or that names it, or another input."""
     from dsconfig.launch.located_config import files_affecting_diagnostics
 
     with suppress(OSError):  # reported where the file is read
@@ -177,7 +178,7 @@ def forbid_overwriting_sources(
 
 
 def _is_same_file(name: str, other: str) -> bool:
-    """Whether two paths are one file: by links, or by case on a case-insensitive file system."""
+    """Whether two paths are the same file, including through links or a case-insensitive file system."""
     try:
         status = os.fstat(sys.stdin.fileno()) if other == "-" else os.stat(other)
         return stat.S_ISREG(status.st_mode) and os.path.samestat(os.stat(name), status)
@@ -186,9 +187,9 @@ def _is_same_file(name: str, other: str) -> bool:
 
 
 def redirect_to_file(name: str, run: Callable[[], tuple[int, set[str]]]) -> int:
-    """Call `run` with stdout redirected to a file, which is written completely or not at all.
+    """Call `run` with stdout redirected to the file `name`, which is written completely or not at all.
 
-    `run` also returns its input files; none of them is overwritten.
+    `run` also returns its input files, none of which is overwritten.
     """
     from contextlib import redirect_stdout
     from io import StringIO
@@ -216,7 +217,7 @@ def os_error_reason(error: OSError) -> str:
 
 
 def options_from_arguments(args: argparse.Namespace) -> EffectiveOptions:
-    """Options of a run; the run ends for an unknown release, rule or setting."""
+    """Return the options of a run; end the run if a release, rule or setting is unknown."""
     requested = _overrides_from_arguments(args)
     return working_directory_options(requested, _settings_finder(args, requested))
 
@@ -230,7 +231,7 @@ def _overrides_from_arguments(args: argparse.Namespace) -> CommandLineOverrides:
 
 
 def _settings_finder(args: argparse.Namespace, requested: CommandLineOverrides) -> SettingsFinder:
-    """Settings in use: the nearest file, the one of `--config`, or none with `--isolated`."""
+    """Return the finder of settings: the nearest file, that of `--config`, or none with `--isolated`."""
     path = getattr(args, "config", None)
     if not getattr(args, "isolated", False):
         return SettingsFinder(requested, None if path is None else _read_settings_file(path))
@@ -252,7 +253,7 @@ def _read_settings_file(path: str) -> SettingsFile:
 
 
 def require_config(document: Document) -> None:
-    """End the run for a file that is not a DeepSpeed config."""
+    """End the run if the file is not a DeepSpeed config."""
     from dsconfig.launch.classify_config_file import describe_hostfile
 
     # A hostfile is checked by itself, but no other command can do anything with it.
@@ -263,7 +264,7 @@ def require_config(document: Document) -> None:
 def job_from_arguments(
     args: argparse.Namespace, document: Document, located: LocatedConfig | None = None
 ) -> Job:
-    """Job of a config as the arguments and settings describe it; the run ends for an unknown release.
+    """Return the job of a config as the arguments and settings describe it; end the run if the release is unknown.
 
     Prints a note if the version of the consumer is unknown.
     """
@@ -290,7 +291,7 @@ def job_from_arguments(
 
 
 def schema_release_and_consumer(args: argparse.Namespace) -> tuple[ReleaseTarget, str | None]:
-    """Release and consumer of the schema; without a consumer, the schema holds for all of them."""
+    """Return the release and the consumer of a schema; a schema without a consumer is valid for all of them."""
     target, settings = _target_and_settings(args)
     if len(target.releases) > 1:
         print_note(f"using {target.releases[-1]}, the newest release of {target.text}")
@@ -300,7 +301,7 @@ def schema_release_and_consumer(args: argparse.Namespace) -> tuple[ReleaseTarget
 
 
 def settings_of_folder(args: argparse.Namespace) -> SettingsFile:
-    """Settings of the working directory."""
+    """Return the settings of the working directory."""
     return _settings_finder(args, _overrides_from_arguments(args)).here
 
 
@@ -314,7 +315,7 @@ def _target_and_settings(args: argparse.Namespace) -> tuple[ReleaseTarget, Setti
 
 
 def _parse_per_file_rules(entries: Sequence[str], option: str) -> list[tuple[str, list[str]]]:
-    """Parse `a/*.json:DSC101,DSC2,b.json:DSC3`: a word with a colon starts the rules of another pattern."""
+    """Parse rules by file pattern, such as `a/*.json:DSC101,DSC2,b.json:DSC3`, where a colon follows each pattern."""
     pairs: list[tuple[str, list[str]]] = []
     for entry in entries:
         pattern, colon, rule = entry.rpartition(":")
@@ -330,7 +331,7 @@ def _parse_per_file_rules(entries: Sequence[str], option: str) -> list[tuple[str
 
 
 def options_as_toml(options: EffectiveOptions) -> str:
-    """Options as TOML that can be pasted into a settings file; comments give the origin."""
+    """Return the options as TOML that can be pasted into a settings file, with their origins as comments."""
     from dsconfig.render.terminal_style import escape_unprintable
 
     settings, target = options.settings, options.target

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options of `dsconfig compat` to its parser."""
     parser.set_defaults(run=run)
     add_config_argument(parser)
     add = parser.add_argument
@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run `dsconfig compat`, and return the exit code."""
     from dsconfig.check.accepting_releases import ALL_RELEASES, compat, compat_table
     from dsconfig.cli.command_inputs import job_from_arguments
     from dsconfig.core.releases import UnknownReleaseError, resolve_target

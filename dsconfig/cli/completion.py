@@ -19,14 +19,14 @@ _FOLDERS = ("DIR",)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options of `dsconfig completion` to its parser."""
     parser.set_defaults(run=run)
     parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=f"shell: {', '.join(SHELLS)}")
     set_exit_codes(parser, {CLEAN: "script printed"}, _USAGE)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run `dsconfig completion`, and return the exit code."""
     import shtab
 
     from dsconfig.cli import COMMANDS, build_parser
@@ -47,7 +47,7 @@ def _all_parser_actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Ac
 
 
 def _set_shtab_completion(action: argparse.Action) -> None:
-    """Tell shtab the values of an option or argument."""
+    """Set the values of an option or argument for the completion by shtab."""
     import shtab
 
     from dsconfig.check.rule_selector import rule_names_by_code

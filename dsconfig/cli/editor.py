@@ -21,7 +21,7 @@ NAMES = (*WITH_SCHEMA, "helix", "emacs", "sublime")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options of `dsconfig editor` to its parser."""
     parser.set_defaults(run=run)
     parser.add_argument("editor", choices=NAMES, metavar="EDITOR", help=f"editor: {', '.join(NAMES)}")
     schema = "set up the JSON Schemas instead of the server (vscode and zed: always)"
@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run `dsconfig editor`, and return the exit code."""
     if args.editor not in SCHEMA_ONLY and not args.schema:
         return _configure_language_server(args)
     if args.editor not in WITH_SCHEMA:
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _config_patterns(args: argparse.Namespace) -> SchemaFilePatterns:
-    """Return patterns of configs and launch files, and the paths of those that only their content identifies."""
+    """Return file patterns of configs and launch files, and the paths of files that only their content identifies."""
     from dsconfig.check.discover import find_configs, read_small_file, resembles_accelerate_file
     from dsconfig.cli.command_inputs import options_from_arguments
     from dsconfig.document import read_bytes
@@ -83,7 +83,7 @@ def _is_config_text(data: Json) -> bool:
 
 
 def _configure_language_server(args: argparse.Namespace) -> int:
-    """Show the configuration that starts the server, or write it."""
+    """Show or write the editor configuration that starts the language server."""
     from dsconfig.schema.editor_settings import SERVERS
 
     server = SERVERS[args.editor]
@@ -100,7 +100,7 @@ def _configure_language_server(args: argparse.Namespace) -> int:
 
 
 def _write_files(files: list[EditorSettingsFile]) -> None:
-    """Write the files, once the new text of all of them is known."""
+    """Write the settings files of an editor, once the new text of all of them is known."""
     from dsconfig.cli.command_inputs import os_error_reason, write_output_file
     from dsconfig.schema.editor_settings import SettingsConflictError
 

@@ -17,7 +17,7 @@ CLEAN, PROBLEMS, FAILED = 0, 1, 2
 
 
 class UsageError(Exception):
-    """Usage error; the message is one line."""
+    """A command is used incorrectly; the message is one line."""
 
 
 def print_error(message: str) -> None:

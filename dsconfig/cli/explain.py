@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options of `dsconfig explain` to its parser."""
     parser.set_defaults(run=run)
     what = (
         "code or name of a rule, name of an advisory, dotted path of a key, or an error message or traceback "
@@ -59,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run `dsconfig explain`, and return the exit code."""
     style = style_of(sys.stdout, args.color)
     what = " ".join(args.what)
     if what == "-":
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _explain_error_message(text: str, args: argparse.Namespace, style: TerminalStyle) -> str | None:
-    """Explain an error message; None if the text contains no known one."""
+    """Explain an error message in a text, or return None if the text contains no known one."""
     from dsconfig.core.releases import UnknownReleaseError, resolve_target
 
     try:
@@ -90,7 +90,7 @@ def _explain_error_message(text: str, args: argparse.Namespace, style: TerminalS
 
 
 def _check_config(args: argparse.Namespace) -> Report:
-    """Check the config that the error is about."""
+    """Check the config that an error message is about."""
     from dsconfig.check.build_job import build_job, job_from_arguments
     from dsconfig.check.check import check
     from dsconfig.launch.located_config import locate_config
@@ -100,7 +100,7 @@ def _check_config(args: argparse.Namespace) -> Report:
 
 
 def _explain_rules(word: str, style: TerminalStyle) -> str | None:
-    """Page of one rule, or a line for each rule if a code prefix matches several."""
+    """Return the page of one rule, or a line for each rule if a code prefix matches several."""
     from dsconfig.check.rule_selector import rules_matching_selector
     from dsconfig.rules import RULES
 
@@ -129,7 +129,7 @@ def _rule_page(rule: Rule, style: TerminalStyle) -> str:
 
 
 def _explain_advisory(word: str, style: TerminalStyle) -> str | None:
-    """Documentation of the advisory with this name."""
+    """Return the documentation of the advisory with this name, if there is one."""
     from dsconfig.rules._advisory_table import advisory_documentation, load_advisories
 
     for each in load_advisories():
@@ -191,11 +191,11 @@ def _unknown_word_message(word: str) -> str:
 
 
 _MAX_SUGGESTIONS = 6
-"""Suggested names that contain the word."""
+"""Maximal number of suggested names that contain a word."""
 
 
 def _names_containing(word: str, names: Iterable[str]) -> list[str]:
-    """Names that contain the word as a whole part, otherwise those where a part starts with it; shortest first."""
+    """Return the names with a part equal to `word`, or else with a part that starts with it, the shortest first."""
     for pattern in (rf"(?:^|[._-]){re.escape(word)}(?:$|[._-])", rf"(?:^|[._-]){re.escape(word)}"):
         matches = [name for name in names if re.search(pattern, name.lower())]
         if matches and len(word) > 1:
@@ -217,11 +217,11 @@ def _join_words(words: list[str]) -> str:
 
 
 class ErrorExplanation(NamedTuple):
-    """Known messages in a text, most likely first, with details from the text and from a config."""
+    """Known error messages in a text, the most likely first, with details from the text and from a config."""
 
     matches: Sequence[ErrorMessageMatch]
     keys: Sequence[str] = ()
-    """A sentence for each key that pydantic rejects in the text."""
+    """A sentence for each key that pydantic rejects according to the text."""
     config: str | None = None
     """Whether the error applies to the given config, as Markdown."""
     diagnostics: Sequence[Diagnostic] = ()
@@ -229,9 +229,9 @@ class ErrorExplanation(NamedTuple):
 
 
 def explain_error(text: str, target: ReleaseTarget, report: Report | None = None) -> ErrorExplanation | None:
-    """Explain the error in a pasted text; None if no message is known.
+    """Explain the error in a pasted text, or return None if no message in it is known.
 
-    `report`: the report on the config that the error is about.
+    `report` is the report on the config that the error is about.
     """
     matches = find_error_messages(text)
     if not matches:
@@ -246,13 +246,13 @@ def explain_error(text: str, target: ReleaseTarget, report: Report | None = None
 
 
 def explanation_as_text(explanation: ErrorExplanation, style: TerminalStyle) -> str:
-    """Render the explanation for a terminal."""
+    """Render the explanation of an error for a terminal."""
     first, *others = explanation.matches
     return render_markdown("\n".join(_explanation_as_markdown(first, others, explanation)), style)
 
 
 def explanation_as_json(explanation: ErrorExplanation) -> str:
-    """Render the explanation as JSON, for tools and the site."""
+    """Render the explanation of an error as JSON, for tools and the site."""
     return json.dumps(
         {
             "matches": [
@@ -349,7 +349,7 @@ class PydanticFieldError(NamedTuple):
     """Dotted path from the top level of the config."""
     value: Json
     is_extra: bool
-    """Whether the model has no such field."""
+    """Whether pydantic rejects the key because the model has no such field."""
 
 
 def _parse_pydantic_errors(text: str) -> Iterator[PydanticFieldError]:
@@ -389,7 +389,7 @@ def _section_paths_by_class() -> dict[str, str]:
 
 
 _KEY_RULES = ("DSC10",)
-"""Prefix of the rules about unknown keys; other rules need the value, which pydantic 1 does not print."""
+"""Code prefix of the rules about unknown keys; other rules need the value, which pydantic 1 does not print."""
 
 
 def _explain_rejected_key(error: PydanticFieldError, target: ReleaseTarget) -> str:
@@ -415,7 +415,7 @@ def _explain_rejected_key(error: PydanticFieldError, target: ReleaseTarget) -> s
 
 
 def _describe_releases_of_key(path: str) -> str:
-    """Return a sentence with the releases that read a key; empty for an unknown key."""
+    """Return a sentence with the releases that read a key, or "" for an unknown key."""
     from dsconfig.core.releases import NEVER, release_name
     from dsconfig.model.key_table import iter_keys
 

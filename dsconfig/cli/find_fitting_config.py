@@ -1,4 +1,4 @@
-"""A first config that fits: the fastest ZeRO level that stays within a GPU, and the command that starts it."""
+"""Search for a first config that fits: the fastest ZeRO level within the memory of a GPU, and its launch command."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ from dsconfig.memory import Verdict
 
 
 class JobRequest(NamedTuple):
-    """Job that the user wants to run, and its machines."""
+    """A job that the user wants to run, and the machines for it."""
 
     model: str
-    """Name, or path of its `config.json`."""
+    """Name of the model, or path of its `config.json`."""
     world_size: int
     gpus_per_node: int
     gpu: GpuMemory
     margin: int | None
-    """Bytes of a GPU that are kept free, instead of the expected memory besides tensors; None: not requested."""
+    """Bytes of a GPU to keep free, in place of the expected memory besides tensors; None if not requested."""
     consumer: str
     offload: str
-    """A key of `OFFLOADS`."""
+    """Permitted offload, a key of `OFFLOADS`."""
     host: int | None
-    """Bytes of a node; None if unknown, and then not checked."""
+    """Host memory of a node in bytes; None if unknown, in which case it is not checked."""
     sequence_length: int
     lora: str | None
     target: ReleaseTarget
     file: str
-    """Name of the config, which decides its format."""
+    """File name of the config, which determines its format."""
     script: str
 
     @property
     def memory_limits(self) -> RequestedLimits:
-        """Memory that a GPU and a node have."""
+        """The memory of a GPU and of a node."""
         return RequestedLimits(self.gpu, self.host, self.margin)
 
     @property
@@ -79,28 +79,28 @@ LEVELS = (
     PresetStep("zero3-offload-cpu", "cpu", "ZeRO 3, optimizer and parameters on the CPU"),
     PresetStep("zero3-offload-nvme", "nvme", "ZeRO 3, optimizer and parameters on NVMe"),
 )
-"""Levels from the fastest step to the least memory: each communicates or copies more than the one before it."""
+"""Levels from the fastest to the one with the least memory; each communicates or copies more than the previous."""
 OFFLOADS = {"auto": ("none", "cpu", "nvme"), "none": ("none",), "cpu": ("cpu",), "nvme": ("nvme",)}
-"""Offload that each choice allows; `auto` offloads only what would not fit otherwise."""
+"""Offloads that each choice allows; `auto` offloads only what would not fit otherwise."""
 MOST_MICRO = 8
-"""Largest micro batch that the search tries: beyond it, larger products hardly speed up a step."""
+"""Largest micro batch that the search tries, beyond which larger matrix products hardly speed up a step."""
 ACCUMULATION = 4
 MOST_RANKS = 4096
 
 
 class TriedSetting(NamedTuple):
-    """One tried setting with its estimate."""
+    """One setting that the search has tried, with its estimate."""
 
     level: PresetStep
     checkpointing: bool
     micro_batch: int
     estimate: Estimate
     needed: int
-    """Bytes of a GPU; see `needed_gpu_bytes`."""
+    """Memory that the setting needs on a GPU in bytes; see `needed_gpu_bytes`."""
     verdict: Verdict
     host_verdict: Verdict | None
     defects: frozenset[str] = frozenset()
-    """Known defects of the release that these settings meet."""
+    """Known defects of the release that affect this setting."""
 
 
 class FittingPlan(NamedTuple):
@@ -108,18 +108,18 @@ class FittingPlan(NamedTuple):
 
     request: JobRequest
     trials: tuple[TriedSetting, ...]
-    """All tried settings at micro batch 1, in order; the last one fits, unless none does."""
+    """All settings tried at micro batch 1, in order; the last one fits, unless none does."""
     chosen: TriedSetting | None
     larger: TriedSetting | None = None
     """The chosen setting with twice the micro batch, which does not fit; None if it was not tried."""
     ranks: int | None = None
-    """World size at which the last level would fit, if none does at the requested one."""
+    """World size at which the last level would fit, if no level fits at the requested one."""
     skipped: tuple[tuple[str, str], ...] = ()
-    """Levels that this release or model does not support, with the reason."""
+    """Levels that the release or the model does not support, with the reason."""
 
     @property
     def verdict(self) -> Verdict:
-        """Whether a config fits; unknown if one of the settings may fit."""
+        """Verdict on whether a config fits; unknown if one of the settings may fit."""
         if self.chosen is not None:
             return FITS
         may_fit = any(EXCEEDS not in (each.verdict, each.host_verdict) for each in self.trials)
@@ -131,7 +131,7 @@ def find_fitting_config(request: JobRequest) -> FittingPlan:
 
     Raises:
         NotModelledError: the model is unknown or not supported.
-        OSError, ValueError: as `memory` does.
+        OSError, ValueError: as for `memory`.
     """
     load_model(request.model)  # an unknown model is not the fault of a level
     trials: list[TriedSetting] = []
@@ -165,7 +165,7 @@ def find_fitting_config(request: JobRequest) -> FittingPlan:
 
 
 def _maximize_micro_batch(plan: FittingPlan) -> FittingPlan:
-    """Return the plan with the largest micro batch that fits, a power of two."""
+    """Return the plan with the largest micro batch that fits, which is a power of two."""
     chosen = plan.chosen
     while chosen is not None and chosen.micro_batch < MOST_MICRO:
         larger = _try_setting(plan.request, chosen.level, chosen.checkpointing, chosen.micro_batch * 2)
@@ -182,7 +182,7 @@ def _does_fit(trial: TriedSetting) -> bool:
 def _try_setting(
     request: JobRequest, level: PresetStep, checkpointing: bool, micro_batch: int
 ) -> TriedSetting:
-    """Estimate exactly the text that would be written, with the arguments that the command passes."""
+    """Estimate a setting from the exact text that would be written, with the arguments that the command passes."""
     arguments = planned_training_arguments(request, checkpointing, micro_batch)
     options = MemoryOptions(
         request.model,
@@ -213,19 +213,19 @@ def _try_setting(
 
 
 def needed_gpu_bytes(request: JobRequest, estimate: Estimate) -> int:
-    """Highest expected memory of a GPU in `nvidia-smi`, or of its tensors if the user sets the headroom."""
+    """Return the highest expected memory in `nvidia-smi`, or that of the tensors if the user sets the headroom."""
     if request.margin is None and estimate.device is not None:
         return estimate.device.high(request.gpu.most)
     return estimate.rank.upper_bound
 
 
 def _needs_zero_init(request: JobRequest, level: PresetStep) -> bool:
-    """Whether the script itself has to build the model under `zero.Init`; Transformers and Accelerate do it alone."""
+    """Whether the script itself has to build the model under `zero.Init`, as Transformers and Accelerate would."""
     return level.preset.startswith("zero3") and request.consumer not in HUGGING_FACE
 
 
 def planned_training_arguments(request: JobRequest, checkpointing: bool, micro_batch: int) -> JsonObject:
-    """Training arguments from which the Trainer resolves "auto"; empty for other consumers."""
+    """Return the training arguments from which the Trainer resolves "auto"; empty for other consumers."""
     if request.consumer != "transformers":
         return {}
     arguments: JsonObject = {
@@ -237,12 +237,12 @@ def planned_training_arguments(request: JobRequest, checkpointing: bool, micro_b
 
 
 def _auto_values(request: JobRequest) -> JsonObject:
-    """Values of "auto" keys that the training script sets, rather than the config or the command."""
+    """Return the values of "auto" keys that the training script sets, rather than the config or the command."""
     return {STEPS: ACCUMULATION} if request.consumer == "accelerate" else {}
 
 
 def config_text(request: JobRequest, level: PresetStep, micro_batch: int) -> str:
-    """Text of the config: the preset for this consumer, precision and micro batch."""
+    """Return the text of the config: the preset for this consumer, precision and micro batch."""
     body = presets.preset_config(level.preset, request.target, request.consumer, remarks=True)
     if request.precision == "fp16":
         body = presets.preset_in_fp16(body)
@@ -265,7 +265,7 @@ def config_text(request: JobRequest, level: PresetStep, micro_batch: int) -> str
 
 
 def _parameter_buffer_numel(request: JobRequest) -> int:
-    """Elements of a buffer for the largest shard of a parameter, at least DeepSpeed's default."""
+    """Return the number of elements of a buffer for the largest shard of a parameter, at least DeepSpeed's default."""
     largest = max(
         weight.numel for weight in weights_of(load_model(request.model).shape, 2, autocast=False).weights
     )
@@ -278,7 +278,7 @@ SCRIPT_NAME = "launch.sh"
 
 
 def launch_script(plan: FittingPlan) -> str:
-    """Shell script that starts the job; remarks say what the training script itself has to do."""
+    """Return a shell script that starts the job, with comments on what the training script itself has to do."""
     request, chosen = plan.request, plan.chosen
     assert chosen is not None
     needed = format_gib(chosen.needed)
@@ -293,7 +293,7 @@ def _quote_for_shell(word: str) -> str:
 
 
 def _launch_command_words(plan: FittingPlan) -> Iterator[Sequence[str]]:
-    """Yield the words of the launch command in groups, one group a line."""
+    """Yield the words of the launch command in groups, one for each line."""
     request, chosen = plan.request, plan.chosen
     assert chosen is not None
     per_node = min(request.gpus_per_node, request.world_size)
@@ -334,7 +334,7 @@ def _launch_command_words(plan: FittingPlan) -> Iterator[Sequence[str]]:
 
 
 def duties_of_training_script(plan: FittingPlan) -> list[str]:
-    """Steps that the training script must take, because neither the config nor the launcher can."""
+    """Return the steps that the training script must take, because neither the config nor the launcher can."""
     request, chosen = plan.request, plan.chosen
     assert chosen is not None
     per_node = min(request.gpus_per_node, request.world_size)
@@ -370,7 +370,7 @@ def format_gib(number: int) -> str:
 
 
 def job_headline(request: JobRequest) -> str:
-    """Describe the job in one line."""
+    """Describe the requested job in one line."""
     gpu = request.gpu.name or f"{format_gib(request.gpu.least)} GiB"
     gpus = "GPU" if request.world_size == 1 else "GPUs"
     lora = f", LoRA {request.lora}" if request.lora else ""
@@ -381,7 +381,7 @@ def job_headline(request: JobRequest) -> str:
 
 
 def search_report(plan: FittingPlan) -> Iterator[str]:
-    """Lines of the result: what was tried, what was chosen, and why."""
+    """Yield the lines of the search result: the settings tried, the one chosen, and why."""
     request = plan.request
     yield f"{job_headline(request)}:"
     width = max(len(_setting_title(each)) for each in plan.trials)
@@ -490,7 +490,7 @@ def memory_command(plan: FittingPlan) -> str:
 
 
 def default_sequence_length(model: str) -> int:
-    """Default sequence length in tokens, capped at the model's maximum; an unknown model is reported later."""
+    """Return the default number of tokens per sequence, capped at the maximum of the model if the model is known."""
     try:
         most = load_model(model).shape.max_position_embeddings
     except (OSError, ValueError):
@@ -499,9 +499,9 @@ def default_sequence_length(model: str) -> int:
 
 
 def detect_local_gpus(folder: str = "/proc/driver/nvidia/gpus") -> tuple[int, str]:
-    """Number of NVIDIA GPUs of this machine and the name of their card; 0 without any, or if they differ.
+    """Return the number of NVIDIA GPUs of this machine and the name of the card; 0 if there are none or they differ.
 
-    The driver lists them in files, so that no program has to run.
+    The driver lists the GPUs in files, so that no program has to run.
     """
     names = []
     try:

@@ -1,4 +1,4 @@
-"""`dsconfig fix`: apply fixes, and list them and what remains."""
+"""`dsconfig fix`: apply fixes, and list the fixes and the remaining problems."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options of `dsconfig fix` to its parser."""
     parser.set_defaults(run=run)
     add_check_options(parser)
     add_fix_options(parser)
@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run `dsconfig fix`, and return the exit code."""
     from dsconfig.cli.check_files import FileChecker
     from dsconfig.cli.command_inputs import options_from_arguments
     from dsconfig.cli.fix_files import FileFixer
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 def _fix_summary_lines(
     fixer: FileFixer, left: list[Report], target: ReleaseTarget, style: TerminalStyle
 ) -> Iterator[str]:
-    """A line for each applied fix, for each remaining problem, and for each note."""
+    """Yield a line for each applied fix, each remaining problem, and each note."""
     from dsconfig.render.concise import render
     from dsconfig.render.terminal_style import escape_unprintable
 

@@ -1,4 +1,4 @@
-"""Apply fixes to files, and report the remaining problems."""
+"""Application of fixes to files, and the report on the remaining problems."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _with_options(checker: Checker, options: EffectiveOptions) -> Checker:
 
 
 class FileFixer:
-    """Fix one file after another; with `diff`, print the changes on stdout and write nothing."""
+    """Fixer of files one by one; with `diff`, the changes are printed on stdout and nothing is written."""
 
     def __init__(self, options: EffectiveOptions, *, unsafe: bool, diff: bool) -> None:
         self.options, self.unsafe, self.diff = options, unsafe, diff
@@ -50,7 +50,7 @@ class FileFixer:
         self.more = 0
         """Number of remaining diagnostics that only have an unsafe fix."""
         self.notes: list[str] = []
-        """Notes of the reports."""
+        """Notes of the reports on the fixed files."""
         self.named_by: Mapping[str, Sequence[str]] = {}
         """Launch files by the absolute paths of the configs that they name."""
         self.cut = False
@@ -59,10 +59,10 @@ class FileFixer:
         """New texts of configs that launch files name, by path."""
         self._swept: set[str] = set()
         self._source: tuple[Document, str] | None = None
-        """Python source whose configs are being fixed, as it was first read, and its new text."""
+        """Python source whose configs are being fixed, as first read, and its new text."""
 
     def fix_file(self, name: str, document: Document) -> Report:
-        """Fix the document read from `name` and the files that it names; report on the new texts."""
+        """Fix the document read from `name` and the files that it names; return the report on the new texts."""
         settings = self.options.options_of_file(document.name)
         # The jobs are those of the original text: a fix may remove the evidence.
         checkers = [
@@ -121,7 +121,7 @@ class FileFixer:
         return fixed.report
 
     def _fix_linked_config(self, launch: str, report: Report) -> Report:
-        """Fix a file that a launch file names, as its jobs load it: a fix has to hold for all of them."""
+        """Fix a config that a launch file names, with fixes that work for all jobs that load the config."""
         document = report.document
         if document is None or launch == "-" or document.is_data or not os.path.isfile(document.name):
             return report
@@ -146,7 +146,7 @@ class FileFixer:
         )
 
     def _reports_of_other_launch_files(self, path: str, launch: str) -> Iterator[Report]:
-        """Reports on a config for the jobs of all launch files that name it."""
+        """Yield the reports on a config for the jobs of all launch files that name the config."""
         for name in dict.fromkeys((launch, *self.named_by.get(path, ()))):
             reports = check_jobs(read_config_at_path(name), self.options)
             if name != launch or len(reports) > 1:
@@ -154,7 +154,7 @@ class FileFixer:
                 yield from (each for each in children if os.path.realpath(each.name) == path)
 
     def applied_fix_lines(self) -> Iterator[str]:
-        """A line for each applied fix."""
+        """Yield a line for each applied fix."""
         for name, diagnostics in self.by_file.items():
             for diagnostic in diagnostics:
                 location = f"{name}: {diagnostic.dotted}" if diagnostic.path else name
@@ -166,7 +166,7 @@ class FileFixer:
                 )
 
     def outcome_line(self, left: int) -> str:
-        """One line: the number of fixed and of remaining problems."""
+        """Return a line with the numbers of fixed and remaining problems."""
         number = sum(map(len, self.by_file.values()))
         applied = f"{'Would fix' if self.diff else 'Fixed'} {count_noun(number, 'problem')}"
         applied = f"{applied} in {count_noun(self.changed, 'file')}" if number else "Nothing to fix"
@@ -175,7 +175,7 @@ class FileFixer:
         return f"{applied}; {count_noun(left, 'problem')} left{unsafe}{hint}.\n" if left else f"{applied}.\n"
 
     def fixed_file_lines(self) -> Iterator[str]:
-        """A line for each fixed file, with the number of fixes by rule."""
+        """Yield a line for each fixed file, with the number of fixes by rule."""
         for name, diagnostics in self.by_file.items():
             rules = Counter((diagnostic.code, diagnostic.name) for diagnostic in diagnostics)
             counts = ", ".join(
@@ -184,7 +184,7 @@ class FileFixer:
             yield escape_unprintable(f"- {name}: {counts}") + "\n"
 
     def _write_or_print_diff(self, name: str, document: Document, text: str) -> None:
-        """Print the diff, or write the new text."""
+        """Print the diff of a document, or write its new text."""
         if self.diff:
             print_diff(unified_diff(document.name, document.file_text, text))
         else:

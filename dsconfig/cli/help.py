@@ -9,7 +9,7 @@ from dsconfig.cli.errors import CLEAN
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the options of `dsconfig help` to its parser."""
     parser.set_defaults(run=run)
     description = "a command such as `check` or `elastic plan` (default: list all)"
     parser.add_argument("command", nargs="*", metavar="COMMAND", help=description)
@@ -17,7 +17,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show the help."""
+    """Run `dsconfig help`, and return the exit code."""
     from dsconfig.cli import main
 
     return main([*args.command, "--help"])

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 DEFAULT, FILE = "zero2", "ds_config.json"
 OFFLOAD = ("auto", "none", "cpu", "nvme")
 CONSUMERS = ("deepspeed", "transformers", "accelerate", "lightning")
-"""Libraries that load a config that fits; `elastic` has a preset only, because its world size varies."""
+"""Consumers for which a fitting config can be found; `elastic` has only a preset, because its world size varies."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options of `dsconfig init` to its parser."""
     parser.set_defaults(run=run)
     add = parser.add_argument
     add(
@@ -104,11 +104,11 @@ def _add_job_options(parser: argparse.ArgumentParser) -> None:
 
 
 JOB = ("model", "world_size", "gpu", "gpus_per_node", "offload", "host", "sequence_length", "lora", "margin")
-"""Options that only a config that fits uses."""
+"""Options that only the search for a fitting config uses."""
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run `dsconfig init`, and return the exit code."""
     from dsconfig.cli.command_inputs import schema_release_and_consumer, settings_of_folder
     from dsconfig.schema import presets
 
@@ -149,7 +149,7 @@ def _reject_existing_file(name: str, *, force: bool) -> None:
 
 
 def _unsupported_preset_hint(name: str | None, release: str) -> str:
-    """Hint for a preset that the release does not support; empty for any other error."""
+    """Return a hint for a preset that the release does not support, or "" for any other error."""
     from dsconfig.core.releases import release_number
     from dsconfig.schema.presets import PRESETS
 
@@ -162,7 +162,7 @@ def _unsupported_preset_hint(name: str | None, release: str) -> str:
 
 
 def _default_preset(consumer: str | None) -> str:
-    """Preset for a consumer."""
+    """Return the default preset for a consumer."""
     return consumer if consumer in (*HUGGING_FACE, ELASTIC) else DEFAULT
 
 
@@ -172,12 +172,12 @@ _T = TypeVar("_T")
 
 
 def _asks_questions(args: argparse.Namespace) -> bool:
-    """Whether to ask questions: on a terminal, unless the user wants none or the config goes to stdout."""
+    """Whether to ask questions, as on a terminal, unless the user wants none or the config goes to stdout."""
     return not args.yes and args.file != "-" and sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _request_from_arguments(args: argparse.Namespace, settings: SettingsFile) -> JobRequest | None:
-    """Return the job to plan for; None if no model is given."""
+    """Return the job to find a config for, or None if no model is given."""
     from dsconfig.cli.command_inputs import schema_release_and_consumer
     from dsconfig.cli.find_fitting_config import JobRequest, default_sequence_length, detect_local_gpus
 
@@ -244,7 +244,7 @@ def _request_from_arguments(args: argparse.Namespace, settings: SettingsFile) ->
 def _known_or_asked(
     known: _T | None, asks: bool, question: str, default: str, parse: Callable[[str], _T]
 ) -> _T | None:
-    """Return the known value, the answer to the question, or the default; None if there is none."""
+    """Return the known value, or else the answer to the question or the default, or None if there is none."""
     if known is not None:
         return known
     if asks:
@@ -253,7 +253,7 @@ def _known_or_asked(
 
 
 def _ask_question(question: str, default: str, parse: Callable[[str], _T]) -> _T:
-    """Ask until the answer can be parsed."""
+    """Ask the user a question until the answer can be parsed."""
     while True:
         try:
             text = input(f"{question}{f' [{default}]' if default else ''}: ").strip() or default
@@ -266,7 +266,7 @@ def _ask_question(question: str, default: str, parse: Callable[[str], _T]) -> _T
 
 
 def _parse_model(text: str) -> str:
-    """Parse a model that `memory` can estimate; empty for none."""
+    """Parse a model that `memory` can estimate; an empty answer stands for no model."""
     if text:
         from dsconfig.resolve.model_source import load_model
 
@@ -294,7 +294,7 @@ def _parse_offload(text: str) -> str:
 
 
 def _find_and_write_config(request: JobRequest, args: argparse.Namespace) -> int:
-    """Search, write the config and the launch command, and print why."""
+    """Find a config that fits, write it with the launch command, and print the reasons for the choice."""
     from dsconfig.cli import find_fitting_config
     from dsconfig.cli.command_inputs import os_error_reason, write_output_file
     from dsconfig.cli.resolve_helpers import use_option_names

@@ -21,7 +21,7 @@ def render_markdown(text: str, style: TerminalStyle) -> str:
 
 
 def _join_paragraph_lines(lines: list[str]) -> list[str]:
-    """Lines with each paragraph and list entry on one line, to be wrapped again."""
+    """Join the lines of each paragraph and list entry, so that they can be wrapped again."""
     joined: list[str] = []
     code = False
     for line in lines:
@@ -36,7 +36,7 @@ def _join_paragraph_lines(lines: list[str]) -> list[str]:
 
 
 def dedent_docstring(text: str) -> list[str]:
-    """Lines of a docstring without the indentation of the code."""
+    """Return the lines of a docstring without the indentation of the code."""
     from textwrap import dedent
 
     first, _, rest = text.strip().partition("\n")

@@ -57,7 +57,7 @@ FORMATS = ("text", "json", "csv")
 BATCH_RULES = "DSC2"
 """Code prefix of the rules about batch keys."""
 GC_THRESHOLD = 100_000
-"""Allocations between two garbage collections: a symbolic model has very many objects, none of them garbage."""
+"""Number of allocations between two garbage collections: a symbolic model has many objects, none of them garbage."""
 VERDICTS = (
     "`fits`: the upper bound of the tensors fits, with fragmentation, CUDA context and NCCL buffers. `does not fit`:"
     " not even the tensors fit. `tight`: in between, or the result depends on a missing input, such as"
@@ -66,7 +66,7 @@ VERDICTS = (
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options of `dsconfig memory` to its parser."""
     parser.set_defaults(run=run)
     parser.add_argument(
         "file",
@@ -208,7 +208,7 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run `dsconfig memory`, and return the exit code."""
     from dsconfig.resolve.errors import ResolveError, UnknownWorldSizeError
 
     gc.set_threshold(GC_THRESHOLD)
@@ -278,7 +278,7 @@ def print_stage_table(args: argparse.Namespace) -> int:
 
 
 def _batch_error_advice(args: argparse.Namespace, error: ResolveError) -> tuple[str, ...]:
-    """Hint that applies if only the batch of the config is wrong."""
+    """Return the hint that applies if only the batch of the config is wrong."""
     diagnostics = error.diagnostics
     only_batch = diagnostics and all(one.code.startswith(BATCH_RULES) for one in diagnostics)
     return (
@@ -389,13 +389,13 @@ def _write_estimate(args: argparse.Namespace, estimate: Estimate) -> int:
 
 
 def exit_code_of_verdicts(verdicts: Iterable[Verdict | None]) -> int:
-    """Exit code of the worst verdict."""
+    """Return the exit code of the worst verdict."""
     kinds = set(verdicts)
     return PROBLEMS if "does not fit" in kinds else FAILED if kinds & {"unknown", "tight"} else CLEAN
 
 
 def find_changes_that_fit(args: argparse.Namespace, document: Document, options: MemoryOptions) -> int:
-    """Find the smallest changes that fit, print them, and write the config with them if asked to."""
+    """Find the smallest changes that fit, print them, and write the changed config if the user asks for it."""
     from dsconfig.memory import RequestedLimits
     from dsconfig.render.terminal_style import style_of
     from dsconfig.resolve import memory_output as render
@@ -453,7 +453,7 @@ def _reject_conflicting_options(args: argparse.Namespace, document: Document) ->
 
 
 def find_largest_value(args: argparse.Namespace, document: Document, options: MemoryOptions) -> int:
-    """Find the largest value of one kind that fits, and print it."""
+    """Find the largest micro batch, sequence or model that fits, and print it."""
     from dsconfig.memory import RequestedLimits
     from dsconfig.render.terminal_style import style_of
     from dsconfig.resolve import memory_output as render

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options of `dsconfig migrate` to its parser."""
     parser.set_defaults(run=run)
     add_config_argument(parser)
     add = parser.add_argument
@@ -82,7 +82,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run `dsconfig migrate`, and return the exit code."""
     from dsconfig.cli.command_inputs import require_config
     from dsconfig.fix.migrate import map_migration_to_launch_file
     from dsconfig.render.terminal_style import style_of
@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _config_of_launch_file(args: argparse.Namespace, document: Document) -> EditableConfig | None:
-    """Config of the job that a launch file starts; None for a config."""
+    """Return the config of the job that a launch file starts, or None if the document itself is a config."""
     from dsconfig.cli.errors import print_note
     from dsconfig.launch.located_config import find_editable_config
 
@@ -149,7 +149,7 @@ def _check_output_files(args: argparse.Namespace) -> None:
 
 
 def _write_result(args: argparse.Namespace, document: Document, migration: Migration) -> str | None:
-    """Print the diff or write the new text; return the file with the `elasticity` block."""
+    """Print the diff or write the new text; return the name of the file with the `elasticity` block, if any."""
     from dsconfig.cli.output_files import (
         check_output_format,
         print_diff,
@@ -219,10 +219,10 @@ class MigrationRoute:
     consumer: str
     world_size: int | None
     read_by: str = ""
-    """Consumer and the evidence for it, in words."""
+    """The consumer and the evidence for it, in words."""
 
     def migrate_document(self, document: Document, *, keep: bool) -> Migration:
-        """Migrate a config.
+        """Migrate a config along this route.
 
         Raises:
             ValueError: the target release is not later than the origin.
@@ -243,9 +243,9 @@ class MigrationRoute:
 def route_from_arguments(
     args: argparse.Namespace, document: Document, embedded: EditableConfig | None = None
 ) -> MigrationRoute:
-    """Route from the arguments; the run ends if the origin release is unknown.
+    """Return the route that the arguments describe; end the run if the origin release is unknown.
 
-    `embedded`: config of a launch file, whose job sets the consumer and the world size.
+    `embedded` is the config of a launch file, whose job sets the consumer and the world size.
     """
     job = job_from_arguments(args, document)
     if embedded is not None:
@@ -361,7 +361,7 @@ def _numbered_decisions(
 
 _LETTERS = "abcdefgh"
 _LONGEST = 400
-"""Characters of a key that a line shows."""
+"""Maximal number of characters of a key that a line shows."""
 
 
 def _format_location(path: KeyPath, line: int | None, *, was: bool = False) -> str:

@@ -1,7 +1,7 @@
 """Output files: new text of a config, a unified diff or a plot.
 
 In a diff, lines that occur once in both texts are anchors (Bram Cohen's patience diff). Short gaps between two anchors
-are compared line by line, long gaps are replaced as a whole, so the time is linear.
+are compared line by line, and long gaps are replaced as a whole, so that the time is linear.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from dsconfig.render.terminal_style import is_line_command
 # New text of a config: to stdout, into the file, or as a diff.
 
 CI_VARIABLES = ("CI", "GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
-"""Variables set by CI services; elsewhere, a diff with `##vso[...]` may be piped into `patch`."""
+"""Environment variables that CI services set; elsewhere, a diff with `##vso[...]` may be piped into `patch`."""
 _LONGEST = 60
-"""Characters of a line that a message shows."""
+"""Maximal number of characters of a line that a message shows."""
 
 
 def write_text(text: str) -> None:
@@ -54,7 +54,7 @@ def rewrite_document(name: str, document: Document, text: str) -> None:
 
 
 def is_lossless(document: Document) -> bool:
-    """Whether the text can be written back: bytes that are not UTF-8 would be lost."""
+    """Whether the text can be written back without loss, which is not so if it has bytes that are not UTF-8."""
     return not any(problem.kind in ("invalid-utf8", "not-text") for problem in document.problems)
 
 
@@ -74,7 +74,7 @@ def check_output_format(document: Document, name: str) -> None:
 
 
 def unified_diff(name: str, old: str, new: str) -> Iterator[str]:
-    """Unified diff of two texts."""
+    """Yield the lines of a unified diff of two texts."""
 
     return unified_diff_lines(old, new, _file_name_in_diff(f"a/{name}"), _file_name_in_diff(f"b/{name}"))
 
@@ -127,7 +127,7 @@ def _is_stdout_redirected() -> bool:
 
 
 def _file_name_in_diff(name: str) -> str:
-    """File name as git writes it: quoted and escaped if it has unprintable characters."""
+    """Return a file name as git writes it, quoted and escaped if it has unprintable characters."""
     if not name.isprintable() or any(mark in name for mark in ('"', "\\", "##")):
         quoted = (_escape_character(char) for char in name)
         return f'"{"".join(quoted)}"'
@@ -148,7 +148,7 @@ NEEDS_MATPLOTLIB = "--plot needs matplotlib: install `deepspeed-config[plot]`"
 
 
 def plot_suffix(name: str | None) -> str:
-    """Suffix of the plot file, empty without one; the run ends for an unknown suffix."""
+    """Return the suffix of the plot file, or "" without a file; end the run if the suffix is unknown."""
     if name is None:
         return ""
     suffix = os.path.splitext(name)[1].lower()
@@ -159,7 +159,7 @@ def plot_suffix(name: str | None) -> str:
 
 CONTEXT = 3
 _SHORT = 64
-"""Longest gap in lines for which difflib, whose time is quadratic, is used."""
+"""Maximal number of lines of a gap that difflib compares, whose time is quadratic."""
 
 
 class ChangedLines(NamedTuple):
@@ -172,7 +172,7 @@ class ChangedLines(NamedTuple):
 
 
 def unified_diff_lines(old: str, new: str, old_name: str, new_name: str) -> Iterator[str]:
-    """Unified diff, line by line; nothing for equal texts.
+    """Yield a unified diff line by line, or nothing for equal texts.
 
     A line that GitHub's runner would execute as a command is removed and added again: a context line only gets a
     leading blank, which the runner ignores (`ActionCommand.TryParseV2`).
@@ -190,7 +190,7 @@ def unified_diff_lines(old: str, new: str, old_name: str, new_name: str) -> Iter
 
 
 def _split_lines(text: str) -> list[str]:
-    """Lines with their ends; only a line feed ends a line, as in patch tools."""
+    """Return the lines of a text with their ends; only a line feed ends a line, as in patch tools."""
     *lines, last = text.split("\n")
     return [f"{line}\n" for line in lines] + [last] * bool(last)
 
@@ -199,7 +199,7 @@ def _split_lines(text: str) -> list[str]:
 
 
 def changed_lines(old: Sequence[str], new: Sequence[str]) -> list[ChangedLines]:
-    """Changed stretches in order, separated by equal lines."""
+    """Return the changed ranges of lines in order, separated by equal lines."""
     result: list[ChangedLines] = []
     old_at = new_at = 0
     for old_line, new_line in (*_unique_common_lines(old, new), (len(old), len(new))):
@@ -209,7 +209,7 @@ def changed_lines(old: Sequence[str], new: Sequence[str]) -> list[ChangedLines]:
 
 
 def _unique_common_lines(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
-    """Lines that occur once in both texts: the longest selection with the same order in both."""
+    """Return the longest selection of lines that occur once in both texts, and in the same order."""
     where = _lines_that_occur_once(new)
     pairs = [(at, where[line]) for line, at in _lines_that_occur_once(old).items() if line in where]
     ends: list[int] = []
@@ -234,7 +234,7 @@ def _lines_that_occur_once(lines: Sequence[str]) -> dict[str, int]:
 
 
 def _changes_in_gap(old: Sequence[str], new: Sequence[str], gap: ChangedLines) -> Iterator[ChangedLines]:
-    """Changes within one gap."""
+    """Yield the changes within one gap between anchors."""
     start, end, new_start, new_end = gap
     while start < end and new_start < new_end and old[start] == new[new_start]:
         start, new_start = start + 1, new_start + 1
@@ -254,7 +254,7 @@ def _changes_in_gap(old: Sequence[str], new: Sequence[str], gap: ChangedLines) -
 
 
 def _command_lines(old: Sequence[str], changed: Sequence[ChangedLines]) -> Iterator[ChangedLines]:
-    """Unchanged lines that are commands, as changes into themselves."""
+    """Yield the unchanged lines that are CI commands as replacements by themselves."""
     at = new_at = 0
     for change in (*changed, ChangedLines(len(old), len(old), 0, 0)):
         for line in range(at, change.start):
@@ -268,7 +268,7 @@ def _command_lines(old: Sequence[str], changed: Sequence[ChangedLines]) -> Itera
 
 
 def _group_into_hunks(changed: Iterable[ChangedLines]) -> Iterator[list[ChangedLines]]:
-    """Changes grouped by hunk: changes whose context overlaps share one."""
+    """Yield the changes by hunk; changes whose context overlaps share a hunk."""
     hunk: list[ChangedLines] = []
     for change in changed:
         if hunk and change.start - hunk[-1].end > 2 * CONTEXT:
@@ -296,7 +296,7 @@ def _format_hunk(hunk: list[ChangedLines], old: Sequence[str], new: Sequence[str
 
 
 def _format_line_range(start: int, end: int) -> str:
-    """Line range as in the header of a hunk; an empty range names the line before it."""
+    """Return a line range as in the header of a hunk; an empty range names the line before it."""
     if end - start == 1:
         return str(start + 1)
     return f"{start + (end > start)},{end - start}"

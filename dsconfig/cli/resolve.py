@@ -50,7 +50,7 @@ DEGREES = (
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options of `dsconfig resolve` to its parser."""
     parser.set_defaults(run=run)
     add_config_argument(parser)
     add = parser.add_argument
@@ -69,7 +69,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run `dsconfig resolve`, and return the exit code."""
     from dsconfig.resolve.errors import ResolveError, UnknownWorldSizeError
 
     try:

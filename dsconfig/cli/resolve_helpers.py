@@ -1,4 +1,4 @@
-"""Helpers of commands that resolve a config: overrides, errors, and values JSON cannot express."""
+"""Helpers for commands that resolve a config: overrides, errors, and values that JSON cannot express."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WORLD_SIZE = "WORLD_SIZE"
 
 
 def parse_assignment(text: str) -> tuple[str, Json]:
-    """Parse KEY=VALUE: a dotted key, and a value in JSON or plain text."""
+    """Parse an assignment KEY=VALUE of a dotted key and a value in JSON or plain text."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise argparse.ArgumentTypeError(f"expected KEY=VALUE, got `{text}`")
@@ -47,7 +47,7 @@ def print_wrapped_lines(lines: Iterable[str], style: TerminalStyle, stream: Text
 
 
 def fail_without_world_size(error: UnknownWorldSizeError, options: str = "--world-size") -> NoReturn:
-    """End the run because the world size is needed and unknown; `options` are those that set it."""
+    """End the run because the world size is required but unknown; `options` are those that set it."""
     advice = f"pass {options}, or set {WORLD_SIZE} in the environment"
     formula = [error.formula] if error.formula else []
     parts = [error.source, *formula, advice] if error.source else [advice, *formula]
@@ -65,7 +65,7 @@ _FLAGS = {
 
 
 def use_option_names(text: str) -> str:
-    """Replace the parameters that an error names by command-line options."""
+    """Replace the Python parameters that an error message names by command-line options."""
     for parameter, flag in _FLAGS.items():
         text = text.replace(parameter, flag)
     return re.sub(r"`set=\{([^}]*)\}`", lambda match: f"`{_entries_as_set_options(match[1])}`", text)
@@ -80,7 +80,7 @@ def _entries_as_set_options(entries: str) -> str:
 
 
 def print_resolve_error(error: ResolveError, stream: TextIO, advice: tuple[str, ...] = ()) -> None:
-    """Print why a config cannot be resolved, and the hints; `advice` adds those of the command."""
+    """Print why a config cannot be resolved, and the hints, including those of the command in `advice`."""
     from dsconfig.render.terminal_style import style_of, wrap_lines
 
     style = style_of(stream)
@@ -113,7 +113,7 @@ def to_json_value(value: Json) -> Json:
 
 
 def non_json_values(value: Json, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
-    """Path and description of every value that JSON cannot represent."""
+    """Yield the path and description of every value that JSON cannot represent."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield from non_json_values(item, (*path, str(key)))

@@ -1,4 +1,4 @@
-"""`dsconfig resume`: show what of a checkpoint a config can load, and how to convert the rest."""
+"""`dsconfig resume`: show which parts of a checkpoint a config can load, and how to convert the rest."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options of `dsconfig resume` to its parser."""
     parser.set_defaults(run=run)
     parser.add_argument(
         "folder", metavar="DIR", help="checkpoint folder that contains `latest`, or the folder of one step"
@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run `dsconfig resume`, and return the exit code."""
     from dsconfig.cli.command_inputs import job_from_arguments
     from dsconfig.launch.located_config import locate_config
     from dsconfig.render.terminal_style import style_of

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options of `dsconfig rules` to its parser."""
     parser.set_defaults(run=run)
     selection = "comma-separated codes, code prefixes, or names (default: ALL)"
     parser.add_argument("rules", nargs="*", type=split_comma_list, metavar="RULES", help=selection)
@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run `dsconfig rules`, and return the exit code."""
     from dsconfig.check.rule_selector import UnknownRuleError, expand_selectors, rule_names_by_code
     from dsconfig.render.terminal_style import style_of
     from dsconfig.rules import RULES
@@ -83,7 +83,7 @@ def _list_advisories(codes: Iterable[str], args: argparse.Namespace) -> None:
 
 
 def rule_lines(rules: Iterable[Rule], style: TerminalStyle) -> Iterator[str]:
-    """A line for each rule: code, effect, name and title."""
+    """Yield a line for each rule with its code, effect, name and title."""
     from dsconfig.core.diagnostic import rule_url
     from dsconfig.render.terminal_style import wrap_line
 

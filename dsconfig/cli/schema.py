@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options of `dsconfig schema` to its parser."""
     parser.set_defaults(run=run)
     add_schema_options(parser)
     add = parser.add_argument
@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run `dsconfig schema`, and return the exit code."""
     from dsconfig.cli.command_inputs import schema_release_and_consumer
     from dsconfig.document.pretty_print import format_generated_file
     from dsconfig.schema import json_schema
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _schema_path(target: ReleaseTarget, consumer: str | None) -> Path:
-    """Path of the installed schema file; the run ends if there is none for the release and consumer."""
+    """Return the path of the installed schema file; end the run if there is none for the release and consumer."""
     from dsconfig.schema.schema_files import schema_file_of_target
 
     path = None if consumer else schema_file_of_target(target)

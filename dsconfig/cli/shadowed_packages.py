@@ -1,6 +1,6 @@
 """Other software that hides or overwrites the packages `dsconfig` and `elastic`.
 
-Distributions of other projects have packages of these names too, for example `dsconfig`, a tool for control systems.
+Other projects' distributions also have packages of these names, for example `dsconfig`, a tool for control systems.
 pip installs two such distributions into the same folder, without a warning, and the later one overwrites files of the
 earlier one. A folder `elastic/` on `PYTHONPATH` hides the whole package.
 """
@@ -14,15 +14,15 @@ from importlib import util
 from importlib.metadata import distributions
 
 DISTRIBUTION = "deepspeed-config"
-"""Name of our distribution (`project.name` in pyproject.toml)."""
+"""Name of this project's distribution (`project.name` in pyproject.toml)."""
 PACKAGES = ("dsconfig", "elastic")
 
 
 def shadowing_problems(folders: Sequence[str] | None = None) -> Iterator[str]:
-    """Yield a sentence for each package that is, or may be, replaced by another distribution.
+    """Yield a sentence for each of dsconfig's packages that another distribution replaces or may replace.
 
     Args:
-        folders: folders with installed distributions; None: those of this process.
+        folders: folders with installed distributions; None for those of this process.
     """
     for package in PACKAGES:
         others = sorted(set(_other_owners(package, folders)))
@@ -42,7 +42,7 @@ def shadowing_problems(folders: Sequence[str] | None = None) -> Iterator[str]:
 
 
 def _other_owners(package: str, folders: Sequence[str] | None) -> Iterator[str]:
-    """Yield the names of the other distributions that install a package of this name."""
+    """Yield the names of other distributions that install a package named `package`."""
     installed = distributions() if folders is None else distributions(path=list(folders))
     for distribution in installed:
         header = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
@@ -56,7 +56,7 @@ def _other_owners(package: str, folders: Sequence[str] | None) -> Iterator[str]:
 
 
 def _import_origin(package: str) -> str | None:
-    """Return the file that `import` would use; None if there is none."""
+    """Return the file that `import` would use for a package, or None if there is none."""
     try:
         spec = util.find_spec(package)
     except (ImportError, ValueError):

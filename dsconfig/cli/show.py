@@ -32,7 +32,7 @@ _TONES |= {"default": "dim", "derived": "good", "filled": "good"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options of `dsconfig show` to its parser."""
     parser.set_defaults(run=run)
     add_config_argument(parser)
     add = parser.add_argument
@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run `dsconfig show`, and return the exit code."""
     from dsconfig.cli.command_inputs import job_from_arguments
     from dsconfig.launch.located_config import locate_config
     from dsconfig.render.terminal_style import style_of

@@ -13,14 +13,14 @@ from dsconfig.cli.errors import UsageError, print_error, print_note
 
 _Stamps: TypeAlias = "dict[str, tuple[int, int]]"
 PAUSE = 0.4
-"""Least seconds between two polls of the files."""
+"""Minimal number of seconds between two polls of the files."""
 SHARE = 0.05
-"""Largest share of a processor's time for polling."""
+"""Maximal share of a processor's time that polling may take."""
 CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 
 
 def watch_files(args: argparse.Namespace, run: Callable[[argparse.Namespace], tuple[int, set[str]]]) -> int:
-    """Check now and after each change, until Ctrl-C.
+    """Run a check now and after each change of the files, until Ctrl-C.
 
     `run` also returns the files on which the result depends. After a usage error, wait for the next change.
     """
@@ -47,7 +47,7 @@ def watch_files(args: argparse.Namespace, run: Callable[[argparse.Namespace], tu
 
 
 def _wait_for_change(args: argparse.Namespace, dependencies: Iterable[str], before: _Stamps) -> None:
-    """Wait until a file has changed."""
+    """Wait until a watched file has changed."""
     pause = PAUSE
     while True:
         time.sleep(pause)
@@ -58,7 +58,7 @@ def _wait_for_change(args: argparse.Namespace, dependencies: Iterable[str], befo
 
 
 def _file_stamps(args: argparse.Namespace, dependencies: Iterable[str]) -> _Stamps:
-    """Modification time and size of each file on which the result may depend."""
+    """Return the modification time and size of each file on which the result may depend."""
     stamps: _Stamps = {}
     for path in (*_watched_files(args.paths or ["."]), *dependencies, *filter(None, [args.config])):
         try:
@@ -70,7 +70,7 @@ def _file_stamps(args: argparse.Namespace, dependencies: Iterable[str]) -> _Stam
 
 
 def _watched_files(paths: Iterable[str]) -> Iterator[str]:
-    """Named files, files that may be configs, and the settings files next to them."""
+    """Yield the named files, files that may be configs, and the settings files next to them."""
     from dsconfig.check.discover import SKIPPED, may_be_config
     from dsconfig.job.settings_file import FILE, PROJECT
 

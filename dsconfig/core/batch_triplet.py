@@ -1,4 +1,4 @@
-"""Batch arithmetic: the triplet as DeepSpeed derives it, and the data-parallel size."""
+"""Batch arithmetic: DeepSpeed's derivation of the batch-size triplet, and the data-parallel size."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SEQUENCE = "sequence_parallel_size"
 SEQUENCE_SINCE = 17000
 _DIVISION_RAISES_SINCE = 19003
 ABSENT = object()
-"""Passed for `sequence_parallel_size` if the key is absent; null is a value."""
+"""Value of `sequence_parallel_size` if the config does not contain the key, as opposed to null."""
 
 Failure: TypeAlias = "Literal['none-given', 'arithmetic', 'zero-divisor', 'not-positive', 'mismatch']"
 
@@ -43,7 +43,7 @@ class BatchTriplet(NamedTuple):
 
 
 class ImpossibleTriplet(NamedTuple):
-    """The reason why DeepSpeed derives no triplet. `key` is the invalid key, if it is a single one."""
+    """The reason why DeepSpeed cannot derive a triplet; `key` is the invalid key, if a single key is at fault."""
 
     failure: Failure
     triplet: BatchTriplet
@@ -86,7 +86,7 @@ def _complete_triplet(train: Json, micro: Json, steps: Json, world: float) -> Ba
 
 
 def _multiply_sizes(*factors: Json) -> Json:
-    """Return the product; raise a TypeError before Python repeats a string or list (DeepSpeed raises it later)."""
+    """Return the product; raise TypeError for a string or list, which Python would repeat (DeepSpeed raises later)."""
     if not all(isinstance(factor, int | float) for factor in factors):
         raise TypeError
     return prod(factors)
@@ -101,7 +101,7 @@ def _check_triplet(triplet: BatchTriplet, world: float) -> ImpossibleTriplet | N
 
 
 def _non_numeric_key(triplet: BatchTriplet) -> str | None:
-    """Return the key whose value is not a number."""
+    """Return the first key whose value is neither None nor a number, or None if there is no such key."""
     for key, value in zip(KEYS, triplet.values_in_key_order(), strict=True):
         if value is not None and not isinstance(value, int | float):
             return key
@@ -113,14 +113,12 @@ def data_parallel_world_size(
 ) -> float:
     """Return the data-parallel world size that DeepSpeedConfig uses.
 
-    It divides the ranks by `sequence_parallel_size` only if the config is a dict: for a file it looks for
-    that word
-    in the *path*. The division is a float division. Source: runtime/config.py, DeepSpeedConfig.__init__,
-    since
-    0.17.0.
+    DeepSpeedConfig divides the ranks by `sequence_parallel_size` only if the config is a dict. For a file, it
+    searches the *path* of the file for the name of the key, and does not divide. The division is a float
+    division. Source: runtime/config.py, DeepSpeedConfig.__init__, since 0.17.0.
 
     Raises:
-        TypeError, ZeroDivisionError: since 0.19.3, for a size that is not a valid divisor.
+        TypeError, ZeroDivisionError: `sequence_parallel_size` is not a valid divisor (since 0.19.3).
     """
     if from_file or sequence_parallel_size is ABSENT or release < SEQUENCE_SINCE:
         return ranks
@@ -153,20 +151,20 @@ class ParallelDegree(NamedTuple):
     """A degree of parallelism: ranks that share a layer, a sequence, or the stages of a pipeline."""
 
     kind: str
-    """`tensor`, `pipeline`, `sequence`, `context` or `model`."""
+    """Kind of parallelism: `tensor`, `pipeline`, `sequence`, `context` or `model`."""
     size: int | None
-    """None: known only at run time."""
+    """The number of ranks, or None if the number is known only at run time."""
     source: str
-    """The source in words: `--tensor-model-parallel-size in run.sh:12`."""
+    """The origin of the degree, in words: `--tensor-model-parallel-size in run.sh:12`."""
     divides: bool | None = True
-    """Whether DeepSpeed divides the batch by it. False: every rank counts. None: depends on unknown code."""
+    """Whether DeepSpeed divides the batch by this degree; None if that depends on unknown code."""
     capped: bool = False
-    """Whether the program lowers it to the number of ranks."""
+    """Whether the program caps the degree at the number of ranks."""
     is_asked: bool = False
-    """Whether the user gave it explicitly, rather than a launch file."""
+    """Whether the user gave the degree explicitly, rather than in a launch file."""
 
     def __str__(self) -> str:
-        """Return ``--tp-size` in run.sh:3 is 2`, with a clause if its effect on the batch is unknown."""
+        """Describe the degree: ``--tp-size` in run.sh:3 is 2`, with a clause if its effect on the batch is unknown."""
         if self.size is None:
             return f"{self.source} is known only at run time"
         only = ", and its effect depends on the program's code" if not self.is_known else ""
@@ -174,7 +172,7 @@ class ParallelDegree(NamedTuple):
 
     @property
     def is_known(self) -> bool:
-        """Whether its effect on the batch is known."""
+        """Whether the effect of this degree on the batch is known."""
         return self.size is not None and (self.divides is not None or self.size == 1)
 
 
@@ -195,11 +193,11 @@ class Parallelism(NamedTuple):
 
     @property
     def degrees_unknown_to_deepspeed(self) -> tuple[ParallelDegree, ...]:
-        """Degrees unknown to DeepSpeed, which therefore counts each sample that many times."""
+        """Degrees that DeepSpeed does not know about, so that it counts each sample that many times."""
         return tuple(each for each in self.degrees if each.divides is False and each.size not in (None, 1))
 
     def ranks_per_sample(self, ranks: int | None = None) -> int:
-        """Return how many ranks share one sample for DeepSpeed. `ranks`: the world size."""
+        """Return how many ranks share one sample in DeepSpeed's arithmetic; `ranks` is the world size."""
         divisor = 1
         for each in self.dividing_degrees:
             size = each.size or 1
@@ -216,7 +214,7 @@ class Parallelism(NamedTuple):
         return " and ".join(dict.fromkeys(each.source for each in self.dividing_degrees))
 
     def __str__(self) -> str:
-        """Return `2 tensor × 4 pipeline`."""
+        """Describe the dividing degrees: `2 tensor × 4 pipeline`."""
         return " × ".join(f"{each.size} {each.kind}" for each in self.dividing_degrees)
 
 
@@ -224,7 +222,7 @@ NONE = Parallelism()
 
 
 class UnevenRanksError(ValueError):
-    """The ranks cannot be divided into groups of this size."""
+    """The number of ranks is not divisible by the product of the parallel degrees."""
 
     def __init__(self, ranks: int, divisor: int) -> None:
         super().__init__(f"{ranks} ranks in groups of {divisor}")
@@ -245,7 +243,7 @@ def data_parallel_size(
 
     Raises:
         UnevenRanksError: the degrees of the job do not divide the ranks.
-        TypeError, ZeroDivisionError: DeepSpeed cannot divide by `sequence_parallel_size`.
+        TypeError, ZeroDivisionError: DeepSpeed cannot divide the ranks by `sequence_parallel_size`.
     """
     divisor = parallelism.ranks_per_sample(ranks)
     if divisor == 1:
@@ -259,12 +257,13 @@ def data_parallel_size(
 
 
 def batch_formula(train: Json, micro: Json, steps: Json, ranks: str = "GPUs", divisor: int = 1) -> str | None:
-    """Return the batch as a formula in the number of ranks: `train_batch_size = 4 × 8 × GPUs`.
+    """Return the batch size as a formula in the number of ranks, such as `train_batch_size = 4 × 8 × GPUs`.
 
-    A key that the consumer has yet to fill appears by name. None if the keys determine nothing.
+    A key whose value the consumer has yet to fill in appears by name. Return None if the keys do not determine the
+    batch size.
 
     Args:
-        train: `train_batch_size` in the config; None if absent.
+        train: `train_batch_size` in the config, or None if the key is absent.
         micro: `train_micro_batch_size_per_gpu` in the config.
         steps: `gradient_accumulation_steps` in the config.
         ranks: the name for the number of ranks.

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 Severity: TypeAlias = "Literal['error', 'warning', 'info']"
 EffectName: TypeAlias = "Literal['rejected', 'crashes', 'ignored', 'altered', 'deprecated', 'wasteful']"
-"""Effect names, as rules write them."""
+"""Names of the effects, as rules write them."""
 
 
 class Effect(str, Enum):
-    """The effect of a problem on the user. Severity follows from it and is never a matter of taste."""
+    """The effect of a problem on the user, which determines the severity of the diagnostic."""
 
     REJECTED = "rejected"
     CRASHES = "crashes"
@@ -27,7 +27,7 @@ class Effect(str, Enum):
 
     @property
     def severity(self) -> Severity:
-        """`error` if the run stops, `info` if it only costs resources, else `warning`."""
+        """The severity: `error` if the run stops, `info` if the problem only costs resources, else `warning`."""
         return _SEVERITY[self]
 
 
@@ -50,23 +50,23 @@ def rule_url(code: str) -> str:
 
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
-"""Most severe first."""
+"""The severities, most severe first."""
 
 
 class NotebookCell(NamedTuple):
     """The cell of a notebook that a location refers to."""
 
     number: int
-    """Position among all cells, counted from 1."""
+    """Position of the cell among all cells of the notebook, counted from 1."""
     line: int
-    """Line of the notebook file that has the first line of the location."""
+    """Line of the notebook file that contains the first line of the location."""
     end_line: int
 
 
 class Location(NamedTuple):
-    """A range of the source text, the end exclusive. Lines and columns count code points from 1.
+    """A range of the source text, with an exclusive end; lines and columns count code points from 1.
 
-    In a notebook, all of them refer to the source of one cell.
+    In a notebook, lines and columns refer to the source of one cell.
     """
 
     start: int
@@ -79,12 +79,12 @@ class Location(NamedTuple):
 
     @property
     def file_lines(self) -> tuple[int, int]:
-        """The first and last line in the file, for formats that know no cells."""
+        """The first and last line in the file, for output formats that do not support notebook cells."""
         return (self.line, self.end_line) if self.cell is None else (self.cell.line, self.cell.end_line)
 
     @property
     def shown(self) -> str:
-        """The position as text: `3:5`, in a notebook `cell 2:3:5`."""
+        """The position as text, such as `3:5`, or `cell 2:3:5` in a notebook."""
         cell = "" if self.cell is None else f"cell {self.cell.number}:"
         return f"{cell}{self.line}:{self.column}"
 
@@ -111,7 +111,7 @@ class RemoveKey(NamedTuple):
 
 
 class RenameKey(NamedTuple):
-    """Rename the key at `path`; its value and position stay."""
+    """Rename the key at `path`, keeping its value and position."""
 
     path: KeyPath
     name: str
@@ -125,9 +125,10 @@ class MoveKey(NamedTuple):
 
 
 class ReplaceText(NamedTuple):
-    """Replace a range of the source text, for problems of the text rather than of a value.
+    """Replace a range of the source text, for a problem in the text itself rather than in a value.
 
-    The offsets are in code points, the end exclusive. Several in one fix refer to the same text.
+    The offsets count code points, and the end is exclusive. If a fix has several replacements, all offsets refer
+    to the original text.
     """
 
     start: int
@@ -141,9 +142,8 @@ Operation: TypeAlias = "SetValue | RemoveKey | RenameKey | MoveKey | ReplaceText
 class Fix(NamedTuple):
     """Operations that resolve a diagnostic, in order; text replacements only where no path gives the location.
 
-    `safe` is claimed only if the effective values in DeepSpeed do not change, or if DeepSpeed rejects the
-    file,
-    there is only one interpretation and nothing in the file is lost.
+    A fix is `safe` only if the effective values in DeepSpeed do not change, or if DeepSpeed rejects the file,
+    there is only one interpretation, and nothing in the file is lost.
     """
 
     title: str
@@ -154,9 +154,8 @@ class Fix(NamedTuple):
 class Diagnostic(NamedTuple):
     """One reported problem.
 
-    `releases` are the checked releases that it applies to, oldest first. `location` is None for a source
-    without
-    text (a dict). An absent key is located at its nearest existing parent.
+    `releases` are the checked releases that the diagnostic applies to, oldest first. `location` is None for a
+    config without source text (a dict). An absent key is located at its nearest existing parent.
     """
 
     code: str
@@ -172,17 +171,17 @@ class Diagnostic(NamedTuple):
 
     @property
     def severity(self) -> Severity:
-        """The severity of the effect."""
+        """The severity of the diagnostic, which follows from its effect."""
         return self.effect.severity
 
     @property
     def url(self) -> str:
-        """The URL of the rule's page."""
+        """The URL of the page that documents the rule."""
         return rule_url(self.code)
 
     @property
     def dotted(self) -> str:
-        """The path as users write it: `zero_optimization.stage`, `groups[0].name`."""
+        """The path of the key as users write it: `zero_optimization.stage`, `groups[0].name`."""
         return dotted_path(self.path)
 
     def to_dict(self) -> dict[str, object]:
@@ -210,7 +209,7 @@ class Diagnostic(NamedTuple):
         }
 
     def to_json(self, indent: int | None = 2) -> str:
-        """`to_dict()` as JSON text."""
+        """Return `to_dict()` as JSON text."""
         import json
 
         return json.dumps(self.to_dict(), indent=indent)
@@ -231,7 +230,7 @@ def _fix_as_json(fix: Fix) -> dict[str, object]:
 
 
 _OPERATIONS = {SetValue: "set", RemoveKey: "remove", RenameKey: "rename", MoveKey: "move"}
-"""Names of the operations in JSON."""
+"""Names of the fix operations in JSON output."""
 
 
 def _operation_as_json(step: Operation) -> dict[str, object]:
@@ -253,7 +252,7 @@ _INFINITY = float("inf")
 
 
 def _json_value(value: object) -> object:
-    """Return the value for JSON; NaN and integers with too many digits become strings."""
+    """Convert a value for JSON output; NaN and integers with too many digits become strings."""
     # Also true for NaN, which compares false to everything.
     match value:
         case dict():
@@ -271,7 +270,7 @@ def _json_value(value: object) -> object:
 
 
 def dotted_path(path: KeyPath) -> str:
-    """Return a path as users write it: keys joined by dots, list indices in brackets; empty for the root."""
+    """Return a key path as users write it: keys joined by dots, list indices in brackets; empty for the root."""
     text = ""
     for part in path:
         if type(part) is int:
@@ -282,5 +281,5 @@ def dotted_path(path: KeyPath) -> str:
 
 
 def truncate_middle(text: str, limit: int) -> str:
-    """Return the text; a longer one than the limit loses its middle."""
+    """Return the text, with its middle removed if the text is longer than the limit."""
     return text if len(text) <= limit else f"{text[: limit // 2]}…{text[-limit // 2 :]}"

@@ -1,9 +1,8 @@
 """Suggestions for unknown words: one similarity measure for keys, types, rules, settings and commands.
 
-Words are compared without case, underscores and hyphens. A word is similar to another one if a few edits (a
-letter added, dropped, replaced, or two swapped) lead to it, if its parts are in another order, or if parts
-are
-left out, added or abbreviated. Words with the same number of parts are compared part by part:
+Words are compared without case, underscores and hyphens. Two words are similar if a few edits (a
+letter added, dropped, replaced, or two swapped) turn one into the other, if their parts are in a different order,
+or if parts are left out, added or abbreviated. Words with the same number of parts are compared part by part:
 `max_group_size` is not similar to `sub_group_size`, nor `min_loss_scale` to `max_loss_scale`.
 """
 
@@ -18,21 +17,21 @@ from dsconfig.core.json_types import NamedTuple
 
 
 class SimilarWord(NamedTuple):
-    """A known word, and its distance from the unknown one."""
+    """A known word, and its distance from the unknown word."""
 
     word: str
     cost: int
-    """0 for the same letters, 1 for the same parts in another order, else one more than the number of edits."""
+    """Distance: 0 for the same letters, 1 for the same parts in another order, else the number of edits plus 1."""
 
 
 PARTS_DIFFER = 5
-"""The cost if parts are abbreviated, left out or added."""
+"""The cost of a match in which parts are abbreviated, left out or added."""
 
 
 class _WordPart(NamedTuple):
     text: str
     letters: int
-    """A bit for each letter and digit that occurs."""
+    """A bit mask of the letters and digits that occur in the part."""
 
 
 class _IndexedWord(NamedTuple):
@@ -41,20 +40,20 @@ class _IndexedWord(NamedTuple):
     letters: int
     parts: tuple[_WordPart, ...]
     ordered: tuple[_WordPart, ...]
-    """The parts in alphabetical order, so that swapped parts match."""
+    """The parts in alphabetical order, so that words whose parts are swapped match."""
 
 
 class WordIndex(NamedTuple):
     """Known words, indexed for comparison."""
 
     by_letters: dict[str, list[str]]
-    """Words by their letters alone."""
+    """Known words, grouped by their letters and digits without separators."""
     by_length: dict[int, list[str]]
-    """Words by their number of letters."""
+    """Known words, grouped by their number of letters and digits."""
 
 
 def index_words(words: Iterable[str]) -> WordIndex:
-    """Index words for comparison; keep the result if the words stay the same."""
+    """Index words for comparison; a caller should keep the index for as long as the words stay the same."""
     index = WordIndex({}, {})
     for word in words:
         letters = letters_and_digits_of(word)
@@ -65,17 +64,17 @@ def index_words(words: Iterable[str]) -> WordIndex:
 
 @lru_cache(maxsize=8)
 def cached_word_index(words: tuple[str, ...]) -> WordIndex:
-    """Index words, with a cache for repeated calls with the same words."""
+    """Index words for comparison, with a cache for repeated calls with the same words."""
     return index_words(words)
 
 
 def similar_words(word: str, words: WordIndex) -> list[SimilarWord]:
-    """Return the known words similar to this one, closest first; ties keep the order of the known words."""
+    """Return the known words similar to `word`, closest first; ties keep the order of the known words."""
     return next((similar for matcher in MATCHERS if (similar := list(matcher(word, words)))), [])
 
 
 def words_with_same_letters(word: str, words: WordIndex) -> tuple[SimilarWord, ...]:
-    """Return the known words that have the same letters as a word."""
+    """Return the known words that have the same letters as `word`, ignoring case and separators."""
     entry = _index_word(word[:MAX_LETTERS])
     return tuple(
         [SimilarWord(each, 0) for each in words.by_letters.get(entry.plain, ())] if entry.letters else ()
@@ -83,7 +82,7 @@ def words_with_same_letters(word: str, words: WordIndex) -> tuple[SimilarWord, .
 
 
 def words_within_few_edits(word: str, words: WordIndex) -> tuple[SimilarWord, ...]:
-    """Return the known words within a few edits, closest first."""
+    """Return the known words within a few edits of `word`, closest first."""
     entry = _index_word(word[:MAX_LETTERS])
     return tuple(sorted(_similar_by_edits(entry, words), key=lambda each: each.cost)) if entry.letters else ()
 
@@ -95,11 +94,11 @@ def words_sharing_parts(word: str, words: WordIndex) -> tuple[SimilarWord, ...]:
 
 
 MATCHERS = (words_with_same_letters, words_within_few_edits, words_sharing_parts)
-"""Matchers in order; the first one with a result counts."""
+"""Functions that find similar words, in order; the first one with a result is used."""
 
 
 def best_match(word: str, words: WordIndex) -> str | None:
-    """Return the word that was meant; None without a similar one, or if two match equally by parts alone."""
+    """Return the word that was probably meant, or None if no word is similar or two match equally by parts alone."""
     similar = similar_words(word, words)
     if not similar or (similar[0].cost >= PARTS_DIFFER and len(similar) > 1):
         return None
@@ -107,12 +106,12 @@ def best_match(word: str, words: WordIndex) -> str | None:
 
 
 def letters_and_digits_of(word: str) -> str:
-    """Return the word's letters and digits in lower case."""
+    """Return a word in lower case, without underscores, hyphens, spaces and dots."""
     return word.lower().replace("_", "").replace("-", "").replace(" ", "").replace(".", "")
 
 
 MAX_LETTERS = 100
-"""Number of letters of a word that are compared."""
+"""Number of leading characters of a word that are compared."""
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W_A-Z]+")
 _BITS = {letter: 1 << index for index, letter in enumerate("abcdefghijklmnopqrstuvwxyz0123456789")}
 
@@ -168,14 +167,14 @@ def _similar_by_edits(unknown: _IndexedWord, words: WordIndex) -> Iterator[Simil
 
 
 def _split_into_pieces(text: str, edits: int) -> list[str]:
-    """Split the text into more pieces than the edits can change, unless a swap crosses a border."""
+    """Split a text into `edits` + 2 pieces, so that one piece stays unchanged unless swaps cross the borders."""
     count = edits + 2
     cuts = [len(text) * index // count for index in range(count + 1)]
     return [text[start:end] for start, end in pairwise(cuts) if start < end]
 
 
 def _edits_part_by_part(parts: tuple[_WordPart, ...], counterparts: tuple[_WordPart, ...]) -> int | None:
-    """Return the edits over all parts; None if a part is a different word."""
+    """Return the total number of edits over all parts, or None if a part is a different word."""
     edits = 0
     for (part, letters), (counterpart, counterpart_letters) in zip(parts, counterparts, strict=True):
         if part == counterpart:
@@ -196,7 +195,7 @@ def _edits_part_by_part(parts: tuple[_WordPart, ...], counterparts: tuple[_WordP
 
 
 def _begin_alike(word: str, other: str, edits: int) -> bool:
-    """Whether short words with many edits start with the same letters: `gpu` is not `cpu`."""
+    """Whether two words start with the same letters, or have few edits for their length: `gpu` is not `cpu`."""
     if edits < _max_edits(len(word)) or (edits == 1 and len(word) > 3):
         return True
     return word[0] == other[0] or word[:2] == other[1::-1]
@@ -205,7 +204,7 @@ def _begin_alike(word: str, other: str, edits: int) -> bool:
 def edit_distance(word: str, other: str, limit: int) -> int:
     """Return the number of edits between two words (optimal string alignment).
 
-    It returns some number above the limit if there are more.
+    If there are more than `limit` edits, the result is `limit` + 1.
     """
     word, other = _strip_common_ends(word, other)
     beyond = limit + 1
@@ -265,7 +264,7 @@ _PLURAL = _BITS["s"]
 
 
 def _is_abbreviation(first: _IndexedWord, second: _IndexedWord) -> bool:
-    """Whether one word abbreviates the other: `grad_clip` for `gradient_clipping`."""
+    """Whether one word abbreviates the other, as `grad_clip` abbreviates `gradient_clipping`."""
     if len(first.parts) == 1:
         short, long = sorted((first.plain, second.plain), key=len)
         return len(short) >= 4 and long.startswith(short)
@@ -287,9 +286,9 @@ def _is_abbreviation_of(part: str, other: str) -> bool:
 
 
 def _contains_parts(shorter: _IndexedWord, longer: _IndexedWord, share: float) -> bool:
-    """Whether the parts of one word are consecutive parts of the other, and a large enough share of it.
+    """Whether the parts of one word are consecutive parts of the other, and make up a large enough share of it.
 
-    With three parts or more, other parts may lie between them.
+    If the shorter word has three parts or more, other parts may lie between them.
     """
     if len(shorter.plain) < share * len(longer.plain):
         return False
@@ -304,4 +303,4 @@ def _contains_parts(shorter: _IndexedWord, longer: _IndexedWord, share: float) -
 
 
 _DISTINGUISHING = frozenset({"max", "min", "no", "not", "disable"})
-"""Parts that turn a key into a different key: `max_loss_scale` is not `loss_scale`."""
+"""Parts that turn a key into a different key: `max_loss_scale` is not a variant of `loss_scale`."""

@@ -16,11 +16,11 @@ from functools import cache
 # link to itself.
 
 MAX_SIZE = 2 * 1024 * 1024
-"""Maximal size of a file in bytes, or of a text in code points; more is one `too-large` problem."""
+"""Maximum size of a file in bytes, or of a text in code points; anything larger is one `too-large` problem."""
 MAX_NOTEBOOK_SIZE = 16 * 1024 * 1024
-"""Maximal size of a notebook in bytes: its outputs may contain pictures."""
+"""Maximum size of a notebook in bytes, larger than for other files because outputs may contain pictures."""
 _HANDED = r"/dev/stdin|(?:/dev|/proc/self)/fd/[0-9]+"
-"""File descriptors passed to this process, as the shell's `<(...)` does: read to the end, like stdin."""
+"""Paths of file descriptors passed to this process, as by the shell's `<(...)`: read to the end, like stdin."""
 _KINDS = (
     (stat.S_ISFIFO, "is a pipe, not a file; `-` reads stdin"),
     (stat.S_ISSOCK, "is a socket, not a file"),
@@ -29,7 +29,7 @@ _KINDS = (
 )
 _CHUNK_SIZE, _FIRST_READ = 1 << 20, 1 << 16
 unsaved: dict[str, bytes] = {}
-"""Unsaved texts of an editor, by real path; they replace the bytes of the files."""
+"""Unsaved contents of files that are open in an editor, by real path; they replace the bytes on disk."""
 _FLAGS = sum(getattr(os, flag, 0) for flag in ("O_RDONLY", "O_BINARY", "O_CLOEXEC", "O_NOCTTY", "O_NONBLOCK"))
 """Flags that keep `open` from blocking, even on a pipe that replaced the file in the meantime."""
 
@@ -47,9 +47,9 @@ def read_contents(path: str | os.PathLike[str], limit: int = MAX_SIZE) -> bytes:
 
 
 def read_directory_entry(entry: os.DirEntry[str], limit: int) -> bytes:
-    """Read a directory entry, whose type is known already: twice as fast for thousands of files.
+    """Read a directory entry whose type is already known, twice as fast as `read_contents` for thousands of files.
 
-    Unsaved texts of an editor are not considered.
+    Unsaved contents of an editor are not considered.
 
     Raises:
         OSError: the file cannot be read, or is not a regular file.
@@ -68,7 +68,7 @@ def read_directory_entry(entry: os.DirEntry[str], limit: int) -> bytes:
 
 
 def is_file(path: str) -> bool:
-    """Whether a file exists at the path, or an unsaved text of an editor."""
+    """Whether a file exists at the path, or an editor has unsaved contents for the path."""
     if "\0" in path:  # invalid in a file name; `realpath` would raise
         return False
     return os.path.isfile(path) or (bool(unsaved) and os.path.realpath(path) in unsaved)
@@ -79,7 +79,7 @@ def open_regular_file(path: str | os.PathLike[str]) -> Iterator[int]:
     """Open a regular file, or a pipe that was passed to this process, and yield its descriptor.
 
     Raises:
-        OSError: it cannot be opened, or is of another type.
+        OSError: the file cannot be opened, or is neither a regular file nor such a pipe.
     """
     name = os.fspath(path)
     is_inherited = name.startswith(("/dev/", "/proc/")) and re.fullmatch(_HANDED, name) is not None
@@ -100,10 +100,10 @@ def open_regular_file(path: str | os.PathLike[str]) -> Iterator[int]:
 
 
 def read_descriptor(descriptor: int, count: int) -> bytes:
-    """Read `count` bytes from the descriptor, or up to the end.
+    """Read `count` bytes from the descriptor, or fewer if the file ends first.
 
     Raises:
-        OSError: the bytes cannot be read, or only by blocking.
+        OSError: the bytes cannot be read, or reading them would block.
     """
     # `os.read` allocates what it is asked for: a mebibyte for each small file would dominate the run time.
     pieces, size = [], _FIRST_READ
@@ -153,7 +153,7 @@ _named: set[str] = set()
 
 @cache
 def repository_root(folder: str) -> str | None:
-    """Return the root of the repository of an absolute folder; None outside of a repository."""
+    """Return the root of the repository that contains an absolute folder, or None outside of a repository."""
     while not os.path.exists(os.path.join(folder, ".git")):
         parent = os.path.dirname(folder)
         if parent == folder:
@@ -163,13 +163,13 @@ def repository_root(folder: str) -> str | None:
 
 
 def register_named_paths(paths: Iterable[str]) -> None:
-    """Register the files and folders that the user named, replacing earlier ones: other files may refer to them."""
+    """Register the files and folders that the user named, to which other files may refer; replaces earlier ones."""
     _named.clear()
     _named.update(real for path in paths if (real := _real_path(path)) is not None)
 
 
 def _real_path(path: str) -> str | None:
-    """Return the real path; None for an impossible name."""
+    """Return the real path of a file, or None if the name is not a valid path."""
     try:
         return os.path.realpath(path)
     except ValueError:
@@ -177,12 +177,12 @@ def _real_path(path: str) -> str | None:
 
 
 def may_read_discovered_file(path: str) -> bool:
-    """Whether a discovered file may be read: it is no link, or a link that stays inside the repository."""
+    """Whether a discovered file may be read: either it is not a link, or the link stays inside the repository."""
     return not os.path.islink(path) or may_read_file(path, path)
 
 
 def is_link_out_of_repository(path: str) -> bool:
-    """Whether a path inside the working folder or its repository is a link out of it."""
+    """Whether a path inside the working folder or its repository is a link to a file outside of that folder."""
     cwd, real = os.path.realpath(os.curdir), _real_path(path)
     full_path = os.path.normpath(os.path.join(cwd, path))
     return real is not None and any(
@@ -194,7 +194,7 @@ def is_link_out_of_repository(path: str) -> bool:
 def may_read_file(path: str, launch: str) -> bool:
     """Whether the file at `path` may be read because the file at `launch` refers to it.
 
-    A discovered file refers to itself, as it may be a link. The file need not exist.
+    For a discovered file, both paths are the same, because the file may be a link. The file need not exist.
     """
     if os.name == "nt" and is_on_network_share(path) and not is_on_network_share(os.path.abspath(launch)):
         return False  # opening it would send the user's credentials to the server
@@ -210,7 +210,7 @@ def may_read_file(path: str, launch: str) -> bool:
 
 
 def _allowed_folders(folder: str) -> set[str]:
-    """Return the repository of a folder, else the folders that contain it and that the user named."""
+    """Return the repository of a folder, or else the folder and those named by the user that contain the folder."""
     top = repository_root(folder)
     if top is not None:
         return {top}
@@ -219,7 +219,7 @@ def _allowed_folders(folder: str) -> set[str]:
 
 
 def _is_inside_folder(real: str, home_folder: str, folder: str) -> bool:
-    """Whether a file is inside a home folder and not hidden there, as private files (`.ssh`, `.netrc`) are."""
+    """Whether a file is inside a home folder and is not a hidden private file there, such as `.ssh` or `.netrc`."""
     if not _folder_contains(home_folder, real):
         return False
     hidden = [part for part in os.path.relpath(real, home_folder).split(os.sep) if part.startswith(".")]
@@ -238,13 +238,13 @@ def _home_directory() -> str:
 
 
 def _folder_contains(folder: str, path: str) -> bool:
-    """Whether a path is a folder or below it."""
+    """Whether a path is the folder itself or is inside the folder."""
     folder, path = os.path.normcase(folder), os.path.normcase(path)
     return path == folder or path.startswith(os.path.join(folder, ""))
 
 
 def _is_system_file(real: str) -> bool:
-    """Whether a file belongs to the kernel: it may reveal secrets or be endless."""
+    """Whether the kernel provides the file, which may then reveal secrets or be endless."""
     return any(_folder_contains(each, real) for each in _SYSTEM) and not _folder_contains(_MEMORY, real)
 
 
@@ -261,4 +261,4 @@ def is_on_network_share(path: str) -> bool:
 
 
 _MAX_LINKS = 40
-"""Maximal length of a chain of links; a longer one is circular."""
+"""Maximum length of a chain of links; a longer chain is considered circular."""

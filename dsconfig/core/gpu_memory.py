@@ -1,4 +1,4 @@
-"""GPU memory from an amount with a unit, the name of a card, or the size that cards are sold by."""
+"""GPU memory from an amount with a unit, the name of a card, or the advertised size of a card."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import re
 from typing import NamedTuple
 
 MARGIN, PART = 2 << 30, 32
-"""Default headroom on a GPU: a number of bytes, plus this fraction of its memory."""
+"""Default headroom on a GPU: a number of bytes, plus the total memory divided by `PART`."""
 
 
 class GpuCard(NamedTuple):
-    """A GPU card: its marketed size in GB, and the memory that torch reports."""
+    """A GPU card: its advertised size in GB, and the memory that torch reports."""
 
     sold: tuple[int, ...]
     total: float
-    """GiB that torch reports (`total_memory`, the "total capacity" of its out-of-memory errors)."""
+    """Total memory in GiB as torch reports it (`total_memory`, or "total capacity" in out-of-memory errors)."""
 
 
 CARDS = {
@@ -48,46 +48,43 @@ CARDS = {
 }
 """The memory that cards have for tensors and the CUDA context, which is less than the advertised gigabytes.
 
-The comments give the Memory-Usage total in published outputs of `nvidia-smi` (with ECC where it is the
-default).
-`total` is at most the smallest "total capacity" in published out-of-memory errors: 14.57 (T4), 15.77 and
-31.73
-(V100), 22.03 (L4, A10), 23.51 (24 GB without ECC), 31.34 (RTX 5090), 39.38 (A100 40GB), 44.34 and 47.27 (48
-GB
-with and without ECC), 79.14 (A100 80GB, H100), 93.00 (H100 NVL), 94.50 (GH200), 94.96 (RTX PRO 6000), 95.00
-(H20), 139.72 (H200), 178.35 (B200) GiB. The driver reserves the rest.
+The comments give the Memory-Usage total in published outputs of `nvidia-smi` (with ECC where ECC is on
+by default). `total` is at most the smallest "total capacity" in published out-of-memory errors: 14.57 (T4), 15.77 and
+31.73 (V100), 22.03 (L4, A10), 23.51 (24 GB without ECC), 31.34 (RTX 5090), 39.38 (A100 40GB), 44.34 and 47.27 (48 GB
+with and without ECC), 79.14 (A100 80GB, H100), 93.00 (H100 NVL), 94.50 (GH200), 94.96 (RTX PRO 6000), 95.00 (H20),
+139.72 (H200), 178.35 (B200) GiB. The driver reserves the rest.
 """
 WITHOUT_BF16 = frozenset({"t4", "v100-16", "v100-32"})
 """Cards before Ampere, whose tensor cores have no bfloat16 (compute capability below 8.0)."""
 VENDOR_PREFIX = r"^(nvidia|geforce|tesla|quadro|rtx)[\s_-]*"
 IRRELEVANT_WORDS = ("pcie", "sxm", "sxm2", "sxm4", "sxm5", "hbm2e", "hbm3", "ti", "generation")
-"""Parts of a card's full name that do not determine its memory."""
+"""Parts of a card's full name that do not affect the amount of memory."""
 
 
 class GpuMemory(NamedTuple):
-    """The memory of a GPU in bytes; a range if a size matches several cards."""
+    """The memory of a GPU in bytes, as a range if an advertised size matches several cards."""
 
     least: int
     most: int
     name: str = ""
-    """The name that was requested, if any."""
+    """The name of the card that the user requested, if any."""
     cards: tuple[tuple[str, int], ...] = ()
-    """The matching cards, and the bytes of each."""
+    """The matching cards, with the memory of each in bytes."""
 
     def headroom_bytes(self, requested: int | None = None) -> int:
-        """Return the headroom: the requested one, else the default."""
+        """Return the headroom in bytes: the requested amount, or else the default."""
         return MARGIN + self.least // PART if requested is None else requested
 
     def usable_bytes(self, requested: int | None = None) -> int:
-        """Return the bytes available to tensors."""
+        """Return the number of bytes available to tensors."""
         return max(0, self.least - self.headroom_bytes(requested))
 
 
 def parse_gpu_memory(requested: str | int) -> GpuMemory:
-    """Parse the memory of a GPU: `80GiB`, `80e9`, `a100-80`, `h100`, or `80GB` for the cards sold with it.
+    """Parse the memory of a GPU, given as `80GiB`, `80e9`, `a100-80`, `h100`, or an advertised size such as `80GB`.
 
     Raises:
-        ValueError: the text is neither an amount nor a known card.
+        ValueError: `requested` is neither an amount nor a known card.
     """
     if isinstance(requested, int):
         return GpuMemory(requested, requested)
@@ -109,12 +106,12 @@ def parse_gpu_memory(requested: str | int) -> GpuMemory:
 
 
 def memory_of_card(name: str) -> int:
-    """Return the memory of a known card in bytes."""
+    """Return the memory of a known card in bytes, given the name of the card."""
     return int(CARDS[name].total * (1 << 30))
 
 
 def _cards_by_name(text: str) -> list[str]:
-    """Return the card that a name means in any common spelling: `A100-SXM4-40GB`, `NVIDIA RTX 4090`.
+    """Return the card (one or none) that a name in any common spelling denotes, such as `NVIDIA RTX 4090`.
 
     Raises:
         ValueError: the card is sold in several sizes.
@@ -141,14 +138,14 @@ def _cards_by_name(text: str) -> list[str]:
 UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
 UNITS |= {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 SMALLEST_MEMORY = 1 << 20
-"""No GPU or host memory is smaller: a smaller number without a unit is a mistake."""
+"""Smallest plausible GPU or host memory; a smaller number without a unit is a mistake."""
 
 
 def parse_bytes(text: str) -> int:
-    """Parse bytes: `80GiB`, `512MiB`, `1.5TB`, `80e9`.
+    """Convert an amount of memory such as `80GiB`, `512MiB`, `1.5TB` or `80e9` to bytes.
 
     Raises:
-        ValueError: the text is not an amount.
+        ValueError: `text` is not an amount of memory.
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?(?:e\d{1,2}(?![A-Za-z]))?)\s*([A-Za-z]*)", text.strip())
     unit = UNITS.get(match[2].lower()) if match else None

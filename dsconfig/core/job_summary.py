@@ -1,4 +1,4 @@
-"""Summary of a job that a launch file or script starts, as reports show it."""
+"""Summary of a job that a launch file or script starts, as shown in reports."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from dsconfig.core.json_types import NamedTuple
 
 
 class JobSummary(NamedTuple):
-    """The job of a launch file or script that was followed to its config."""
+    """Summary of a job whose launch file or script was followed to its config."""
 
     location: str
-    """File and line that start it: `run.sh:12`."""
+    """File and line that start the job: `run.sh:12`."""
     consumer: str
-    """Program and library in words: `LLaMA-Factory, Trainer`."""
+    """Program and library that load the config, in words: `LLaMA-Factory, Trainer`."""
     config: str
-    """Path of the config, or location of the call that receives it from its program: `main.py:12`.
+    """Path of the config, or location of the call that receives the config from its program: `main.py:12`.
 
-    Empty if the launch file contains the config or there is none.
+    Empty if the launch file contains the config, or if there is no config.
     """
     world_size: int | None
     batch: tuple[int, int, int] | None
-    """`train_batch_size`, micro batch and accumulation steps; None if they are not known or impossible."""
+    """`train_batch_size`, micro batch and accumulation steps, or None if they are unknown or impossible."""
     data_parallel_size: float | None
     formula: str
-    """The batch in the number of GPUs, if only that is unknown: `train_batch_size = 2 × 4 × GPUs`."""
+    """The batch size as a formula, if only the number of GPUs is unknown: `train_batch_size = 2 × 4 × GPUs`."""
     unknown: str
-    """Reason why the world size or the batch is known only to the run, as a clause; empty if both are known."""
+    """Why the world size or the batch is known only at run time, as a clause; empty if both are known."""
     why_not_checked: str
-    """Why its config is not checked, as a clause; empty if it is."""
+    """Why the config of the job is not checked, as a clause; empty if the config is checked."""
     notes: tuple[str, ...]
-    """Notes of the report that the summary stands for."""
+    """Notes of the report that this summary replaces."""
     counts: Mapping[str, int]
-    """Diagnostics of the job by severity, also those that an earlier job has too."""
+    """Number of diagnostics of the job by severity, including those that an earlier job has too."""

@@ -1,4 +1,4 @@
-"""JSON types for the type checker, a fast `NamedTuple`, lookup by dotted path, and copies."""
+"""JSON types for the type checker, a fast `NamedTuple`, lookup by dotted path, and copying of JSON values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 # project.
 
 Json: TypeAlias = "Any"
-"""A value of a config: anything that JSON, Hjson or YAML can express, unknown until a rule checks it."""
+"""A value of a config: anything that JSON, Hjson or YAML can express, of unknown type until a rule checks it."""
 
 JsonObject: TypeAlias = "dict[str, Json]"
 
@@ -61,7 +61,7 @@ else:
 
     @cache
     def _constructor(fields):
-        """A `__new__` of so many fields, which needs only their names to become that of a class."""
+        """Return a `__new__` for a number of fields, which becomes that of a class once their names are set."""
         names = list(map("_{}".format, range(fields)))
         values = f"({', '.join(names)},)" if names else "()"
         return eval(f"lambda {', '.join(['_cls', *names])}: _new(_cls, {values})", {"_new": tuple.__new__})
@@ -84,15 +84,15 @@ else:
             return type(name, (_Record,), body)
 
     class NamedTuple(metaclass=_NamedTupleMeta):
-        """A `typing.NamedTuple` at a fifth of its cost.
+        """A replacement for `typing.NamedTuple` at a fifth of the cost.
 
-        The original compiles the text of each annotation, and of a constructor for each class. A check creates
-        some seventy of these classes, which took a sixth of a cold run.
+        The original compiles the text of each annotation, and that of a constructor for each class. A check creates
+        about seventy of these classes, which took a sixth of the time of a cold run.
         """
 
 
 def value_at_dotted_path(data: Mapping[str, Json], path: str) -> Json:
-    """Return the value at a dotted path; None if absent."""
+    """Return the value at a dotted path, or None if the path is absent."""
     value: Json = data
     for part in path.split("."):
         # `dict` comes first: the test for an abstract class takes twenty times as long.

@@ -1,4 +1,4 @@
-"""DeepSpeed releases on the package index: their order, ranges, and the installed one.
+"""DeepSpeed releases on the package index: their order, ranges of releases, and the installed release.
 
 A release is written `0.19.8` for users and is an integer inside (`number`), because every key and rule
 compares releases.
@@ -39,7 +39,7 @@ _SERIES = (
 RELEASES: tuple[str, ...] = tuple(
     [f"{series}.{patch}" for series, patches in _SERIES for patch in patches.split()]
 )
-"""All releases on the package index, oldest first."""
+"""All DeepSpeed releases on the package index, oldest first."""
 
 LATEST = RELEASES[-1]
 NEVER = 10**9
@@ -47,7 +47,7 @@ NEVER = 10**9
 
 
 class ReleaseInterval(NamedTuple):
-    """Consecutive releases by number, both ends included."""
+    """Consecutive releases as a pair of release numbers, both ends included."""
 
     first: int = 0
     last: int = NEVER
@@ -62,7 +62,7 @@ class ReleaseInterval(NamedTuple):
         return ReleaseInterval(max(self.first, other.first), min(self.last, other.last))
 
     def releases_on_same_side(self, release: int) -> ReleaseInterval:
-        """Return the releases on the same side as this one: the interval, all before it, or all after it."""
+        """Return the releases on the same side of this interval as `release`: inside, all before, or all after it."""
         if release < self.first:
             return ReleaseInterval(last=self.first - 1)
         return self if release <= self.last else ReleaseInterval(self.last + 1)
@@ -75,33 +75,33 @@ Origin: TypeAlias = "Literal['argument', 'environment', 'file', 'settings', 'pin
 
 
 class UnknownReleaseError(ValueError):
-    """A target matches no release; the one-line message lists the accepted forms."""
+    """A target that matches no release; the one-line message lists the accepted forms."""
 
 
 class ReleaseTarget(NamedTuple):
-    """The releases that a config is checked against, oldest first, and their source."""
+    """The releases that a config is checked against, oldest first, and where the target was specified."""
 
     releases: tuple[str, ...]
     text: str
     origin: Origin
     note: str | None = None
-    """A note for the user, for example that a newer release is checked as the newest known one."""
+    """A note for the user, for example that a newer release is checked as the newest known release."""
     source: str = ""
-    """The file that pins the releases; empty for any other origin."""
+    """The file that pins the releases; empty if the target comes from anywhere else."""
 
 
 def release_number(release: str) -> int:
-    """Convert `0.19.8` to 19008. The order of numbers is the order of releases.
+    """Convert a release such as `0.19.8` to an integer (19008); the order of the integers is that of the releases.
 
     Raises:
-        ValueError: the text is not three numbers joined by dots.
+        ValueError: `release` is not three numbers joined by dots.
     """
     major, minor, patch = release.split(".")
     return int(major) * 1_000_000 + int(minor) * 1_000 + int(patch)
 
 
 def release_name(value: int) -> str:
-    """Convert a number back to its release: 19008 → `0.19.8`."""
+    """Convert the number of a release, such as 19008, back to its name, `0.19.8`."""
     return f"{value // 1_000_000}.{value // 1_000 % 1_000}.{value % 1_000}"
 
 
@@ -109,13 +109,13 @@ NUMBERS: dict[str, int] = {release: release_number(release) for release in RELEA
 
 
 PYDANTIC_2 = release_number("0.15.0")
-"""DeepSpeed's models use pydantic 1 up to 0.14.5 (runtime/config_utils.py, pydantic_v1.py), then pydantic 2."""
+"""First release whose models use pydantic 2; up to 0.14.5, pydantic 1 (runtime/config_utils.py, pydantic_v1.py)."""
 
 
 def resolve_target(text: str | None, origin: Origin = "argument") -> ReleaseTarget:
-    """Return the releases that `text` means: one release, a range such as `>=0.14,<0.19.8`, `installed` or `latest`.
+    """Return the releases that `text` denotes: a release, a range (`>=0.14,<0.19.8`), `installed` or `latest`.
 
-    None means the installed DeepSpeed, else the latest release known here.
+    If `text` is None, return the release of the installed DeepSpeed, or else the latest known release.
 
     Raises:
         UnknownReleaseError: no release of the package index matches.
@@ -218,15 +218,15 @@ def _installed_target(*, fallback: bool) -> ReleaseTarget:
 def installed_version(package: str) -> str | None:
     """Return the version in the metadata of an installed package, without importing the package.
 
-    It lists the folders of `sys.path` itself: importing importlib.metadata costs more than a check. A folder is
-    listed again once it has changed, because a language server runs while packages are installed.
+    The folders of `sys.path` are listed directly, because importing importlib.metadata costs more than a check. A
+    folder is listed again once it has changed, because a language server keeps running while packages are installed.
     """
     versions = (_version_in_folder(folder or os.curdir, package) for folder in sys.path)
     return next((version for version in versions if version is not None), None)
 
 
 def _version_in_folder(folder: str, package: str) -> str | None:
-    """Return the version of a package that is installed in this folder."""
+    """Return the version of a package that is installed in this folder, or None if the package is not there."""
     try:
         status = os.stat(folder)
     except OSError:
@@ -252,7 +252,7 @@ def _version_listed_in_folder(folder: str, package: str, *_: int) -> str | None:
 
 
 def _nearest_release_to_installed(version: str) -> ReleaseTarget:
-    """Map development builds (`0.17.0.dev3`, `0.18.9+abc`) to the newest release that is not later."""
+    """Map a development build (`0.17.0.dev3`, `0.18.9+abc`) to the newest release that is not later."""
     try:
         return _target_of_one_release(version, "installed")
     except UnknownReleaseError:

@@ -1,4 +1,4 @@
-"""Ranges of versions as version specifiers write them, and whether one lies within another."""
+"""Version ranges as version specifiers write them, and comparisons between ranges."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CLAUSE = re.compile(r"(===|==|~=|!=|<=|>=|<|>)\s*v?(\d+(?:\.\d+)*)(\.\*)?[\w.+!
 
 
 class VersionRange(NamedTuple):
-    """Versions from `first` to, but not including, `end`."""
+    """Versions from `first` (included) to `end` (excluded)."""
 
     first: Version = ()
     end: Version = _UNLIMITED
@@ -35,7 +35,7 @@ class VersionRange(NamedTuple):
 def version_numbers(version: str) -> Version:
     """Return the numbers of a version without trailing zeros: `2.4.0+cu121` → `(2, 4)`.
 
-    A pre-release counts as the release that it precedes.
+    A pre-release is treated as the release that it precedes.
     """
     match = re.match(r"v?(\d+(?:\.\d+)*)", version.strip())
     numbers = [int(part) for part in match[1].split(".")] if match else []
@@ -88,5 +88,5 @@ def _first_version_of_next_series(numbers: list[int]) -> Version:
 
 
 def _least_version_above(version: Version) -> Version:
-    """Return the least version above: `2.4` → `2.4.0.0.0.1`, which no release has."""
+    """Return the least version above the given one, such as `2.4.0.0.0.1` for `2.4`; no release has that version."""
     return (*version, *[0] * (5 - len(version)), 1)

@@ -1,4 +1,4 @@
-"""Wording of values, types and alternatives in messages and pages."""
+"""Wording of values, types and alternatives in messages and documentation pages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def quote_value(value: object) -> str:
 
 
 def format_number(number: float) -> str:
-    """Return a number in at most six digits, as `%g` does; beyond all floats, its order of magnitude."""
+    """Format a number with at most six digits, as `%g` does; beyond the float range, as an order of magnitude."""
     try:
         return f"{number:g}"
     except OverflowError:
@@ -44,14 +44,14 @@ def format_number(number: float) -> str:
 
 
 def _json_fallback(value: object) -> object:
-    """Return text for types that JSON lacks, the same in every run: sorted sets, no memory addresses."""
+    """Return stable text for a value of a type that JSON lacks: sets are sorted, memory addresses are left out."""
     if isinstance(value, set | frozenset):
         return sorted(map(str, value))
     return str(value).partition(" at 0x")[0]
 
 
 def json_kind(value: object) -> str:
-    """Return the JSON kind of a value with its article: `a string`, `an object`, `null`; else its Python type."""
+    """Return the JSON kind of a value with its article (`a string`, `an object`, `null`), or else its Python type."""
     word = next((_KINDS[each] for each in type(value).__mro__ if each in _KINDS), None)
     if word == "null":
         return word
@@ -64,17 +64,17 @@ _EXPONENT = r'(?a)(?<![\w."])(-?\d+)e([+-]?)(\d+)(?![\w"])'
 
 
 def numbers_for_yaml(advice: str) -> str:
-    """Rewrite the numbers of an advice for YAML 1.1, which reads 6e-05 as a string and 6.0e-05 as a number."""
+    """Rewrite the numbers in a piece of advice for YAML 1.1, which reads 6e-05 as a string but 6.0e-05 as a number."""
     return re.sub(_EXPONENT, lambda match: f"{match[1]}.0e{match[2] or '+'}{match[3]}", advice)
 
 
 def describe_value(value: object) -> str:
-    """Return a value with its kind, set off by commas: ``a list, `[3]`,``; null without a kind."""
+    """Return a value with its kind, set off by commas: ``a list, `[3]`,``; null is returned without a kind."""
     return "`null`," if value is None else f"{json_kind(value)}, {quote_value(value)},"
 
 
 def join_alternatives(values: Iterable[object], conjunction: str = "or") -> str:
-    """Join alternatives: `"a"`, `"b"` or `"c"`."""
+    """Join alternatives for a sentence: `"a"`, `"b"` or `"c"`."""
     words = [
         value if isinstance(value, str) and value.startswith("`") else quote_value(value) for value in values
     ]
@@ -84,14 +84,14 @@ def join_alternatives(values: Iterable[object], conjunction: str = "or") -> str:
 
 
 def closest_words(word: str, candidates: Iterable[str], count: int = 1) -> list[str]:
-    """Return the candidates that are spelled most like `word`, best first."""
+    """Return up to `count` candidates whose spelling is closest to `word`, best first."""
     from dsconfig.core.did_you_mean import cached_word_index, similar_words
 
     return [each.word for each in similar_words(word, cached_word_index(tuple(candidates)))][:count]
 
 
 def describe_type(spec: Spec) -> str:
-    """Describe the values that a type accepts: `an integer of at least 1`, `one of "none", "cpu" or "nvme"`."""
+    """Describe the values that a type accepts, such as `an integer of at least 1`, `one of "none" or "cpu"`."""
     head = spec[0]
     if head == "union":
         return _describe_union(spec[1:])

@@ -1,4 +1,4 @@
-"""Apply the operations of a fix: to a config's value, and as edits of its text."""
+"""Apply the operations of a fix to a config's value, and as edits to the text of a document."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def edits_for_fix(document: Document, fix: Fix) -> list[TextEdit]:
-    """Return the edits of the text that carry out the fix.
+    """Return the edits of the document's text that carry out the fix.
 
     Raises:
-        EditError: the text has no place for it.
+        EditError: the fix cannot be applied to the text.
     """
     try:
         match fix.operations:
@@ -42,7 +42,7 @@ def edits_for_fix(document: Document, fix: Fix) -> list[TextEdit]:
 
 
 def _sequential_edits(document: Document, operations: tuple[Operation, ...]) -> list[TextEdit]:
-    """Apply each operation to the result of the one before."""
+    """Return edits that apply the operations in order, each to the result of the previous one."""
     current = document
     try:
         combined = _combined_edits(document, operations)
@@ -61,7 +61,7 @@ def _sequential_edits(document: Document, operations: tuple[Operation, ...]) -> 
 
 
 def _independent_edits(document: Document, operations: tuple[Operation, ...], text: str) -> list[TextEdit]:
-    """Return the edits of each operation on the original text, if they give exactly the new text."""
+    """Return the edits of each operation on the original text, or nothing if they do not produce exactly `text`."""
     try:
         changes = [
             edit
@@ -75,7 +75,7 @@ def _independent_edits(document: Document, operations: tuple[Operation, ...], te
 
 
 def _combined_edits(document: Document, operations: tuple[Operation, ...]) -> list[TextEdit] | None:
-    """Return the edits of all operations on one text; None if an operation depends on another one.
+    """Return the edits of all operations on one text, or None if an operation depends on another one.
 
     Parsing the text again after each operation would cost a thousand parses for a thousand fixes.
     """
@@ -96,14 +96,14 @@ def _combined_edits(document: Document, operations: tuple[Operation, ...]) -> li
 
 
 def _path_after_operation(step: SetValue | RenameKey | MoveKey) -> KeyPath:
-    """Return the path of the moved or changed key after the step."""
+    """Return the path of the changed, renamed or moved key after the operation."""
     if isinstance(step, RenameKey):
         return (*step.path[:-1], step.name)
     return step.to if isinstance(step, MoveKey) else step.path
 
 
 def _split_operation(operation: Operation) -> tuple[Operation, ...]:
-    """Split a move into adding and removing a key; within one section it is a rename."""
+    """Split a move into adding and removing a key; a move within one section becomes a rename."""
     if not isinstance(operation, MoveKey):
         return (operation,)
     path, to = operation.path, operation.to
@@ -128,10 +128,10 @@ def _edits_for_operation(document: Document, operation: Operation) -> list[TextE
 
 
 def apply_operations(document: Document, operations: Iterable[Operation]) -> Document:
-    """Apply operations to a document.
+    """Apply operations to a document, and return the resulting document.
 
     Raises:
-        EditError: the text has no place for them.
+        EditError: an operation cannot be applied to the text.
     """
     return reparse_document(
         document, apply_edits(document.text, edits_for_fix(document, Fix("", tuple(operations))))
@@ -139,10 +139,11 @@ def apply_operations(document: Document, operations: Iterable[Operation]) -> Doc
 
 
 def reparse_document(document: Document, text: str) -> Document:
-    """Parse another text of the same document.
+    """Parse `text` as a new version of the document.
 
     Raises:
-        EditError: it is a program that does not hold the same configs afterwards, or whose text cannot be edited.
+        EditError: the document is part of a program whose text cannot be edited, or that no longer contains the same
+            configs.
     """
     if document.format == "python" or document.reread is not None:
         if document.reread is None:
@@ -156,10 +157,10 @@ def reparse_document(document: Document, text: str) -> Document:
 
 
 def apply_operations_to_value(value: Json, operations: Iterable[Operation]) -> Json:
-    """Apply operations to a config's value; both paths of a move refer to the config before it.
+    """Apply operations to a config's value; both paths of a move refer to the config before the move.
 
     Raises:
-        KeyError, IndexError, TypeError: an operation is impossible.
+        KeyError, IndexError, TypeError: an operation cannot be applied to the value.
     """
     value = copy_json(value)
     for operation in (step for whole in operations for step in _split_operation(whole)):
@@ -198,7 +199,7 @@ def _pop_value_at_path(value: Json, path: KeyPath) -> Json:
 
 
 def are_equal_for_parsers(left: Json, right: Json) -> bool:
-    """Whether two values are equal for every parser: true is not 1, but 4.0 is 4."""
+    """Whether two values are equal for every parser: 4.0 equals 4, but true does not equal 1."""
     match left, right:
         case dict(), dict():
             return left.keys() == right.keys() and all(
@@ -215,30 +216,30 @@ def are_equal_for_parsers(left: Json, right: Json) -> bool:
 if TYPE_CHECKING:
 
     class TextEditor(Protocol):
-        """Edits of one text. Each method returns the edits of one operation, or raises `EditError`."""
+        """Editor of one text, whose methods return the edits of an operation, or raise `EditError`."""
 
         def set_value(self, path: KeyPath, value: Json) -> list[TextEdit]:
-            """Set the key to a value; create missing sections."""
+            """Set the key at a path to a value, and create missing sections."""
 
         def remove_entry(self, path: KeyPath) -> list[TextEdit]:
-            """Remove the entry with its comma, and with its lines if nothing else is on them."""
+            """Remove the entry at a path with its comma, and with its lines if they contain nothing else."""
 
         def remove_entries(self, parent: TreeNode, indexes: Sequence[int]) -> list[TextEdit]:
-            """Remove entries, keeping at least one of the last ones."""
+            """Remove entries by index; if several are removed, at least one of the last entries must be kept."""
 
         def rename_key(self, path: KeyPath, name: str) -> list[TextEdit]:
-            """Rename the key, and keep its style of quotes."""
+            """Rename the key at a path, keeping its style of quotes."""
 
         def copy_value(self, path: KeyPath, to: KeyPath) -> list[TextEdit]:
-            """Copy the text of the value at `path` to `to`."""
+            """Copy the value at `path`, as written in the text, to the path `to`."""
 
 
 @lru_cache(maxsize=1)  # the layout around each entry is computed once for all edits of a text
 def editor_for_document(document: Document) -> TextEditor:
-    """Return the editor of a document.
+    """Return the text editor for the document's format.
 
     Raises:
-        EditError: there is no text, or none of it could be parsed.
+        EditError: the document has no text, or none of its text could be parsed.
     """
     if document.is_data or document.root is None:
         raise EditError("there is no text to edit")

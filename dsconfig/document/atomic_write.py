@@ -1,9 +1,9 @@
-"""Write a file atomically, and never over changes that someone else made since it was read.
+"""Write a file atomically, and never overwrite changes that someone else made since the file was read.
 
-The new text is written to a draft beside the file, which then replaces the file in one step: whenever the
-process ends, the file holds the old text or the new one. What an interrupted run leaves behind is a draft,
-which `sweep` removes. A run holds a lock on its draft, which the system releases when the run ends, so that a
-draft in use is never taken for an abandoned one.
+The new text is written to a draft beside the file, and the draft then replaces the file in one step: whenever
+the process ends, the file contains either the old text or the new one. An interrupted run may leave its draft behind,
+which `remove_stale_drafts` removes. A run holds a lock on its draft, which the system releases when the run ends, so
+that a draft in use is never taken for an abandoned one.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ except ImportError:  # Windows does not remove open files
 
 _DRAFT = re.compile(r"\.dsconfig-draft-[0-9a-f]{16}")
 _ABANDONED_AFTER = 86_400
-"""Seconds after which a draft counts as abandoned, on file systems without locks."""
+"""Seconds after which a draft is considered abandoned, on file systems that do not support locks."""
 
 
 class FileChangedError(OSError):
-    """The file changed since it was read."""
+    """The file changed after its content was read."""
 
     def __init__(self, path: str) -> None:
         super().__init__(None, "changed while it was being fixed; it is not written", path)
 
 
 def write_atomically(path: str, data: bytes) -> None:
-    """Write the data to the file, whether it exists or not.
+    """Write the data to a file, which may or may not exist yet.
 
     Raises:
         OSError: the file cannot be written.
@@ -62,7 +62,7 @@ def rewrite_if_unchanged(path: str, old: bytes, new: bytes) -> None:
     """Replace the content `old` of a file with `new`.
 
     Raises:
-        FileChangedError: the file does not contain `old` any more.
+        FileChangedError: the file no longer contains `old`.
         OSError: the file cannot be written.
     """
     path = os.path.realpath(path)
@@ -116,9 +116,9 @@ def _write_into_pipe(path: str, data: bytes, before: os.stat_result) -> None:
 
 
 def _check_replaceable(path: str, before: os.stat_result) -> None:
-    """Raise for a file that must not be written, or that has several names (hard links).
+    """Raise OSError for a file without write permission, or with several names (hard links).
 
-    Replacing a file needs no permission to write it, and its other names would keep the old text.
+    Replacing a file would succeed without write permission, and the other names of the file would keep the old text.
     """
     if not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, "permission denied", path)
@@ -131,9 +131,9 @@ def _check_replaceable(path: str, before: os.stat_result) -> None:
 
 @contextmanager
 def _write_draft(path: str, data: bytes, before: os.stat_result | None) -> Iterator[str]:
-    """Write a draft beside the file that it will replace; remove the draft if it does not.
+    """Write a draft beside the file at `path` and yield its path; remove the draft if an error occurs.
 
-    It has the mode, the owner and the attributes of the file as it was `before`.
+    If the file exists (`before`), the draft gets its mode, owner and attributes.
     """
     descriptor, draft = _create_locked_file(os.path.dirname(path), 0o666 if before is None else 0o600)
     try:
@@ -157,7 +157,7 @@ def _write_draft(path: str, data: bytes, before: os.stat_result | None) -> Itera
 
 
 def _create_locked_file(folder: str, mode: int) -> tuple[int, str]:
-    """Create a locked file; return its descriptor and its path."""
+    """Create a locked draft file in a folder; return its descriptor and its path."""
     flags = ("O_WRONLY", "O_CREAT", "O_EXCL", "O_BINARY", "O_CLOEXEC")
     while True:
         draft = os.path.join(folder, f".dsconfig-draft-{os.urandom(8).hex()}")
@@ -177,7 +177,7 @@ def _create_locked_file(folder: str, mode: int) -> tuple[int, str]:
 
 
 def _try_to_lock(descriptor: int) -> bool | None:
-    """Whether the open file could be locked; None if the file system has no locks."""
+    """Lock an open file; return whether that succeeded, or None if the file system does not support locks."""
     if not _LOCKS:
         return None
     try:
@@ -196,7 +196,7 @@ def _write_all_bytes(descriptor: int, data: bytes) -> None:
 
 
 def _copy_ownership(descriptor: int, path: str, before: os.stat_result) -> None:
-    """Copy owner, attributes and mode of the file to the draft, as far as the user may."""
+    """Copy the owner, attributes and mode of a file to its draft, as far as the user has the permission."""
     mode = stat.S_IMODE(before.st_mode)
     if not hasattr(os, "fchown"):
         return

@@ -1,10 +1,9 @@
-"""File names that can hold a config: one list for directories, hooks, editors and the schema catalog.
+"""File names of configs: one list for directories, hooks, editors and the schema catalog.
 
-Content decides wherever it can be read (`dsconfig.launch.classify_config_file`). The name decides alone in two
-cases:
-an editor assigns a schema by file name patterns before it reads the file, and a file with such a name is
-worth a
-diagnostic even if its content is too broken to recognize. Both need names that no other program uses.
+Wherever the content can be read, the content decides whether a file is a config
+(`dsconfig.launch.classify_config_file`). The name alone decides in two cases: an editor assigns a schema by file name
+patterns before it reads the file, and a file with such a name is worth a diagnostic even if its content is too broken
+to recognize. Both need names that no other program uses.
 `zero3.json` or `ds.json` is recognized by its content, or by its `$schema`.
 """
 
@@ -18,35 +17,35 @@ YAML = (".yaml", ".yml")
 NOTEBOOK = ".ipynb"
 PYTHON = (".py", NOTEBOOK)
 SUFFIXES = (*JSON, *YAML)
-"""Suffixes of files that are read."""
+"""File name suffixes of the files that dsconfig reads."""
 _WORDS = ("config", "config_*", "cfg", "cfg_*", "conf", "conf_*")
 CONFIGS = (
     *(f"{whose}?{word}.json" for whose in ("ds", "deepspeed") for word in _WORDS),
     "ds_z?_*config.json",
     "**/deepspeed_configs/*.json",
 )
-"""Patterns of config names; `?` stands for a separator between words."""
+"""Patterns of the file names of configs; `?` stands for a separator between words."""
 LAUNCH_FILES = ("accelerate_config.yaml", "accelerate_config_*.yaml", "**/accelerate/default_config.yaml")
-"""Patterns of the names of Accelerate's launch files."""
+"""Patterns of the file names of Accelerate's launch files."""
 
 
 def is_yaml_name(name: str) -> bool:
-    """Whether a file is parsed as YAML."""
+    """Whether a file with this name is parsed as YAML."""
     return name.lower().endswith(YAML)
 
 
 def is_python_name(name: str) -> bool:
-    """Whether a file is a Python source or notebook, which may contain configs."""
+    """Whether a file name is that of a Python source or notebook, which may contain configs."""
     return name.lower().endswith(PYTHON)
 
 
 def is_notebook_name(name: str) -> bool:
-    """Whether a file is a Jupyter notebook."""
+    """Whether a file name is that of a Jupyter notebook."""
     return name.lower().endswith(NOTEBOOK)
 
 
 def is_config_name(path: str) -> bool:
-    """Whether only a config has this file name, also with a prefix and as JSONC or Hjson."""
+    """Whether a file name is used only for configs, including names with a prefix or a JSONC or Hjson suffix."""
     return _config_name_pattern().search("/" + path.lower().replace("\\", "/")) is not None
 
 
@@ -56,7 +55,7 @@ def _config_name_pattern() -> re.Pattern[str]:
 
 
 def _glob_to_regex(pattern: str) -> str:
-    """Convert a pattern to a regular expression that also accepts other separators and a prefix."""
+    """Convert a file name pattern to a regular expression that also accepts other separators and a prefix."""
     folder, _, name = pattern.removeprefix("**/").removesuffix(".json").rpartition("/")
     marks = ((r"\?", r"\d" if "_z" in name else "[-_.]?"), (r"_\*", r"(?:[^a-z/][^/]*)?"), (r"\*", "[^/]*"))
     name = re.escape(name)

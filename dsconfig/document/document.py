@@ -1,4 +1,4 @@
-"""`Document`: a text, the value that each parser reads, and the location of each path."""
+"""`Document`: a config's text, the value that each parser reads from the text, and the location of each path."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ _NOT_PARSED: Final = object()
 
 
 def line_starts(text: str) -> list[int]:
-    """Return the offsets at which the lines of the text start."""
+    """Return the offset of the start of each line in the text."""
     return [0, *[match.end() for match in LINE_END.finditer(text)]]
 
 
 def line_start(text: str, at: int) -> int:
-    """Return the offset at which the line of an offset starts."""
+    """Return the offset of the start of the line that contains the offset `at`."""
     return max(text.rfind("\n", 0, at), text.rfind("\r", 0, at)) + 1
 
 
 class Document:
-    """A parsed config. Its values are shared, not copied: do not change them.
+    """A parsed config. Its values are shared rather than copied, so they must not be changed.
 
-    The tree of plain JSON is built when a location is first needed: most files have no diagnostics.
+    For plain JSON, the tree is built only when a location is first needed, because most files have no diagnostics.
     """
 
     __slots__ = (
@@ -70,17 +70,17 @@ class Document:
         self.name, self.text, self.format = name, text, format
         self._tree, self._value = tree, value
         self.is_data = is_data
-        """Whether this was a mapping rather than text."""
+        """Whether the document was created from a mapping rather than from text."""
         self.embedded_at = embedded_at
-        """The path of the config in the text; None if the text is all config."""
+        """The path of the config within the text, or None if the whole text is the config."""
         self.reread: Callable[[str], Document] | None = None
-        """Function that finds the same config in an edited text of a program; it raises `ValueError` without one."""
+        """Function that finds this config in an edited text of its program; raises `ValueError` if it is not there."""
         self.cell: NotebookCode | None = None
-        """Cell of a notebook whose source the text is."""
+        """The notebook cell whose source is the text of this document, if there is one."""
         self.selected_job: int | None = None
-        """Index of the job that is meant, in a file that starts several; None if none was selected."""
+        """Index of the selected job in a file that starts several jobs, or None if no job was selected."""
         self.has_unknown_values = is_data or format == "yaml"
-        """Whether values may be `UNKNOWN`: flags and variables of a script, interpolations of OmegaConf."""
+        """Whether values may be `UNKNOWN`, as for flags and variables of a script, or OmegaConf interpolations."""
         self._json: object = _NOT_PARSED
         self._lines: list[int] = []
         self._index: dict[int, dict[str, int]] = {}
@@ -90,44 +90,44 @@ class Document:
 
     @property
     def is_in_program(self) -> bool:
-        """Whether this is a config in a Python source or notebook, which may have several."""
+        """Whether the document is a config in a Python source or notebook, which may contain several configs."""
         return self.format == "python" or self.reread is not None
 
     @property
     def file_text(self) -> str:
-        """The text of the file: that of the notebook for a cell."""
+        """The text of the whole file, which is the notebook's text if the document is a notebook cell."""
         return self.text if self.cell is None else self.cell.notebook.text
 
     def file_text_with(self, text: str) -> str:
-        """Return the text of the file after the text of the document has changed."""
+        """Return the text of the whole file after replacing the text of this document with `text`."""
         return text if self.cell is None else self.cell.notebook_text_with(text)
 
     # -- what was read -----------------------------------------------------------------------------
 
     @property
     def tree(self) -> LocatedTree:
-        """The located tree."""
+        """The located tree of the document, built on first access."""
         if not isinstance(self._tree, LocatedTree):
             self._tree = self._tree()
         return self._tree
 
     @property
     def root(self) -> TreeNode | None:
-        """The root node; None if nothing could be parsed."""
+        """The root node of the tree, or None if nothing could be parsed."""
         return self.tree.root
 
     @property
     def problems(self) -> tuple[TextProblem, ...]:
-        """All problems of the text, by location."""
+        """All problems of the document's text, ordered by location."""
         return self._tree.problems if isinstance(self._tree, LocatedTree) else ()  # plain JSON has none
 
     @property
     def comments(self) -> tuple[tuple[TextSpan, str], ...]:
-        """All comments, with their markers."""
+        """All comments of the document's text, with their comment markers."""
         return self._tree.comments if isinstance(self._tree, LocatedTree) else ()
 
     def is_readable(self, parser: Parser = "hjson") -> bool:
-        """Whether this parser accepts the text. YAML text has one parser, whichever is requested."""
+        """Whether this parser accepts the document's text. YAML always uses the YAML parser, whatever is requested."""
         parser = "yaml" if self.format == "yaml" else parser
         return not any(parser in problem.rejected_by for problem in self.problems)
 
@@ -145,9 +145,9 @@ class Document:
         return self._json
 
     def subdocument(self, path: KeyPath) -> Document | None:
-        """Return the object at a path as a document: its paths start there, its locations stay.
+        """Return the object at a path as a document of its own; its paths start there, but locations do not change.
 
-        Problems and comments of the text stay with this document.
+        The new document has none of the problems and comments of this one.
         """
         node = self.node(path)
         if node is None or node.kind != "object":
@@ -158,7 +158,7 @@ class Document:
         )
 
     def passed_as_json(self) -> Document:
-        """Return the document of YAML text that its job passes to a JSON or Hjson parser, which fails."""
+        """Return a copy with the problem that the job passes this YAML text to a JSON or Hjson parser, which fails."""
         end = len(self.text) - len(LINE_END.split(self.text.lstrip(), 1)[-1]) if self.text else 0
         start = len(self.text) - len(self.text.lstrip())
         problem = TextProblem(YAML_TEXT, TextSpan(start, max(start, end)), (), "", ALL_PARSERS)
@@ -167,7 +167,7 @@ class Document:
 
     @property
     def is_passed_as_json(self) -> bool:
-        """Whether this is YAML text that is passed to a JSON or Hjson parser."""
+        """Whether this is a YAML document whose text is passed to a JSON or Hjson parser."""
         return any(problem.kind == YAML_TEXT for problem in self.problems)
 
     def with_value(self, value: object) -> Document:
@@ -185,16 +185,16 @@ class Document:
     # -- from a path to its location --------------------------------------------------------------
 
     def node(self, path: KeyPath) -> TreeNode | None:
-        """Return the node at a path; None if the text does not have the path."""
+        """Return the node at a path, or None if the text does not contain the path."""
         entry = self._find_entry(path)
         return entry[1] if entry else None
 
     def has_path(self, path: KeyPath) -> bool:
-        """Whether the text has exactly this path."""
+        """Whether the text contains exactly this path."""
         return self._find_entry(path) is not None
 
     def span(self, path: KeyPath, part: Part = "value") -> TextSpan:
-        """Return the span of a path. An absent path has the span of the key of its nearest existing parent."""
+        """Return the span of a path; an absent path has the span of its nearest existing parent's key."""
         while (entry := self._find_entry(path)) is None:
             if not path:
                 return TextSpan(0, 0)
@@ -227,7 +227,7 @@ class Document:
         return None if node is None else (key, node)
 
     def member_index(self, node: TreeNode, key: str) -> int | None:
-        """Return the position of a key among the members of an object; the last duplicate wins."""
+        """Return the index of a key among the members of an object, or None if absent; the last duplicate wins."""
         keys = self._index.get(id(node))
         if keys is None:
             keys = self._index[id(node)] = {member.key: index for index, member in enumerate(node.members)}
@@ -236,7 +236,7 @@ class Document:
     # -- lines -------------------------------------------------------------------------------------
 
     def position(self, offset: int) -> TextPosition:
-        """Return the line and column of an offset."""
+        """Return the line and column of an offset in the document's text."""
         from bisect import bisect_right
 
         starts = self._line_starts()
@@ -247,7 +247,7 @@ class Document:
         return TextPosition(line, offset - starts[line - 1] + 1)
 
     def line(self, number: int) -> str:
-        """Return the text of a line, counted from 1, without its end."""
+        """Return the text of a line without its line ending; lines count from 1."""
         starts = self._line_starts()
         if not 1 <= number <= len(starts):
             return ""
@@ -264,7 +264,7 @@ class Document:
 
 
 def location_of_span(document: Document, span: TextSpan) -> Location | None:
-    """Return the location of a span; None for a dict, which has no text."""
+    """Return the location of a span in a document, or None if the document is a dict without text."""
     if document.is_data:
         return None
     start, end = document.position(span.start), document.position(span.end)
@@ -277,7 +277,7 @@ def location_of_span(document: Document, span: TextSpan) -> Location | None:
 
 
 def location_of_path(document: Document, path: KeyPath, part: Part = "value") -> Location | None:
-    """Return the location of the value at a path, or of its key; see `location`."""
+    """Return the location of the value, key or entry at a path, or None if the document is a dict without text."""
     return None if document.is_data else location_of_span(document, document.span(path, part))
 
 
@@ -285,16 +285,16 @@ def location_of_path(document: Document, path: KeyPath, part: Part = "value") ->
 
 
 class NotPlainJsonError(Exception):
-    """The text is JSON, but not plain."""
+    """The text may be JSON, but is not an object that `parse_plain_json` can parse."""
 
 
 def parse_plain_json(text: str) -> dict[str, object]:
-    """Parse strict JSON that hjson reads alike.
+    """Parse strict JSON that is known to have the same value for hjson.
 
     Raises:
-        NotPlainJsonError: hjson may read it differently, or reject it.
-        ValueError: it is not JSON.
-        RecursionError: it is nested too deep.
+        NotPlainJsonError: hjson may read the text differently, or reject it.
+        ValueError: the text is not JSON.
+        RecursionError: the text is nested too deeply.
     """
     brackets = text.count("{") + text.count("[")
     if text.count(",") + brackets >= MAX_VALUES or "\\ud" in text or "\\uD" in text:
@@ -313,7 +313,7 @@ def parse_plain_json(text: str) -> dict[str, object]:
 
 
 def parse_hjson_number(word: str) -> int | float:
-    """Return the number that hjson 3.1.0 reads: a whole float below 1e10 becomes an int.
+    """Return the number that hjson 3.1.0 reads from a word; an integral float below 1e10 becomes an int.
 
     Raises:
         OverflowError: the number is too large.
@@ -329,7 +329,7 @@ def parse_hjson_number(word: str) -> int | float:
 
 
 def value_read_by_json(text: str, root: TreeNode | None) -> object:
-    """Return what `json.load` reads: json's own value if it accepts the text, else the recovered one."""
+    """Return the value that `json.load` reads from a text, or the recovered value if json rejects the text."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def parse_hjson(text: str, *, translate: bool = True) -> LocatedTree:
-    """Parse the whole text (hjson `HjsonDecoder.raw_decode` and `decode`). Raises `HjsonSyntaxError`."""
+    """Parse a whole text as hjson's `HjsonDecoder.raw_decode` and `decode` do. Raises `HjsonSyntaxError`."""
     builder = TreeBuilder(text, translate=translate)
     first, pos = skip_space_and_comments(builder, skip_byte_order_mark(builder))
     if not first and not text.startswith(("\ufeff", "\xef\xbb\xbf")):
@@ -52,7 +52,7 @@ def parse_hjson(text: str, *, translate: bool = True) -> LocatedTree:
 
 
 def _parse_root_without_braces(builder: TreeBuilder, pos: int) -> tuple[TreeBuilder, int]:
-    """Parse entries without braces; if that fails as in hjson, parse a single value."""
+    """Parse a root object without braces; if that fails and hjson would retry, parse a single value."""
     try:
         builder.open_container(pos, is_object=True, braces=False)
         return builder, _parse_entries(builder, pos)
@@ -68,7 +68,7 @@ def _parse_root_without_braces(builder: TreeBuilder, pos: int) -> tuple[TreeBuil
 
 
 def _parse_entries(builder: TreeBuilder, pos: int) -> int:
-    """Parse until all brackets are closed."""
+    """Parse entries until all brackets are closed."""
     stack = builder.stack
     while stack:
         frame = stack[-1]
@@ -81,7 +81,7 @@ def _parse_entries(builder: TreeBuilder, pos: int) -> int:
 
 
 def _parse_comma_or_end(builder: TreeBuilder, frame: OpenContainer, pos: int) -> tuple[bool, int]:
-    """Parse the comma, if any, or close the object or array at its end; return whether it was closed."""
+    """Parse a comma, or the end of the innermost object or array; return whether the container was closed."""
     frame.key = None
     count = len(frame.members) + len(frame.items)
     char, pos = skip_space_and_comments(builder, pos)
@@ -101,7 +101,7 @@ def _parse_comma_or_end(builder: TreeBuilder, frame: OpenContainer, pos: int) ->
 
 
 def _parse_key(builder: TreeBuilder, frame: OpenContainer, start: int) -> int:
-    """Parse a key with or without quotes (`scanKeyName`), and its colon."""
+    """Parse a key with or without quotes, and its colon (hjson's `scanKeyName`)."""
     text = builder.text
     char = text[start : start + 1]
     if char in ('"', "'"):
@@ -123,7 +123,7 @@ def _parse_key(builder: TreeBuilder, frame: OpenContainer, start: int) -> int:
 
 
 def _parse_value(builder: TreeBuilder, start: int) -> int:
-    """Parse a scalar, or the bracket that opens an object or array."""
+    """Parse a scalar, or the opening bracket of an object or array."""
     text = builder.text
     char = text[start : start + 1]
     if char == '"' or (char == "'" and not text.startswith("'''", start)):
@@ -167,13 +167,13 @@ def _parse_unquoted_value(builder: TreeBuilder, start: int) -> int:
 # Unquoted text in hjson 3.1.0: white space, comments, keys, numbers, strings.
 
 KEY: Final = re.compile(r"([^ \t\n\r:{}\[\],]+)([ \t\n\r]*):")
-"""A key without quotes, as `scanKeyName` reads it, up to its colon."""
+"""A key without quotes, up to and including its colon, as hjson's `scanKeyName` reads keys."""
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _TO_LINE_END: Final = re.compile(r"[^\r\n]*")
 _NUMBER: Final = re.compile(r"[\t ]*(-?(?:0|[1-9]\d*))(\.\d+)?([eE][-+]?\d+)?[\t ]*")
-"""hjson `decoder.py`, `NUMBER_RE`: `\\d` matches digits of every script there, too."""
+"""`NUMBER_RE` in hjson's `decoder.py`, where `\\d` also matches the digits of every script."""
 _WORD_END: Final = re.compile(r"[,}\]#\r\n]|/[/*]|\Z")
-"""Where `scantfnns` first checks whether an unquoted word is a number, true, false or null."""
+"""Where hjson's `scantfnns` first checks whether an unquoted word is a number, true, false or null."""
 _LITERALS: Final[dict[str, bool | None]] = {"true": True, "false": False, "null": None}
 
 _PLACEHOLDER: Final = re.compile(
@@ -184,7 +184,7 @@ _LIKE_NUMBER: Final = re.compile(r"[-+]?\.?\d[\w.+-]*")
 
 
 def skip_byte_order_mark(builder: TreeBuilder) -> int:
-    """Skip a byte order mark at the start, or its three bytes decoded as Latin-1."""
+    """Skip a byte order mark at the start of the text, including one whose three bytes were decoded as Latin-1."""
     for mark in ("\ufeff", "\xef\xbb\xbf"):
         if builder.text.startswith(mark):
             builder.add_problem("bom", 0, len(mark))
@@ -212,7 +212,7 @@ def skip_space_and_comments(builder: TreeBuilder, pos: int) -> tuple[str, int]:
 
 
 def _find_comment_end(text: str, start: int) -> int:
-    """Return the end of the comment that starts here; the start itself if none does."""
+    """Return the end of the comment that starts at `start`, or `start` itself if no comment starts there."""
     if text[start] == "#" or text.startswith("//", start):
         return find_line_end(text, start)
     if not text.startswith("/*", start):
@@ -224,16 +224,17 @@ def _find_comment_end(text: str, start: int) -> int:
 
 
 def find_line_end(text: str, pos: int) -> int:
-    """Return the end of the line."""
+    """Return the offset of the end of the line that contains `pos`."""
     return _TO_LINE_END.match(text, pos).end()  # type: ignore[union-attr]  # it matches the empty string
 
 
 def parse_literal(
     text: str, start: int, limit: int | None = None
 ) -> tuple[bool | float | None, int, str] | None:
-    """Parse a number, true, false or null at `start`: its value, the end of the parsed text, and its own text.
+    """Parse a number, true, false or null at `start`; return the value, its end offset, and its source text.
 
-    None for other words. Text behind `limit` is not parsed. Raises `HjsonSyntaxError` for a number too large.
+    Return None for any other word. Text after `limit` is not parsed. Raises `HjsonSyntaxError` if a number is too
+    large.
     """
     limit = len(text) if limit is None else limit
     stop = _WORD_END.search(text, start, limit).start()  # type: ignore[union-attr]  # it matches at the end
@@ -253,7 +254,7 @@ def parse_literal(
 
 
 def classify_unquoted_word(word: str) -> str:
-    """Classify an unquoted word by what was probably meant."""
+    """Classify an unquoted word by the kind of value that was probably meant."""
     core = word.rstrip(", \t")
     if _NAN.match(core):
         return "nan"
@@ -273,7 +274,7 @@ ProblemArguments = tuple[str, int, int, str, frozenset[Parser]]
 """The arguments of `TreeBuilder.add_problem`."""
 
 SIMPLE: Final = {'"': re.compile(r'[^"\\\x00-\x1f]*'), "'": re.compile(r"[^'\\\x00-\x1f]*")}
-"""A run of ordinary characters inside a string, by its quote."""
+"""A pattern for a run of ordinary characters inside a string, by the quote of the string."""
 _JSON_ESCAPES: Final = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}(?:\\u[0-9a-fA-F]{4})?)')
 SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _ESCAPES: Final = {
@@ -317,12 +318,12 @@ def parse_quoted_string(text: str, start: int) -> tuple[str, int, list[ProblemAr
 
 
 def single_quotes_problem(start: int) -> ProblemArguments:
-    """Return the problem of a string in single quotes."""
+    """Return the problem to record for a string in single quotes."""
     return "single-quotes", start, start + 1, "", ONLY_JSON
 
 
 def parse_escape(text: str, at: int) -> tuple[str, int]:
-    """Parse the escape whose backslash is at `at`; return its character and end. Raises `HjsonSyntaxError`."""
+    """Parse the escape sequence whose backslash is at `at`; return its character and end. Raises `HjsonSyntaxError`."""
     letter = text[at + 1 : at + 2]
     if letter != "u":
         if letter in _ESCAPES:
@@ -338,7 +339,7 @@ def parse_escape(text: str, at: int) -> tuple[str, int]:
 
 
 def _parse_unicode_escape(text: str, at: int, *, pair: bool = False) -> int:
-    """Parse a `\\uXXXX`. `scanstring` uses int(), which accepts signs, spaces and underscores."""
+    """Parse a `\\uXXXX` escape like hjson's `scanstring`, whose int() accepts signs, spaces and underscores."""
     digits = text[at + 2 : at + 6]
     if len(digits) != 4 or digits[1] in "xX":
         if pair:  # the second half is then parsed as an escape of its own
@@ -356,7 +357,7 @@ def _parse_unicode_escape(text: str, at: int, *, pair: bool = False) -> int:
 def parse_multiline_string(text: str, start: int, *, translate: bool) -> tuple[str, int]:
     """Parse a string in triple quotes (`mlscanstring`). Raises `HjsonSyntaxError`.
 
-    `translate`: line ends are converted as `open()` does before hjson sees them, `\\r` and `\\r\\n` to `\\n`.
+    If `translate` is true, convert line ends as `open()` does before hjson sees them, `\\r` and `\\r\\n` to `\\n`.
     """
     indent = _column_of_offset(text, start, translate=translate)
     close = text.find("'''", start + 3)
@@ -384,7 +385,7 @@ def _dedent_line(line: str, indent: int) -> str:
 
 
 def _column_of_offset(text: str, at: int, *, translate: bool) -> int | None:
-    """Return the column of `at`; on the first line hjson counts on from the end of the text."""
+    """Return the column of the offset `at` as hjson computes it, which counts from the end of the text on line 1."""
 
     def find_line_start(end: int) -> int:
         return max(text.rfind("\n", 0, end), text.rfind("\r", 0, end) if translate else -1) + 1
@@ -400,7 +401,7 @@ def _column_of_offset(text: str, at: int, *, translate: bool) -> int | None:
 
 
 class OpenContainer:
-    """An object or array that is not closed yet."""
+    """An object or array whose closing bracket has not been parsed yet."""
 
     __slots__ = ("braces", "closer", "is_object", "items", "key", "key_span", "members", "start")
 
@@ -410,25 +411,24 @@ class OpenContainer:
         self.members: list[ObjectMember] = []
         self.items: list[TreeNode] = []
         self.key: str | None = None
-        """The key of the next value."""
+        """The key of the next value in an object."""
         self.key_span = TextSpan(start, start)
 
     def __len__(self) -> int:
         return len(self.members) + len(self.items)
 
     def end_of_last_entry(self) -> int:
-        """Return the end of the last entry."""
+        """Return the offset of the end of the last entry."""
         if self.members:
             return self.members[-1].node.span.end
         return self.items[-1].span.end if self.items else self.start + self.braces
 
 
 class TreeBuilder:
-    """Builds the tree of one text from the values that a parser reports.
+    """Builder of the tree of one text from the values that a parser reports.
 
-    The parsers keep track of the position: their functions take one and return where they stopped.
-    `translate`:
-    line ends are converted as `open()` does, which matters in triple quotes only.
+    The parsers keep track of the position: their functions take a position and return the one where they stopped. If
+    `translate` is true, line endings are converted as `open()` does, which matters only in triple-quoted strings.
     """
 
     __slots__ = ("comments", "errors", "problems", "root", "stack", "text", "translate", "values")
@@ -439,7 +439,7 @@ class TreeBuilder:
         self.stack: list[OpenContainer] = []
         self.values = 0
         self.errors = 0
-        """The number of problems that hjson rejects."""
+        """The number of problems that make hjson reject the text."""
         self.problems: list[TextProblem] = []
         self.comments: list[tuple[TextSpan, str]] = []
 
@@ -452,10 +452,10 @@ class TreeBuilder:
         rejected_by: frozenset[Parser] = ONLY_JSON,
         path: KeyPath | None = None,
     ) -> None:
-        """Record a problem.
+        """Record a problem of the text.
 
         Raises:
-            TooManyErrorsError: the text has too many errors.
+            TooManyErrorsError: the text has too many errors to continue.
         """
         if len(self.problems) < MAX_PROBLEMS:
             end = min(end, len(self.text))
@@ -471,7 +471,7 @@ class TreeBuilder:
                 raise TooManyErrorsError
 
     def add_comment(self, start: int, end: int) -> None:
-        """Record a comment, unless an earlier attempt at the same text recorded it already."""
+        """Record a comment, unless an earlier parse of the same text already recorded the comment."""
         if self.comments and start <= self.comments[-1][0].start:
             return
         if len(self.comments) >= MAX_VALUES:
@@ -484,7 +484,7 @@ class TreeBuilder:
         )
 
     def current_path(self) -> KeyPath:
-        """Return the path of the current position."""
+        """Return the path of the value that is being parsed."""
         keys = (frame.key if frame.is_object else len(frame.items) for frame in self.stack)
         return tuple(key for key in keys if key is not None)
 
@@ -497,7 +497,7 @@ class TreeBuilder:
             self.add_problem("missing-root-braces", start, start + 1, path=())
 
     def close_container(self, end: int) -> None:
-        """Close the innermost object or array, and add it to its parent."""
+        """Close the innermost object or array, and add its node to the parent."""
         frame = self.stack.pop()
         if frame.is_object:
             value = {member.key: member.node.value for member in frame.members}
@@ -509,11 +509,11 @@ class TreeBuilder:
             self.attach_value(TreeNode("array", TextSpan(frame.start, end), items, (), tuple(frame.items)))
 
     def add_scalar(self, kind: NodeKind, start: int, end: int, value: object) -> None:
-        """Add a value without entries."""
+        """Add a scalar value to the innermost object or array."""
         self.attach_value(TreeNode(kind, TextSpan(start, end), value))
 
     def attach_value(self, node: TreeNode) -> None:
-        """Add a finished value to its parent."""
+        """Add a finished node to the innermost open object or array, or make it the root."""
         self.values += 1
         if self.values > MAX_VALUES:
             raise HjsonSyntaxError("too-large", *node.span, f"more than {MAX_VALUES} values", fatal=True)
@@ -527,7 +527,7 @@ class TreeBuilder:
             frame.items.append(node)
 
     def _record_duplicate_keys(self, frame: OpenContainer) -> None:
-        """Record each repeated key. DeepSpeed rejects them: `dict_raise_error_on_duplicate_keys`."""
+        """Record the repeated keys of an object, which DeepSpeed rejects (`dict_raise_error_on_duplicate_keys`)."""
         keys: set[str] = set()
         parent_path = self.current_path()
         for member in frame.members:
@@ -538,7 +538,7 @@ class TreeBuilder:
             keys.add(member.key)
 
     def finished_tree(self) -> LocatedTree:
-        """Return the finished tree."""
+        """Return the finished tree of the text."""
         if self.root and self.root.kind != "object":
             self.add_problem("root-not-object", *self.root.span, self.root.kind, NO_PARSER, ())
         problems = sorted(dict.fromkeys(self.problems), key=lambda problem: problem.span)
@@ -546,7 +546,7 @@ class TreeBuilder:
 
 
 class HjsonSyntaxError(Exception):
-    """A syntax error in hjson. `fatal`: hjson raises another exception, and does not try another parse."""
+    """A syntax error in hjson; if `fatal`, hjson raises another exception and does not try another parse."""
 
     def __init__(self, kind: str, start: int, end: int, detail: str, *, fatal: bool = False) -> None:
         super().__init__(detail)

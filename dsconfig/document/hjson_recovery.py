@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 def parse_or_recover(text: str, *, translate: bool) -> LocatedTree:
-    """Parse any text: exactly if hjson accepts it, else by recovery."""
+    """Parse any text: exactly as hjson does if hjson accepts the text, else with error recovery."""
     try:
         tree = parse_hjson(text, translate=translate)
     except HjsonSyntaxError as error:
@@ -75,7 +75,7 @@ def _recover_with_problem(text: str, error: HjsonSyntaxError, *, translate: bool
 
 
 def _reconcile_with_json(text: str, tree: LocatedTree) -> LocatedTree:
-    """Make the problems agree with json itself about whether json accepts the text."""
+    """Make the recorded problems consistent with whether json itself accepts the text."""
     if any(problem.kind in ("too-deep", "too-large") for problem in tree.problems):
         return tree
     try:
@@ -99,7 +99,7 @@ def _add_problem(tree: LocatedTree, problem: TextProblem) -> LocatedTree:
 # ends. This part parses the root and the brackets; the next one what is between them.
 
 _ENTRY: Final = re.compile(r"[,}\]\s]{0,200}(?:\"[^\"\r\n]*\"|'[^'\r\n]*'|[\w.$-]+)[ \t]*:")
-"""Matches another entry behind a bracket that closed the root too early."""
+"""Matches another entry after a bracket that closed the root too early."""
 _INDENT: Final = re.compile(r"[ \t]*")
 
 
@@ -116,9 +116,9 @@ def recover_tree(text: str, *, translate: bool) -> LocatedTree:
 
 
 class _RecoveryAttempt:
-    """One parse of a text to its end.
+    """One parse of a text from start to end, with error recovery.
 
-    `by_indent`: an entry that is indented no more than the line that opened its section closes the section.
+    If `by_indent` is true, an entry that is indented no more than the line that opened its section closes the section.
     """
 
     __slots__ = ("builder", "by_indent", "closed_by_indent", "lines", "unclosed")
@@ -128,10 +128,10 @@ class _RecoveryAttempt:
         self.by_indent, self.closed_by_indent = by_indent, False
         self.lines = line_starts(text) if by_indent else []
         self.unclosed = False
-        """Whether a bracket is never closed."""
+        """Whether the text contains a bracket that is never closed."""
 
     def parse_text(self) -> LocatedTree:
-        """Parse the whole text."""
+        """Parse the whole text and return its tree."""
         try:
             self.parse_root()
         except HjsonSyntaxError as error:  # too deep or too large
@@ -142,7 +142,7 @@ class _RecoveryAttempt:
         return self.builder.finished_tree()
 
     def parse_root(self) -> None:
-        """Parse the root, and record whatever follows it."""
+        """Parse the root, and record any text that follows the root."""
         builder = self.builder
         first, pos = skip_space_and_any_comments(builder, skip_byte_order_mark(builder))
         if not first:
@@ -160,7 +160,7 @@ class _RecoveryAttempt:
             )
 
     def parse_entries(self, pos: int) -> int:
-        """Parse until all brackets are closed; each iteration advances."""
+        """Parse entries until all brackets are closed; each iteration advances the position."""
         stack = self.builder.stack
         while stack:
             frame = stack[-1]
@@ -173,7 +173,7 @@ class _RecoveryAttempt:
         return pos
 
     def parse_commas_or_end(self, frame: OpenContainer, pos: int) -> tuple[bool, int]:
-        """Parse the commas, or close the container where it ends or should have ended; return whether it was closed."""
+        """Parse commas, or close the container where it ends or should have ended; return whether it was closed."""
         builder = self.builder
         frame.key = None
         comma = -1
@@ -200,7 +200,7 @@ class _RecoveryAttempt:
         return False, pos
 
     def close_missing_bracket(self, frame: OpenContainer) -> None:
-        """Close a frame whose bracket is missing."""
+        """Close an object or array whose closing bracket is missing."""
         if frame.braces:
             self.unclosed = True
             self.builder.add_problem(
@@ -226,7 +226,7 @@ class _RecoveryAttempt:
 
 
 def _open_root(builder: TreeBuilder, first: str, pos: int) -> int:
-    """Enter the root, with or without its braces."""
+    """Open the root object, with or without braces, or parse a root that is a single value."""
     text = builder.text
     if first == "[" or (first == "{" and not TEMPLATE.match(text, pos)):
         return recover_value(builder, pos)
@@ -242,7 +242,7 @@ def _open_root(builder: TreeBuilder, first: str, pos: int) -> int:
 
 
 def _is_stray_bracket(builder: TreeBuilder, char: str, frame: OpenContainer, pos: int) -> bool:
-    """Whether this bracket closes nothing, or closes the root before its last entry."""
+    """Whether a bracket closes nothing, or would close the root before its last entry."""
     if char not in "]}":
         return False
     if char == frame.closer and len(builder.stack) == 1:
@@ -251,7 +251,7 @@ def _is_stray_bracket(builder: TreeBuilder, char: str, frame: OpenContainer, pos
 
 
 def _record_missing_comma(builder: TreeBuilder, frame: OpenContainer, pos: int) -> None:
-    """Record a missing comma; hjson needs none after a string or bracket, or at a line end."""
+    """Record a missing comma; hjson requires no comma after a string or bracket, or at the end of a line."""
     end = frame.end_of_last_entry()
     ends_itself = builder.text[end - 1 : end] in ("'", '"', "}", "]")
     is_needed = are_on_same_line(builder.text, end, pos) and not ends_itself
@@ -269,16 +269,16 @@ _KEY_WORD: Final = re.compile(r"[^\s:{}\[\],=\"'#]+[\"']?")
 _BEFORE_ENTRY: Final = re.compile(
     r"(?:true|false|null|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)(?:[ \t]*(?=[\"'{\[])|[ \t]+(?=[\w.]+[ \t]*:))"
 )
-"""A number or literal that the next entry follows without a comma."""
+"""A number or literal that is followed by another entry without a comma."""
 _PYTHON_LITERALS: Final[dict[str, bool | None]] = {"true": True, "false": False, "none": None}
-"""Literals that hjson accepts in lower case only."""
+"""Literals that hjson accepts only in lower case."""
 _LINE_END: Final = re.compile(r"[\r\n]")
 _COLON: Final = re.compile(r"[ \t]*:")
 _REST_OF_LINE: Final = re.compile(r"[ \t]*,?[ \t]*(?=[\r\n]|\Z)")
 
 
 def skip_space_and_any_comments(builder: TreeBuilder, pos: int) -> tuple[str, int]:
-    """Skip white space and comments; a comment that is never closed extends to the end."""
+    """Skip white space and comments; an unclosed comment extends to the end of the text."""
     try:
         return skip_space_and_comments(builder, pos)
     except HjsonSyntaxError as error:
@@ -289,7 +289,7 @@ def skip_space_and_any_comments(builder: TreeBuilder, pos: int) -> tuple[str, in
 
 
 def skip_unexpected_text(builder: TreeBuilder, pos: int, length: int) -> int:
-    """Skip unexpected text."""
+    """Skip unexpected text, and record it as a problem."""
     piece = builder.text[pos : pos + length]
     kind = "placeholder" if TEMPLATE.fullmatch(piece) else "unexpected"
     builder.add_problem(kind, pos, pos + length, piece[:80], BOTH_JSON)
@@ -297,12 +297,12 @@ def skip_unexpected_text(builder: TreeBuilder, pos: int, length: int) -> int:
 
 
 def are_on_same_line(text: str, start: int, end: int) -> bool:
-    """Whether two offsets are on one line."""
+    """Whether two offsets are on the same line."""
     return not _LINE_END.search(text, start, end)
 
 
 def recover_entry(builder: TreeBuilder, frame: OpenContainer, pos: int) -> int:
-    """Parse one entry of an object or array, as far as it goes."""
+    """Parse one entry of an object or array, as far as possible."""
     if match := TEMPLATE.match(builder.text, pos):
         if frame.is_object:
             return skip_unexpected_text(builder, pos, match.end() - pos)
@@ -319,7 +319,7 @@ def recover_entry(builder: TreeBuilder, frame: OpenContainer, pos: int) -> int:
 
 
 def _recover_key_and_colon(builder: TreeBuilder, frame: OpenContainer, start: int) -> int:
-    """Parse a key and its colon; the container gets no key if none is found."""
+    """Parse a key and its colon, and set the key of the container, unless no key is found."""
     parsed = _recover_key(builder, start)
     if parsed is None:
         return start
@@ -332,7 +332,7 @@ def _recover_key_and_colon(builder: TreeBuilder, frame: OpenContainer, start: in
 
 
 def _recover_key(builder: TreeBuilder, start: int) -> tuple[str, int] | None:
-    """Parse a key with or without quotes; return it with its end."""
+    """Parse a key with or without quotes; return the key and its end, or None if there is no key."""
     if builder.text[start] in "\"'":
         key, end, found_problems = recover_quoted_string(builder.text, start, is_key=True)
         for problem in found_problems:
@@ -351,7 +351,7 @@ def _recover_key(builder: TreeBuilder, start: int) -> tuple[str, int] | None:
 
 
 def _recover_colon(builder: TreeBuilder, key_end: int) -> tuple[bool, int]:
-    """Parse the colon after a key; the flag is false if neither a colon nor a value follows."""
+    """Parse the colon after a key; return false and an offset if neither a colon nor a value follows."""
     text = builder.text
     char, pos = skip_space_and_any_comments(builder, key_end)
     if char in ("'", '"') and _COLON.match(text, pos + 1):
@@ -370,7 +370,7 @@ def _recover_colon(builder: TreeBuilder, key_end: int) -> tuple[bool, int]:
 
 
 def _skip_key(builder: TreeBuilder, start: int, end: int) -> int:
-    """Skip a key without colon and value; a stray quote alone is skipped as one character."""
+    """Skip a key that has no colon and no value; a stray quote alone is skipped as one character."""
     text = builder.text
     lone_quote = text[start : start + 1] in ("'", '"') and text[end - 1] not in "'\""
     if lone_quote or end - start == 1:
@@ -383,7 +383,7 @@ def _skip_key(builder: TreeBuilder, start: int, end: int) -> int:
 
 
 def recover_value(builder: TreeBuilder, start: int) -> int:
-    """Parse a value; a missing one becomes null."""
+    """Parse a value; a missing value becomes null."""
     text = builder.text
     char = text[start : start + 1]
     if not char or char in ",}]":
@@ -405,7 +405,7 @@ def recover_value(builder: TreeBuilder, start: int) -> int:
 
 
 def _recover_multiline_string(builder: TreeBuilder, start: int) -> int:
-    """Parse a string in triple quotes; one that is never closed ends with its line."""
+    """Parse a string in triple quotes; an unclosed string ends with its line."""
     try:
         value, end = parse_multiline_string(builder.text, start, translate=builder.translate)
         builder.add_problem("multiline-string", start, end)
@@ -436,7 +436,7 @@ def _recover_unquoted_value(builder: TreeBuilder, start: int) -> int:
 
 
 def _recover_unquoted_word(builder: TreeBuilder, start: int) -> int:
-    """Parse an unquoted word; hjson reads the whole line, so it rejects a word with other text after it."""
+    """Parse an unquoted word; hjson reads the whole line, so other text after the word makes hjson reject it."""
     text = builder.text
     match = TEMPLATE.match(text, start) or _WORD.match(text, start)
     end = start + len(match.group().rstrip()) if match else start
@@ -463,7 +463,7 @@ def _recover_unquoted_word(builder: TreeBuilder, start: int) -> int:
 def recover_quoted_string(
     text: str, start: int, *, is_key: bool = False
 ) -> tuple[str, int, list[ProblemArguments]]:
-    """Parse a string in quotes as far as possible; return its value, its end and its problems."""
+    """Parse a quoted string as far as possible; return its value, its end and its problems."""
     try:
         return parse_quoted_string(text, start)
     except HjsonSyntaxError:
@@ -505,7 +505,7 @@ def _recover_control_or_escape(
 
 
 def _cut_string_at_line_end(raw: str, content: str, start: int, *, is_key: bool) -> tuple[str, int]:
-    """Cut a string at the end of its line: a key at its colon, a value before its comma."""
+    """Cut a string at the end of its line: a key before its colon, a value before its comma."""
     cut = raw.find(":") if is_key else len(raw.rstrip(", \t"))
     if cut < 0:
         return content.rstrip(", \t"), start + len(raw)

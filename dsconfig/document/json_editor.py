@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class JsonEditor:
-    """`TextEditor` of a JSON text."""
+    """A `TextEditor` for a JSON document."""
 
     def __init__(self, document: Document) -> None:
         self.document, self.around = document, TextSurroundings(document)
         self.spans: dict[int, list[TextSpan]] = {}
 
     def set_value(self, path: KeyPath, value: Json) -> list[TextEdit]:
-        """Set the key to a value; create missing sections."""
+        """Set the key at a path to a value, and create missing sections."""
         node = self.document.node(path)
         if node is None:
             return self._add_entry(path, value)
@@ -41,22 +41,22 @@ class JsonEditor:
         return replace_value(self.around, parent or node, node, value)
 
     def remove_entry(self, path: KeyPath) -> list[TextEdit]:
-        """Remove the entry with its comma, and with its lines if nothing else is on them."""
+        """Remove the entry at a path with its comma, and with its lines if they contain nothing else."""
         parent, index = find_entry(self.document, path)
         return self.remove_entries(parent, [index])
 
     def remove_entries(self, parent: TreeNode, indexes: Sequence[int]) -> list[TextEdit]:
-        """Remove entries, keeping at least one of the last ones."""
+        """Remove entries by their indexes; if several are removed, at least one of the last entries must be kept."""
         ranges = self.spans.get(id(parent)) or self.spans.setdefault(id(parent), entry_spans(parent))
         edits = (edit for index in indexes for edit in remove_entry(self.around, parent, ranges, index))
         return remove_overlaps(edits)
 
     def rename_key(self, path: KeyPath, name: str) -> list[TextEdit]:
-        """Rename the key, and keep its style of quotes."""
+        """Rename the key at a path, keeping its style of quotes."""
         return rename_key(self.document, *find_entry(self.document, path), name)
 
     def copy_value(self, path: KeyPath, to: KeyPath) -> list[TextEdit]:
-        """Copy the text of the value at `path` to `to`."""
+        """Copy the value at `path`, as written in the text, to the path `to`."""
         return self._add_entry(to, value_as_written(self.around, movable_node(self.document, path, to)))
 
     def _add_entry(self, path: KeyPath, value: Json) -> list[TextEdit]:
@@ -64,7 +64,7 @@ class JsonEditor:
 
 
 def find_entry(document: Document, path: KeyPath) -> tuple[TreeNode, int]:
-    """Return the parent of an entry, and its index there; the last one of duplicates."""
+    """Return the parent of the entry at a path, and the index of the entry there (of the last duplicate)."""
     parent = document.node(path[:-1]) if path else None
     if parent is not None and document.has_path(path):
         index = document.member_index(parent, path[-1]) if isinstance(path[-1], str) else path[-1]
@@ -74,7 +74,7 @@ def find_entry(document: Document, path: KeyPath) -> tuple[TreeNode, int]:
 
 
 def nearest_existing_parent(document: Document, path: KeyPath) -> KeyPath:
-    """Return the nearest existing parent of a path."""
+    """Return the path of the nearest existing parent of a path."""
     parent = path[:-1]
     while document.node(parent) is None:
         parent = parent[:-1]
@@ -82,7 +82,7 @@ def nearest_existing_parent(document: Document, path: KeyPath) -> KeyPath:
 
 
 def entry_to_add(document: Document, path: KeyPath, value: Json) -> tuple[TreeNode, str, Json]:
-    """Return the nearest section, the key to add to it, and its value inside the missing sections."""
+    """Return the nearest existing section, the key to add there, and the value, wrapped in the missing sections."""
     section_path = nearest_existing_parent(document, path)
     section, keys = document.node(section_path), path[len(section_path) :]
     if section is None or section.kind != "object" or not all(isinstance(key, str) for key in keys):
@@ -93,7 +93,7 @@ def entry_to_add(document: Document, path: KeyPath, value: Json) -> tuple[TreeNo
 
 
 def movable_node(document: Document, path: KeyPath, to: KeyPath) -> TreeNode:
-    """Return the node at `path`, if it can be moved to `to`."""
+    """Return the node at `path`; raise EditError if the node cannot be moved to `to`."""
     node = document.node(path)
     if node is None or document.has_path(to) or to[: len(path)] == path:
         raise EditError("the key to move is absent, or its new place is taken")
@@ -101,7 +101,7 @@ def movable_node(document: Document, path: KeyPath, to: KeyPath) -> TreeNode:
 
 
 def rename_key(document: Document, parent: TreeNode, index: int, name: str) -> list[TextEdit]:
-    """Rename a key, and keep its style of quotes."""
+    """Rename a key of an object, keeping its style of quotes."""
     if parent.kind != "object" or document.member_index(parent, name) is not None:
         old = parent.members[index].key if parent.members else index
         raise EditError(f"{old!r} cannot be renamed to `{name}`")
@@ -113,7 +113,7 @@ def rename_key(document: Document, parent: TreeNode, index: int, name: str) -> l
 
 
 def entry_spans(node: TreeNode) -> list[TextSpan]:
-    """Return the range of each entry, from its key to the end of its value."""
+    """Return the span of each entry of an object or list, from the start of its key to the end of its value."""
     if node.kind == "object":
         return [_member_span(member) for member in node.members]
     return [item.span for item in node.items]
@@ -124,7 +124,7 @@ def _member_span(member: ObjectMember) -> TextSpan:
 
 
 def value_as_written(around: TextSurroundings, node: TreeNode) -> RawValue | Json:
-    """Return the value as it is written, for use elsewhere; an unquoted string is quoted."""
+    """Return a value as written in the text, for use elsewhere; for an unquoted string, return its value."""
     text = around.text[node.span.start : node.span.end]
     if node.kind == "string" and text[:1] not in ("'", '"'):
         return node.value
@@ -132,7 +132,7 @@ def value_as_written(around: TextSurroundings, node: TreeNode) -> RawValue | Jso
 
 
 def replace_value(around: TextSurroundings, parent: TreeNode, node: TreeNode, value: Json) -> list[TextEdit]:
-    """Replace a value; if both have the same entries, replace only the ones that differ."""
+    """Replace a value; if the new value has the same keys or length, replace only the parts that differ."""
     if isinstance(value, dict) and value and list(value) == [member.key for member in node.members]:
         pairs = [(node, member.node, value[member.key]) for member in node.members]
     elif isinstance(value, list) and value and len(value) == len(node.items):
@@ -150,7 +150,7 @@ def replace_value(around: TextSurroundings, parent: TreeNode, node: TreeNode, va
 
 
 def _format_value(around: TextSurroundings, parent: TreeNode, node: TreeNode, value: Json) -> str:
-    """Format the value like its neighbors; a number that was quoted keeps its spelling."""
+    """Format a value like its neighbors; a number that was written in quotes keeps its spelling."""
     layout, manner = around.layout, entry_style_of(around, parent)
     if isinstance(value, str):
         sample = around.text[node.span.start : node.span.start + 1] if node.kind == "string" else manner.word
@@ -166,7 +166,7 @@ def _format_value(around: TextSurroundings, parent: TreeNode, node: TreeNode, va
 
 
 def quote_sample_at(around: TextSurroundings, end: int, sample: str) -> str:
-    """Return the sample quote for a string that ends here; in Hjson an unquoted string must end its line."""
+    """Return the sample quote for a string that ends at `end`; in Hjson an unquoted string must end its line."""
     if sample in QUOTES or around.layout.yaml:
         return sample
     after = around.skip_blanks(end)
@@ -179,7 +179,7 @@ def quote_sample_at(around: TextSurroundings, end: int, sample: str) -> str:
 def remove_entry(
     around: TextSurroundings, parent: TreeNode, spans: list[TextSpan], index: int
 ) -> list[TextEdit]:
-    """Remove an entry from a parent, given the spans of all its entries."""
+    """Remove an entry from its parent, given the spans of all entries of the parent."""
     start, end = spans[index]
     if (
         index == len(spans) - 1
@@ -202,7 +202,7 @@ def remove_entry(
 
 
 def _widen_over_blanks(around: TextSurroundings, start: int, end: int) -> TextEdit:
-    """Widen a removal over the blanks and line ends that it would leave behind."""
+    """Extend a removal over the blanks and line breaks that would be left behind."""
     text = around.text
     after = around.skip_blanks(end)
     newline = around.line_break_end(after)
@@ -224,7 +224,7 @@ def _widen_over_blanks(around: TextSurroundings, start: int, end: int) -> TextEd
 
 
 def add_entry(around: TextSurroundings, parent: TreeNode, key: str, value: Json) -> list[TextEdit]:
-    """Add an entry to the object."""
+    """Add an entry to an object."""
     if not parent.members:
         return [_add_first_entry(around, parent, key, value)]
     last_entry, manner = _member_span(parent.members[-1]), entry_style_of(around, parent)
@@ -276,7 +276,7 @@ def _format_pair(
     *,
     last: bool = True,
 ) -> str:
-    """Format key and value. A string may stay unquoted if its line ends with it."""
+    """Format a key and its value; a string may stay unquoted if the line ends with the string."""
     if isinstance(value, str) and indent is not None and last:
         text = format_scalar(value, around.layout, manner.word)
     else:

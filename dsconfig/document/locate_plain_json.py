@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dsconfig.document.located_tree import NodeKind
 
 _TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]|[^\s{}\[\]:,"]+')
-"""A string, bracket, number or constant. Commas and colons say nothing that the value does not say."""
+"""A string, bracket, number or constant; commas and colons are skipped because the value implies them."""
 _KINDS: Final[dict[type, NodeKind]] = {
     str: "string",
     int: "number",
@@ -27,9 +27,9 @@ _KINDS: Final[dict[type, NodeKind]] = {
 
 
 def locate_plain_json(text: str, value: Json) -> LocatedTree:
-    """Locate each key and value of a text.
+    """Locate each key and value of a JSON text whose value is known.
 
-    The parser of Hjson builds the same tree in three times the time.
+    The Hjson parser builds the same tree, but takes three times as long.
 
     Args:
         text: strict JSON without repeated keys, as `parse_plain_json` accepts it.
@@ -41,7 +41,7 @@ def locate_plain_json(text: str, value: Json) -> LocatedTree:
 
 
 def _node(value: Json, spans: Iterator[TextSpan]) -> TreeNode:
-    """Build the node of a value; `MAX_DEPTH` bounds the recursion."""
+    """Build the node of a value from the spans of its tokens; `MAX_DEPTH` bounds the recursion."""
     span = next(spans)
     kind = _KINDS.get(type(value))
     if kind is not None:

@@ -1,4 +1,4 @@
-"""The located tree of a text: nodes, spans and problems, and the limits on its depth and size."""
+"""The located tree of a text: nodes, spans and problems, and the limits on the depth and size of a config."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 Parser: TypeAlias = "Literal['hjson', 'json', 'yaml']"
 Format: TypeAlias = "Literal['json', 'yaml', 'python']"
 Part: TypeAlias = "Literal['value', 'key', 'entry']"
-"""A part of an entry: its value, its key, or both."""
+"""A part of an entry in an object: its value, its key, or both."""
 NodeKind: TypeAlias = "Literal['object', 'array', 'string', 'number', 'boolean', 'null', 'unknown']"
 
 
 class UnknownValue:
-    """Placeholder for a value in a Python source that is known only at run time."""
+    """Type of the placeholder for a value in a Python source that is known only at run time."""
 
     def __repr__(self) -> str:
         return "<unknown>"
@@ -35,7 +35,7 @@ UNKNOWN: Final = UnknownValue()
 
 
 def unknown_paths(value: object, path: KeyPath = ()) -> Iterator[KeyPath]:
-    """Yield the paths of a config whose values are known only at run time."""
+    """Yield the paths of the values in a config that are known only at run time."""
     if isinstance(value, dict):
         for key, each in value.items():
             yield from unknown_paths(each, (*path, key))
@@ -44,7 +44,7 @@ def unknown_paths(value: object, path: KeyPath = ()) -> Iterator[KeyPath]:
 
 
 def without_unknown(value: object) -> object:
-    """Return a config without the keys whose value only a run shows."""
+    """Return a config without the keys whose values are known only at run time."""
     if not isinstance(value, dict):
         return value
     return {
@@ -55,13 +55,13 @@ def without_unknown(value: object) -> object:
 
 
 MAX_VALUES: Final = 20_000
-"""Maximal number of values, and of comments, in one text."""
+"""Maximum number of values in one text, and also of comments."""
 MAX_DEPTH: Final = 128
-"""Maximal nesting. hjson gives up near 490 levels and json near 990, depending on the caller's stack."""
+"""Maximum nesting. hjson gives up near 490 levels and json near 990, depending on the caller's stack."""
 MAX_DIGITS: Final = 4300
-"""Maximal length of an integer: the default of `sys.get_int_max_str_digits`."""
+"""Maximum number of digits of an integer: the default of `sys.get_int_max_str_digits`."""
 MAX_PROBLEMS: Final = 1000
-"""Maximal number of recorded problems; after as many errors the parser stops."""
+"""Maximum number of recorded problems; the parser stops after that many errors."""
 
 YAML_TEXT: Final = "yaml-text"
 KINDS: Final = {
@@ -101,11 +101,11 @@ KINDS: Final = {
     "non-string-key": "a key that is not a string",
     YAML_TEXT: "YAML text in a file that a JSON parser opens",
 }
-"""All kinds of problems with their descriptions."""
+"""Descriptions of all kinds of problems."""
 
 
 class TextSpan(NamedTuple):
-    """A range of the text: offsets in code points, the end exclusive."""
+    """A range of the text in code points, with an exclusive end."""
 
     start: int
     end: int
@@ -119,7 +119,7 @@ class TextPosition(NamedTuple):
 
 
 class TextProblem(NamedTuple):
-    """One problem of the text. `rejected_by` names the real parsers that raise because of it."""
+    """One problem of a text; `rejected_by` names the parsers that raise an error because of the problem."""
 
     kind: str
     span: TextSpan
@@ -129,7 +129,7 @@ class TextProblem(NamedTuple):
 
 
 class TreeNode(NamedTuple):
-    """A value and its span; `value` is what the format's own loader returns (for JSON text: hjson)."""
+    """A value and its span; `value` is the value that the format's own loader returns (for JSON text: hjson)."""
 
     kind: NodeKind
     span: TextSpan
@@ -163,7 +163,7 @@ ALL_PARSERS: Final[frozenset[Parser]] = frozenset(("hjson", "json", "yaml"))
 
 
 def shift_tree(tree: LocatedTree, by: int) -> LocatedTree:
-    """Return a tree with all spans moved, for a text that is part of a longer one."""
+    """Return a tree with all spans moved by an offset, for a text that is part of a longer text."""
     return LocatedTree(
         None if tree.root is None else shift_node(tree.root, by),
         tuple(each._replace(span=_shift_span(each.span, by)) for each in tree.problems),
@@ -172,7 +172,7 @@ def shift_tree(tree: LocatedTree, by: int) -> LocatedTree:
 
 
 def shift_node(node: TreeNode, by: int) -> TreeNode:
-    """Return a node with all spans moved."""
+    """Return a node with all spans moved by an offset, including those of its children."""
     return node._replace(
         span=_shift_span(node.span, by),
         members=tuple(
@@ -190,13 +190,13 @@ def _shift_span(span: TextSpan, by: int) -> TextSpan:
 # Limits on data: nesting, number of values, length of integers.
 
 _BITS = MAX_DIGITS * 3321928 // 1_000_000
-"""The length of the longest integer in bits; `str` raises for a longer one."""
+"""Number of bits of the longest allowed integer; `str` raises for a longer one."""
 
 
 def exceeded_limit(value: object) -> str | None:
-    """Return the kind of limit that the data exceeds; None if it is within the limits.
+    """Return the kind of limit that a value exceeds, or None if the value is within the limits.
 
-    It does not recurse, so circular data simply counts as too deep.
+    The check is iterative, so circular data simply counts as too deep.
     """
     level, count = [value], 0
     for _ in range(MAX_DEPTH):
@@ -219,7 +219,7 @@ def exceeded_limit(value: object) -> str | None:
 def replace_unserializable_values(mapping: Mapping[str, object]) -> Mapping[str, object]:
     """Convert keys to text, and arrays and tensors to placeholders; most data is returned unchanged.
 
-    Comparing an array gives a value for each element, and the truth value of that raises.
+    Comparing an array returns a result for each element, and testing the truth value of that array raises an error.
     """
     containers: list[object] = [mapping]
     for each in containers:

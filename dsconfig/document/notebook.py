@@ -23,11 +23,11 @@ _SCALAR = re.compile(r"[^,\]}\s]*")
 _CHARACTER = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|.", re.DOTALL
 )
-"""One character of a JSON string; a pair of surrogates is one."""
+"""One character of a JSON string in a notebook; a surrogate pair is one character."""
 
 
 class SourceString(NamedTuple):
-    """One JSON string of a cell's source: the span of its content, without quotes, and its value."""
+    """One JSON string of a cell's source: the span of its content without quotes, and the decoded value."""
 
     start: int
     end: int
@@ -42,7 +42,7 @@ class NotebookCode(NamedTuple):
     """Position among all cells of the notebook, counted from 1."""
     pieces: tuple[SourceString, ...]
     is_list: bool
-    """Whether the source is a list of strings."""
+    """Whether the source of the cell is a list of strings rather than a single string."""
 
     @property
     def text(self) -> str:
@@ -50,7 +50,7 @@ class NotebookCode(NamedTuple):
         return "".join(piece.text for piece in self.pieces)
 
     def notebook_text_with(self, text: str) -> str:
-        """Return the text of the notebook file after an edit of this cell."""
+        """Return the text of the notebook file after replacing the source of this cell with `text`."""
         raw, offsets = self.notebook.text, self._character_offsets()
         edits = [
             TextEdit(offsets[each.start], offsets[each.end], self._encode_inserted_text(each.text))
@@ -59,14 +59,14 @@ class NotebookCode(NamedTuple):
         return apply_edits(raw, edits)
 
     def line_in_file(self, line: int) -> int:
-        """Return the line of the notebook file that has a line of the cell; both count from 1."""
+        """Return the line number in the notebook file for a line number in the cell; both count from 1."""
         starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
         offsets = self._character_offsets()
         at = offsets[min(starts[min(line, len(starts)) - 1], len(offsets) - 1)]
         return self.notebook.text.count("\n", 0, at) + 1
 
     def _character_offsets(self) -> list[int]:
-        """Return the offset in the file of each character of the cell, and of its end."""
+        """Return the offset in the notebook file of each character of the cell, and of the end of the cell."""
         offsets: list[int] = []
         for piece in self.pieces:
             raw = self.notebook.text[piece.start : piece.end]
@@ -77,13 +77,13 @@ class NotebookCode(NamedTuple):
         return [*offsets, self.pieces[-1].end]
 
     def _encode_inserted_text(self, text: str) -> str:
-        """Encode inserted text; in a list of strings each line is a string of its own."""
+        """Encode inserted text as JSON; in a list of strings, each line becomes a string of its own."""
         is_ascii = all(self.notebook.text[piece.start : piece.end].isascii() for piece in self.pieces)
         lines = [json.dumps(line, ensure_ascii=is_ascii)[1:-1] for line in text.split("\n")]
         return (f'\\n"{self._string_separator()}"' if self.is_list else "\\n").join(lines)
 
     def _string_separator(self) -> str:
-        """Return the text between two strings of the list: a comma, and perhaps a line end with indentation."""
+        """Return the text between two strings of the source list: a comma, and perhaps an indented line break."""
         for first, second in pairwise(self.pieces):
             return self.notebook.text[first.end + 1 : second.start - 1]
         raw = self.notebook.text[: self.pieces[0].start - 1]
@@ -127,7 +127,7 @@ class Notebook:
 
 
 def _line_change_edits(old: str, new: str) -> Iterator[TextEdit]:
-    """Yield the edits of changed groups of lines, each as small as possible."""
+    """Yield the edits that turn `old` into `new`, one for each group of changed lines, each as small as possible."""
     before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
     starts = [0]
     for line in before:
@@ -144,13 +144,13 @@ def _line_change_edits(old: str, new: str) -> Iterator[TextEdit]:
 
 
 def _parse_json_string(text: str, start: int) -> tuple[str, int]:
-    """Return the string at an offset, and its end."""
+    """Return the JSON string that starts at an offset, and the offset of its end."""
     value, end = _DECODER.raw_decode(text, start)
     return str(value), end
 
 
 def _object_members(text: str, start: int) -> Iterator[tuple[str, int]]:
-    """Yield the keys of the object at an offset, with the offsets of their values."""
+    """Yield the keys of the JSON object that starts at an offset, with the offsets of their values."""
     at = _skip_json_space(text, start + 1)
     while text[at] != "}":
         key, at = _parse_json_string(text, at)
@@ -160,7 +160,7 @@ def _object_members(text: str, start: int) -> Iterator[tuple[str, int]]:
 
 
 def _array_items(text: str, start: int) -> Iterator[int]:
-    """Yield the offsets of the items of the array at an offset."""
+    """Yield the offsets of the items of the JSON array that starts at an offset."""
     at = _skip_json_space(text, start + 1)
     while text[at] != "]":
         yield at
@@ -178,7 +178,7 @@ def _skip_json_separator(text: str, at: int) -> int:
 
 
 def _skip_json_value(text: str, at: int) -> int:
-    """Return the end of the value at an offset."""
+    """Return the offset of the end of the JSON value that starts at an offset."""
     if text[at] == '"':
         return _parse_json_string(text, at)[1]
     if text[at] not in "{[":
@@ -202,12 +202,12 @@ def _skip_json_value(text: str, at: int) -> int:
 _PYTHON_CELL_MAGICS = frozenset(
     ("time", "timeit", "capture", "prun", "memit", "mprun", "debug", "python", "python3")
 )
-"""Cell magics whose body is Python."""
+"""Names of the cell magics whose body is Python code."""
 _ASSIGNED_MAGIC = re.compile(r"(\s*[\w., ]+=\s*)([!%].*)", re.DOTALL)
 
 
 def python_of_cell(text: str) -> str:
-    """Return the Python code of a cell, with its length: shell commands and magics become expressions.
+    """Return a cell's text as Python code of the same length; shell commands and magics become expressions.
 
     Source: IPython core/inputtransformer2.py.
     """
@@ -254,7 +254,7 @@ _EXPRESSION = re.compile(r"(?<![$\\])\{([^{}\n]*)\}")
 
 
 def shell_of_notebook(text: str) -> str:
-    """Return the shell commands of a notebook's cells, in their order; empty for a text that is no notebook."""
+    """Return the shell commands of a notebook's cells, in order; empty if the text is not a notebook."""
     try:
         cells = Notebook(text).cells
     except ValueError:

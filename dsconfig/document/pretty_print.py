@@ -12,24 +12,24 @@ if TYPE_CHECKING:
 
 _WIDTH = 118
 _DEEPEST = 6
-"""Values nested deeper than this stay on one line."""
+"""Maximum depth at which values are spread over lines; values nested deeper stay on one line."""
 
 
 def format_generated_file(value: JsonObject) -> str:
-    """Format a generated file: a schema, or a file of cases.
+    """Format the JSON of a generated file, such as a schema or a file of test cases.
 
-    The first key shares the line of the opening brace, so that the first line tells what the file is.
+    The first key is on the line of the opening brace, so that the first line identifies the file.
     """
     return "".join(_json_lines(value, 0)).replace("{\n  ", "{ ", 1) + "\n"
 
 
 def format_config(config: JsonObject) -> str:
-    """Format a config for editing; values that fit on a line stay on it."""
+    """Format a config as JSON for editing; values that fit on one line are not split."""
     return "".join(_json_lines(config, 0, 80)) + "\n"
 
 
 def format_yaml(config: JsonObject) -> str:
-    """Format a config as YAML; keys keep their order."""
+    """Format a config as YAML, keeping the order of its keys."""
     import yaml
 
     # PyYAML 6.0 writes these line ends unescaped and reads each as a space (`Emitter.write_single_quoted`,
@@ -40,9 +40,9 @@ def format_yaml(config: JsonObject) -> str:
 
 
 def format_config_for_file(name: str, config: JsonObject, *, comments: bool = True) -> str:
-    """Format a config for a file name's format; keys that start with `//` become comments if the format has them.
+    """Format a config in the format of a file name; keys that start with `//` become comments if possible.
 
-    `comments`: whether the consumer accepts comments in Hjson.
+    `comments` tells whether the consumer accepts comments in Hjson.
     """
     suffix = name.lower().rpartition(".")[2]
     if suffix in ("yaml", "yml"):

@@ -1,9 +1,9 @@
 """Config dicts in Python sources as documents: spans, values and comments of a dict expression.
 
 Each literal keeps its location in the source, so diagnostics and fixes apply to the source itself. A value that is
-only known at run time (a name, a call, an f-string) is `UNKNOWN`.
+known only at run time (a name, a call, an f-string) is `UNKNOWN`.
 
-Edits keep JSON's brackets and commas, and write Python's literals and quotes.
+Edits use the same brackets and commas as in JSON, but Python's literals and quotes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ BYTE_ORDER_MARK = "\ufeff"
 
 
 class PythonSourceText:
-    """A Python source with the offsets of its lines, which turn syntax nodes into spans."""
+    """A Python source with the offsets of its lines, used to convert syntax nodes to spans."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -54,12 +54,12 @@ class PythonSourceText:
         self._starts = [mark, *starts[1:]]
 
     def parse_source(self) -> ast.Module:
-        """Parse the source.
+        """Parse the source to a syntax tree.
 
         Raises:
-            SyntaxError: it is not valid Python for the version that runs this.
-            ValueError: an integer has too many digits, or there is a null character.
-            RecursionError, MemoryError: it is nested too deep.
+            SyntaxError: the source is not valid for the running version of Python.
+            ValueError: an integer has too many digits, or the source contains a null character.
+            RecursionError, MemoryError: the source is nested too deeply.
         """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the source may contain invalid escapes
@@ -78,14 +78,14 @@ class PythonSourceText:
         return TextSpan(start, start + len(keyword.arg or ""))
 
     def _offset_of_position(self, line: int, column: int) -> int:
-        """Convert a position of `ast`, which counts bytes in a line, to an offset in the text."""
+        """Convert a line and column of `ast`, which counts columns in bytes, to an offset in the source."""
         text = self._lines[line - 1]
         return self._starts[line - 1] + (
             column if text.isascii() else len(text.encode()[:column].decode("utf-8", "ignore"))
         )
 
     def comments_on_lines(self, span: TextSpan) -> Iterator[tuple[TextSpan, str]]:
-        """Yield the comments on the lines of a span."""
+        """Yield the comments on the lines of a span, with their spans."""
         first, last = (bisect_right(self._starts, offset) for offset in span)
         for line, comment in self._all_comments:
             if first <= line <= last:
@@ -108,13 +108,13 @@ class PythonSourceText:
 
 
 class DictNodeBuilder:
-    """Converter of dict expressions to nodes. `evaluate`: value of an expression that is no container."""
+    """Converter of dict expressions to nodes; `evaluate` returns the value of an expression that is not a container."""
 
     def __init__(self, text: PythonSourceText, evaluate: Callable[[ast.expr], Json]) -> None:
         self._text, self._evaluate, self._count = text, evaluate, 0
 
     def build_node(self, value: ast.expr, path: KeyPath = ()) -> TreeNode:
-        """Convert an expression, which is at a path of the config, to a node with its value and span."""
+        """Convert an expression at a path of the config to a node with its value and span."""
         span = self._text.span_of_node(value)
         self._count += 1
         if len(path) > MAX_DEPTH or self._count > MAX_VALUES:
@@ -149,7 +149,7 @@ class DictNodeBuilder:
 
 
 def has_hidden_entries(value: ast.expr) -> bool:
-    """Whether a dict expression itself has keys that the source does not show."""
+    """Whether a dict expression has keys that the source does not show, as with `**other`, nested dicts aside."""
     if isinstance(value, ast.Dict):
         return any(not (isinstance(key, ast.Constant) and isinstance(key.value, str)) for key in value.keys)
     return isinstance(value, ast.Call) and (
@@ -165,7 +165,7 @@ def is_dict_expression(value: ast.expr) -> bool:
 
 
 def literal_keys_of_dict(value: ast.expr) -> list[str]:
-    """Return the literal keys of a dict expression."""
+    """Return the keys of a dict expression that are written as literals or keyword arguments."""
     if isinstance(value, ast.Dict):
         return [
             each.value
@@ -186,7 +186,7 @@ def _node_kind(value: Json) -> NodeKind:
 
 
 def value_of_literal_key(value: ast.expr, key: str) -> ast.expr | None:
-    """Return the expression at a literal key of a dict expression; the last duplicate wins."""
+    """Return the value expression of a literal key in a dict expression; the last duplicate wins."""
     if isinstance(value, ast.Dict):
         pairs = zip(reversed(value.keys), reversed(value.values), strict=True)
         return next(
@@ -207,7 +207,7 @@ def walk_nodes(node: TreeNode, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Tr
 
 
 def make_path_unknown(value: Json, path: KeyPath) -> Json:
-    """Return the value with `UNKNOWN` at a path; missing parent sections are added."""
+    """Return a config value with `UNKNOWN` at a path; missing parent sections are added."""
     if not path or path[0] == "*":
         return value
     if not isinstance(value, dict):
@@ -217,7 +217,7 @@ def make_path_unknown(value: Json, path: KeyPath) -> Json:
 
 
 class PythonEditor(JsonEditor):
-    """Editor of a dict in a Python source.
+    """Editor for a config dict in a Python source.
 
     In `dict(...)` a key is a keyword argument: it can be renamed, removed or set, but no key can be added. A key that a
     statement sets (`ds_config["fp16"] = {...}`) is removed with its statement; new keys go into the literal.
@@ -228,7 +228,7 @@ class PythonEditor(JsonEditor):
         self._literals: dict[int, TreeNode] = {}
 
     def rename_key(self, path: KeyPath, name: str) -> list[TextEdit]:
-        """Rename a key and keep its quotes; a keyword argument has none."""
+        """Rename the key at a path and keep its quotes; a keyword argument has no quotes."""
         parent, index = find_entry(self.document, path)
         span = parent.members[index].key_span
         is_argument = not any(quote in self.document.text[span.start : span.end] for quote in "\"'")
@@ -243,7 +243,7 @@ class PythonEditor(JsonEditor):
         return super().rename_key(path, name)
 
     def remove_entries(self, parent: TreeNode, indexes: Sequence[int]) -> list[TextEdit]:
-        """Remove entries, but not the only visible one beside `**other` or a key that is not a literal."""
+        """Remove entries, except the only visible one in a dict that also has `**other` or a computed key."""
         literal = self._node_of_literal(parent)
         if len(literal.members) == 1 and _has_hidden_entries(
             self.document.text[parent.span.start : parent.span.end]
@@ -264,7 +264,7 @@ class PythonEditor(JsonEditor):
         return add_entry(self.around, self._node_of_literal(section), key, value)
 
     def _node_of_literal(self, node: TreeNode) -> TreeNode:
-        """Return an object with the members that its literal has, and the name of a variable instead of its dict."""
+        """Return an object node with the members of its literal only; a variable's dict becomes its name."""
         if id(node) not in self._literals:
             members = tuple(
                 self._member_as_written(each) for each in node.members if _is_inside(each.key_span, node.span)
@@ -291,9 +291,9 @@ class PythonEditor(JsonEditor):
 
 
 _NAME = re.compile(r"\s*[:=]\s*([A-Za-z_]\w*(?:\.\w+)*)(?=\s*[,})#])")
-"""The variable behind a key: `"zero_optimization": zero`."""
+"""The variable after a key: `"zero_optimization": zero`."""
 _TARGET = re.compile(r"""[ \t]*[A-Za-z_][\w.]*(?:\[["']\w+["']\])*\[""")
-"""The statement in front of its last key: `ds_config["zero_optimization"][`."""
+"""The part of an assignment before its last key: `ds_config["zero_optimization"][`."""
 
 
 def _is_inside(inner: TextSpan, outer: TextSpan) -> bool:
@@ -301,7 +301,7 @@ def _is_inside(inner: TextSpan, outer: TextSpan) -> bool:
 
 
 def _has_hidden_entries(source: str) -> bool:
-    """Whether a dict has entries that its source does not show."""
+    """Whether the source text of a dict has entries that it does not show, such as `**other`."""
     try:
         value = ast.parse(f"({source})", mode="eval").body
     except SyntaxError:

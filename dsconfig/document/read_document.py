@@ -32,7 +32,7 @@ _TOO_LARGE = f"more than {MAX_SIZE // 2**20} MiB"
 
 
 def read_text(text: str, name: str = "<text>", format: Format = "json") -> Document:
-    """Read a text like a file with this content."""
+    """Read a text as if it were the content of a file."""
     if len(text) > MAX_SIZE:
         return _failed_document("", name, format, "too-large", _TOO_LARGE)
     if format == "yaml":
@@ -54,7 +54,7 @@ def read_bytes(data: bytes, name: str = "<bytes>", format: Format = "json") -> D
 
 
 def read_file(path: str | os.PathLike[str]) -> Document:
-    """Read a file, as YAML by its suffix. Raises `OSError`."""
+    """Read a file; its suffix determines whether it is parsed as YAML. Raises `OSError`."""
     name = str(path)
     return read_bytes(
         read_contents(path), name, "yaml" if name.lower().endswith((".yaml", ".yml")) else "json"
@@ -62,12 +62,12 @@ def read_file(path: str | os.PathLike[str]) -> Document:
 
 
 def read_dict(mapping: Mapping[str, object], name: str = "<dict>") -> Document:
-    """Wrap a config that was never text; it keeps the original data and has no locations."""
+    """Wrap a config that was never text; the document keeps the original data and has no locations."""
     return Document(name, "", "json", LocatedTree(None, ()), value=mapping, is_data=True)
 
 
 def read_mapping(mapping: Mapping[str, object], name: str = "<dict>") -> Document:
-    """Wrap a dict from a caller; like a text, it must not be too deep or too large."""
+    """Wrap a dict from a caller, which must not be nested too deeply or be too large, like a text."""
     from dsconfig.document.located_tree import exceeded_limit, replace_unserializable_values
 
     if (kind := exceeded_limit(mapping)) is None:
@@ -76,7 +76,7 @@ def read_mapping(mapping: Mapping[str, object], name: str = "<dict>") -> Documen
 
 
 def read_base64(text: str, name: str = "<base64>") -> Document:
-    """Read the URL-safe base64 of an Hjson text, which launchers pass (`DeepSpeedConfig.__init__`)."""
+    """Read URL-safe base64 of an Hjson text, as launchers pass it (`DeepSpeedConfig.__init__`)."""
     import base64
     import binascii
 
@@ -94,7 +94,7 @@ def read_base64(text: str, name: str = "<base64>") -> Document:
 
 
 def read_json(text: str, name: str, *, translate: bool = True) -> Document:
-    """Read JSON or Hjson. `translate`: line ends are converted as `open()` does."""
+    """Read JSON or Hjson; if `translate` is true, line endings are converted as `open()` does."""
     try:
         value = parse_plain_json(text)
     except (ValueError, RecursionError, NotPlainJsonError):
@@ -111,13 +111,13 @@ def _locate(text: str, value: JsonObject) -> LocatedTree:
 
 
 def _failed_document(text: str, name: str, format: Format, kind: str, detail: str = "") -> Document:
-    """Return the document of input that is not parsed, with the reason as its problem."""
+    """Return a document for input that could not be parsed, with the reason as its only problem."""
     problem = TextProblem(kind, TextSpan(0, len(text)), (), detail, ALL_PARSERS)
     return Document(name, text, format, LocatedTree(None, (problem,)))
 
 
 def _undecodable_document(data: bytes, name: str, format: Format, error: UnicodeDecodeError) -> Document:
-    """Return the document of bytes that are not UTF-8; the text around the bad byte is still located."""
+    """Return a document for bytes that are not valid UTF-8; the text around the invalid byte is still located."""
 
     wide_name = wide_encoding(data[:1024].decode("latin-1"))
     if wide_name or b"\0" in data[:1024]:
@@ -135,7 +135,7 @@ def _undecodable_document(data: bytes, name: str, format: Format, error: Unicode
 # Documents of one run: discovery parses a file to see that it is a config, and the check needs the same document.
 
 _MAX_KEPT, _MAX_KEPT_SIZE = 1000, 1 << 15
-"""Maximal number of kept documents, and of bytes of each."""
+"""Maximum number of documents that are kept, and maximum size of each in bytes."""
 _kept: dict[str, tuple[bytes, Document]] = {}
 
 
@@ -146,9 +146,9 @@ def keep_document(document: Document, data: bytes) -> None:
 
 
 def kept_document(data: bytes, name: str, format: Format, *, is_last: bool = False) -> Document | None:
-    """Return the kept document of a file with these bytes; None without one.
+    """Return the kept document of a file if the file still has these bytes, or None if there is none.
 
-    `is_last`: it is not kept any longer, because a caller may change the values of its config.
+    If `is_last` is true, the document is no longer kept, because the caller may change the values of its config.
     """
     kept = _kept.pop(name, None) if is_last else _kept.get(name)
     return None if kept is None or kept[0] != data or kept[1].format != format else kept[1]
@@ -162,7 +162,7 @@ def read_mapping_file(path: str | os.PathLike[str]) -> JsonObject:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is not a JSON or YAML object.
+        ValueError: the content is not a JSON or YAML object.
     """
     document = read_file(path)
     parser: Parser = "yaml" if document.format == "yaml" else "json"
@@ -188,9 +188,9 @@ _SAMPLE_SIZE: Final = 1024
 
 
 def wide_encoding(text: str) -> str | None:
-    """Return `UTF-16` or `UTF-32` if the text, decoded as Latin-1, looks like it.
+    """Return `UTF-16` or `UTF-32` if a text decoded as Latin-1 appears to be in that encoding, or None.
 
-    A byte order mark decides, as PowerShell writes it; without one the zero bytes beside ASCII characters do.
+    A byte order mark, as PowerShell writes it, is decisive; without a mark, the zero bytes beside ASCII characters are.
     """
     for mark, name in _MARKS:
         if text.startswith(mark):
@@ -209,7 +209,7 @@ _FEW_ZEROS: Final = 0.1
 
 
 def windows_1252_character(byte: int) -> str | None:
-    """Return the character of a byte in Windows-1252, which extends Latin-1; None if undefined."""
+    """Return the character of a byte in Windows-1252, which extends Latin-1, or None if the byte is undefined."""
     char = bytes([byte]).decode("cp1252", errors="replace")
     return char if char.isprintable() and char != "\ufffd" else None
 

@@ -1,4 +1,4 @@
-"""Edits of a text, and how they are applied."""
+"""Edits of a text, and functions that apply and combine them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dsconfig.core.json_types import NamedTuple
 
 
 class EditError(ValueError):
-    """The operation is impossible in this text; the message says why."""
+    """The edit cannot be made in this text; the message says why."""
 
 
 class TextEdit(NamedTuple):
@@ -20,7 +20,7 @@ class TextEdit(NamedTuple):
 
 
 def apply_edits(text: str, edits: Sequence[TextEdit]) -> str:
-    """Apply edits that refer to the same text and do not overlap."""
+    """Apply edits, all of which refer to the original text and do not overlap."""
     pieces: list[str] = []
     at = 0
     for edit in sorted(edits, key=lambda edit: edit[:2]):  # edits at the same place keep their order
@@ -32,7 +32,7 @@ def apply_edits(text: str, edits: Sequence[TextEdit]) -> str:
 
 
 def remove_overlaps(edits: Iterable[TextEdit]) -> list[TextEdit]:
-    """Shorten removals of neighbors so that they do not overlap."""
+    """Shorten removals of neighboring entries so that they do not overlap."""
     disjoint: list[TextEdit] = []
     at = 0
     for edit in sorted(edits, key=lambda edit: edit[:2]):
@@ -42,7 +42,7 @@ def remove_overlaps(edits: Iterable[TextEdit]) -> list[TextEdit]:
 
 
 def smallest_edit(old: str, new: str) -> TextEdit:
-    """Return the smallest single edit that turns the old text into the new one."""
+    """Return the smallest single edit that turns `old` into `new`."""
     start, limit = 0, min(len(old), len(new))
     while start < limit and old[start] == new[start]:
         start += 1

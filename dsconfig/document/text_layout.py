@@ -1,4 +1,4 @@
-"""Layout of a text: indentation, tokens around an offset, and the style that new entries follow."""
+"""Layout of a text: indentation, tokens around an offset, and the style to use for new entries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d{0,99})(?:\.\d{1,99})?(?:[eE][+-]?\d
 _YAML_FLOAT: Final = re.compile(r"-?\d+\.\d+(?:[eE][+-]\d+)?")
 _BLANKS: Final = re.compile(r"[ \t]*")
 _MAX_VALUES: Final = 1000
-"""Number of values among which an indented entry is searched."""
+"""Number of values that are searched for an indented entry."""
 _YAML_WORDS: Final = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"])
 
 
@@ -43,7 +43,7 @@ class TextLayout(NamedTuple):
 
     @classmethod
     def layout_of_document(cls, document: Document) -> TextLayout:
-        """Return the layout of a document; two spaces if nothing is indented."""
+        """Return the layout of a document, with an indentation of two spaces if nothing is indented."""
         line_end_match = LINE_END.search(document.text)
         return cls(
             line_end_match.group() if line_end_match else "\n",
@@ -54,12 +54,12 @@ class TextLayout(NamedTuple):
 
 
 class RawValue(NamedTuple):
-    """A value as text, in lines that are indented by `indent`."""
+    """A value as source text whose lines are indented by `indent`."""
 
     text: str
     indent: str
     is_block: bool = False
-    """Whether it is YAML in block style, which cannot be inside brackets."""
+    """Whether the text is YAML in block style, which cannot be inside brackets."""
 
 
 class EntryStyle(NamedTuple):
@@ -69,21 +69,21 @@ class EntryStyle(NamedTuple):
     word: str = '"'
     colon: str = ": "
     gap: str = " "
-    """White space behind a comma on one line."""
+    """White space after a comma between entries on the same line."""
     padding: str = ""
-    """White space inside the braces of an object on one line."""
+    """White space inside the braces of an object that is on one line."""
     comma: str = ","
-    """Separator of entries on lines of their own; Hjson needs none."""
+    """Separator of entries on separate lines; empty in Hjson without commas."""
     trailing: str = ""
-    """Text behind the last entry."""
+    """Text after the last entry of an object, such as a trailing comma."""
     spread: bool = True
     """Whether objects extend over several lines."""
     flow: bool = True
-    """Whether objects are in brackets; YAML's block style has none."""
+    """Whether objects are written in brackets; block style in YAML uses no brackets."""
 
 
 def _indent_unit(document: Document) -> str:
-    """Return the indentation of the first indented entry, relative to its parent."""
+    """Return the indentation of the first indented entry relative to its parent."""
     todo = deque([(document.root, 0)] if document.root else [])
     for _ in range(_MAX_VALUES):
         if not todo:
@@ -102,13 +102,13 @@ def _indent_unit(document: Document) -> str:
 
 
 def _indent_of_line(document: Document, at: int) -> str:
-    """Return the blanks at the beginning of the line of an offset."""
+    """Return the leading blanks of the line that contains an offset."""
     match = _BLANKS.match(document.text, at - document.position(at).column + 1)
     return match.group() if match else ""
 
 
 def quote_like_sample(sample: str, name: str) -> str:
-    """Quote a name like the sample; leave it unquoted if the sample is unquoted and the name allows it."""
+    """Quote a name like the sample, or leave the name unquoted if the sample is unquoted and the name allows that."""
     if sample[:1] == "'" and name.isprintable() and "'" not in name and "\\" not in name:
         return f"'{name}'"
     if sample[:1] not in ('"', "'", "") and _PLAIN_KEY.fullmatch(name) and name.lower() not in _YAML_WORDS:
@@ -117,10 +117,10 @@ def quote_like_sample(sample: str, name: str) -> str:
 
 
 def format_value(value: Json, layout: TextLayout, indent: str | None, manner: EntryStyle) -> str:
-    """Format a value: on one line if `indent` is None, else with objects on lines below `indent`.
+    """Format a value on one line if `indent` is None, else with the entries of objects on lines below `indent`.
 
     Raises:
-        ValueError: the value has no text that is parsed back to it.
+        ValueError: the value cannot be written so that it is parsed back unchanged.
     """
     if isinstance(value, RawValue):
         if value.is_block:
@@ -142,14 +142,14 @@ def format_value(value: Json, layout: TextLayout, indent: str | None, manner: En
 
 
 def _format_object_line(key: str, value: Json, layout: TextLayout, indent: str, manner: EntryStyle) -> str:
-    """Format a line of an object, without its comma."""
+    """Format one line of an object (a key and its value), without the comma."""
     if isinstance(value, str) and not (manner.comma or manner.trailing):
         return f"{indent}{key}{format_scalar(value, layout, manner.word)}"
     return f"{indent}{key}{format_value(value, layout, indent, manner)}"
 
 
 def join_object_lines(lines: list[str], layout: TextLayout, manner: EntryStyle) -> str:
-    """Join the lines of an object."""
+    """Join the formatted lines of an object with separators."""
     return f"{manner.comma}{layout.newline}".join(lines) + manner.trailing
 
 
@@ -171,7 +171,7 @@ def format_scalar(value: Json, layout: TextLayout, sample: str = '"') -> str:
 
 
 def spells_number(text: object, value: object, *, yaml: bool) -> bool:
-    """Whether the content of a string spells exactly this number."""
+    """Whether the content of a string is the spelling of exactly this number."""
     if not isinstance(text, str) or not _NUMBER.fullmatch(text):
         return False
     if yaml and isinstance(value, float) and not _YAML_FLOAT.fullmatch(text):
@@ -181,7 +181,7 @@ def spells_number(text: object, value: object, *, yaml: bool) -> bool:
 
 
 def reindent_raw_value(raw: RawValue, layout: TextLayout, indent: str) -> str:
-    """Shift the lines of a raw text to another indentation."""
+    """Shift the lines of a raw value to another indentation."""
     head, *lines = LINE_END.split(raw.text)
     shifted = [indent + line[len(raw.indent) :] if line.startswith(raw.indent) else line for line in lines]
     return layout.newline.join((head, *shifted))
@@ -194,35 +194,35 @@ _SPACE: Final = re.compile(r"[ \t\r\n\ufeff]*")
 
 
 class TextSurroundings:
-    """Lookups in the text around an offset: indentation, line breaks, commas and comments."""
+    """Text around an offset: indentation, line breaks, commas and comments."""
 
     def __init__(self, document: Document) -> None:
         self.document, self.text = document, document.text
         self.layout = TextLayout.layout_of_document(document)
         self.comments = {span.start: span.end for span, _ in document.comments}
-        """The end of each comment, by its start."""
+        """The end offset of each comment, by its start offset."""
         self.starts = sorted(self.comments)
 
     def line_start(self, at: int) -> int:
-        """Return the start of the line of an offset."""
+        """Return the offset of the start of the line that contains an offset."""
         return line_start(self.text, at)
 
     def is_first_on_line(self, at: int) -> bool:
-        """Whether only blanks precede the offset on its line."""
+        """Whether only blanks precede an offset on its line."""
         return not self.text[self.line_start(at) : at].strip(" \t\ufeff")
 
     def indent_at(self, at: int) -> str:
-        """Return the blanks at the beginning of the line of an offset."""
+        """Return the leading blanks of the line that contains an offset."""
         start = self.line_start(at)
         return self.text[start : self.skip_blanks(start)]
 
     def line_break_end(self, at: int) -> int | None:
-        """Return the end of the line break at an offset; None without one."""
+        """Return the end of the line break at an offset, or None if there is no line break."""
         match = LINE_END.match(self.text, at)
         return match.end() if match else None
 
     def has_newline(self, start: int, end: int) -> bool:
-        """Whether a line ends in this range."""
+        """Whether a range of the text contains a line break."""
         return LINE_END.search(self.text, start, end) is not None
 
     def skip_blanks(self, at: int) -> int:
@@ -236,30 +236,30 @@ class TextSurroundings:
         return match.end() if match else at
 
     def comma_after(self, at: int) -> int | None:
-        """Return the offset of the comma after an entry, skipping white space and comments; None without one."""
+        """Return the offset of the comma after an entry, or None; white space and comments before it are skipped."""
         at = self.skip_blanks_and_line_breaks(at)
         while at in self.comments:
             at = self.skip_blanks_and_line_breaks(self.comments[at])
         return at if self.text[at : at + 1] == "," else None
 
     def leading_comma(self, at: int) -> TextSpan | None:
-        """Return the comma at the start of an entry's line, for texts in comma-first style."""
+        """Return the comma at the start of an entry's line, for texts in comma-first style, or None."""
         match = _LEADING.fullmatch(self.text, self.line_start(at), at)
         return TextSpan(*match.span(1)) if match else None
 
     def has_comment(self, start: int, end: int) -> bool:
-        """Whether a comment starts in this range."""
+        """Whether a comment starts in a range of the text."""
         at = bisect_left(self.starts, start)
         return at < len(self.starts) and self.starts[at] < end
 
     def end_of_entry(self, at: int) -> int:
-        """Return the end of an entry with the comments on its line, which belong to it."""
+        """Return the end of an entry, including the comments on its line, which belong to the entry."""
         while (after := self.skip_blanks(at)) in self.comments:
             at = self.comments[after]
         return at
 
     def has_brackets(self, node: TreeNode) -> bool:
-        """Whether the object or array is written in brackets."""
+        """Whether an object or array is written in brackets."""
         return self.text[node.span.start : node.span.start + 1] in ("{", "[")
 
 
@@ -270,11 +270,11 @@ if TYPE_CHECKING:
 _COLON: Final = re.compile(r"[ \t]*:[ \t]*")
 _GAP: Final = re.compile(r"[ \t]*,[ \t]*")
 _MAX_NODES: Final = 200
-"""Number of objects and lists examined, nearest first; beyond them the defaults apply."""
+"""Number of objects and lists that are examined, nearest first; if these show no style, defaults apply."""
 
 
 def entry_style_of(around: TextSurroundings, parent: TreeNode) -> EntryStyle:
-    """Return the style of an object's entries, completed from the rest of the text."""
+    """Return the style of an object's entries; where the object shows no style, the rest of the text decides."""
     nodes = list(islice(_nearby_nodes(around, parent), _MAX_NODES))
     defaults = EntryStyle()
 
@@ -299,7 +299,7 @@ def entry_style_of(around: TextSurroundings, parent: TreeNode) -> EntryStyle:
 
 
 def _nearby_nodes(around: TextSurroundings, parent: TreeNode) -> Iterator[TreeNode]:
-    """Yield an object, then the containers inside it (last one first), then all others."""
+    """Yield an object, then the containers inside it (the last one first), then all other containers."""
     todo = [parent, *([around.document.root] if around.document.root else [])]
     visited: set[int] = set()
     while todo:
@@ -313,7 +313,7 @@ def _nearby_nodes(around: TextSurroundings, parent: TreeNode) -> Iterator[TreeNo
 
 
 def _container_values(node: TreeNode) -> list[TreeNode]:
-    """Return the values of an object or list, last one first."""
+    """Return the values of an object or list, the last one first."""
     return [*[member.node for member in reversed(node.members)], *reversed(node.items)]
 
 
@@ -322,7 +322,7 @@ def _key_sample(around: TextSurroundings, node: TreeNode) -> str | None:
 
 
 def _string_sample(around: TextSurroundings, node: TreeNode) -> str | None:
-    """Return the first character of a string: its quote, or a letter if it is unquoted."""
+    """Return the first character of a string in a container: its quote, or a letter if the string is unquoted."""
     for child in _container_values(node):
         text = around.text[child.span.start : child.span.start + 3]
         if child.kind == "string" and text and text[0] not in "|>&*!" and text != "'''":
@@ -339,7 +339,7 @@ def _colon_sample(around: TextSurroundings, node: TreeNode) -> str | None:
 
 
 def _gap_sample(around: TextSurroundings, node: TreeNode) -> str | None:
-    """Return the text after the comma between two entries on one line."""
+    """Return the text after the comma between two entries on the same line, or None if there are no such entries."""
     entries = [member.node.span for member in node.members] or [item.span for item in node.items]
     starts = [member.key_span.start for member in node.members] or [item.span.start for item in node.items]
     for end, start in zip(reversed(entries[:-1]), reversed(starts[1:]), strict=True):
@@ -357,7 +357,7 @@ def _padding_sample(around: TextSurroundings, node: TreeNode) -> str | None:
 
 
 def _separator_sample(around: TextSurroundings, node: TreeNode) -> str | None:
-    """Return the separator of entries on lines of their own."""
+    """Return the separator of an object's entries on separate lines, or None if there are no such entries."""
     if around.layout.yaml or around.layout.python:
         return ","
     for entry, next_entry in zip(node.members, node.members[1:], strict=False):
@@ -368,14 +368,14 @@ def _separator_sample(around: TextSurroundings, node: TreeNode) -> str | None:
 
 
 def _trailing_text_sample(around: TextSurroundings, node: TreeNode) -> str | None:
-    """Return the text after the last entry of an object over several lines."""
+    """Return the comma, if any, after the last entry of an object over several lines; None for other objects."""
     if not node.members or not around.has_brackets(node) or not around.has_newline(*node.span):
         return None
     return "" if around.comma_after(node.members[-1].node.span.end) is None else ","
 
 
 def _are_objects_multiline(around: TextSurroundings, others: list[TreeNode], usual: EntryStyle) -> bool:
-    """Whether objects extend over several lines, like the nearest one."""
+    """Whether the nearest object with brackets extends over several lines."""
     for node in others:
         if node.members and node is not around.document.root and around.has_brackets(node):
             return around.has_newline(node.span.start, node.span.end)
@@ -383,7 +383,7 @@ def _are_objects_multiline(around: TextSurroundings, others: list[TreeNode], usu
 
 
 def _is_flow_style(around: TextSurroundings, node: TreeNode) -> bool | None:
-    """Whether YAML is in flow style here; the root and its own entries do not count."""
+    """Whether a YAML node is in flow style; None for the root and for empty nodes, which are not considered."""
     if node is around.document.root or not (node.members or node.items):
         return None
     return around.has_brackets(node)

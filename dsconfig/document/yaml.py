@@ -1,4 +1,4 @@
-"""Parse YAML to a located tree: limits before PyYAML, its nodes, repairs, comments and problems."""
+"""Parse YAML to a located tree: limits before parsing, PyYAML's nodes, repairs, comments and problems."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 # Lines that are not YAML are left out and recorded as problems.
 
 _ODD: Final = re.compile("\ufeff?[^\t\ufeff]*[\t\ufeff]")
-"""Matches text that only PyYAML's Python loader reads like `yaml.safe_load`: libyaml accepts tabs that it rejects, and
-rejects inner byte order marks that it accepts.
+"""Matches text that only PyYAML's Python loader reads like `yaml.safe_load`: libyaml accepts tabs that the
+Python loader rejects, and rejects inner byte order marks that the Python loader accepts.
 """
 _MAX_SLOW_TEXT: Final = 100_000
-"""Maximal text for PyYAML's Python loader, which is ten times slower."""
+"""Maximum length of a text for PyYAML's Python loader, which is ten times slower."""
 _LINE: Final = re.compile(r"[^\r\n]*")
 _ATTEMPTS: Final = 8
 
 
 def read_yaml(text: str) -> LocatedTree:
-    """Parse a YAML text: PyYAML's values, and spans from its marks."""
+    """Parse a YAML text to a tree with PyYAML's values, and with spans from PyYAML's marks."""
     mark = 1 if text.startswith("\ufeff") else 0
     mark -= text.startswith("\ufeff\ufeff")  # PyYAML skips only one
     notes = ProblemLog(text, mark)
@@ -58,7 +58,7 @@ def read_yaml(text: str) -> LocatedTree:
 
 
 def _deepspeed_manifest(text: str) -> str:
-    """Keep the Kubernetes manifest that mentions DeepSpeed, and blank out the others."""
+    """Keep the Kubernetes manifest that mentions DeepSpeed, and blank out the rest of the text."""
     if "\n---" not in text or not _MANIFEST.search(text):
         return text
     ends = [match.span() for match in _SEPARATOR.finditer(text)]
@@ -76,7 +76,7 @@ _NOT_LINE_END: Final = re.compile(r"[^\r\n]")
 
 
 def _build_tree(root: TreeNode | None, notes: ProblemLog) -> LocatedTree:
-    """Build the tree from the root and the problems."""
+    """Build the located tree from the root node and the problems."""
     if root is not None and root.kind != "object":
         kind = "root-not-object" if root.value is not None else "empty"
         notes.record_problem(kind, root.span, root.kind, NO_PARSER)
@@ -87,7 +87,7 @@ def _build_tree(root: TreeNode | None, notes: ProblemLog) -> LocatedTree:
 
 
 def _parse_root(text: str, notes: ProblemLog) -> TreeNode | None:
-    """Parse the text into the root node."""
+    """Parse the YAML text into the root node."""
     node = _compose_with_repairs(text, notes)
     if node is None:
         if not notes.problems:
@@ -98,7 +98,7 @@ def _parse_root(text: str, notes: ProblemLog) -> TreeNode | None:
 
 
 def _compose_with_repairs(text: str, notes: ProblemLog) -> yaml.Node | None:
-    """Return PyYAML's root node; lines that are not YAML are blanked out until the rest parses."""
+    """Return PyYAML's root node, after blanking out lines that are not valid YAML until the rest parses."""
     loader_class = yaml.SafeLoader if _ODD.match(notes.text) and len(notes.text) < _MAX_SLOW_TEXT else LOADER
     first_fault = len(text)
     for attempt in range(_ATTEMPTS):
@@ -122,7 +122,7 @@ def _compose_with_repairs(text: str, notes: ProblemLog) -> yaml.Node | None:
 
 
 def _blank_out_line(text: str, at: int, error: BaseException) -> str:
-    """Blank out the line of the error, so that all offsets stay."""
+    """Blank out the line of an error, so that all offsets in the text stay the same."""
     if "another document" in error_message(error):
         return text[:at]
     start = line_start(text, at)
@@ -139,14 +139,14 @@ def _line_from(text: str, start: int) -> str:
 
 
 class NodeLocator:
-    """Locates the nodes of one text; aliases share a node. MAX_DEPTH bounds the recursion."""
+    """Converter of PyYAML's nodes to located nodes; aliases share a node. MAX_DEPTH bounds the recursion."""
 
     def __init__(self, notes: ProblemLog, values: dict[yaml.Node, object]) -> None:
         self.notes, self.values = notes, values
         self.done: dict[int, TreeNode] = {}
 
     def locate_node(self, node: yaml.Node, path: KeyPath = ()) -> TreeNode:
-        """Return the located node with its entries."""
+        """Return the located node of a PyYAML node, with its entries."""
         located_before = self.done.get(id(node))
         if located_before is not None:
             return located_before
@@ -166,7 +166,7 @@ class NodeLocator:
         return located
 
     def locate_member(self, key: yaml.Node, child: yaml.Node, path: KeyPath) -> ObjectMember:
-        """Return an entry of a mapping. A key that is not a string is replaced by its text."""
+        """Return an entry of a mapping as a member; a key that is not a string is replaced with its text."""
         span, name = self.notes.span_of(key), self.values.get(key, key.value)
         text = name if isinstance(name, str) else self.notes.text[span.start : span.end]
         if not isinstance(name, str):
@@ -175,7 +175,7 @@ class NodeLocator:
 
 
 def _keys_to_text(value: object, members: tuple[ObjectMember, ...]) -> None:
-    """Turn the keys of a mapping into text, in place, so that every alias of it changes too."""
+    """Convert the keys of a mapping to text in place, so that every alias of the mapping changes too."""
     if isinstance(value, dict) and not all(isinstance(key, str) for key in value):
         named = {member.key: member.node.value for member in members}
         value.clear()
@@ -209,7 +209,7 @@ _NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
 def construct_values(root: yaml.Node, notes: ProblemLog) -> dict[yaml.Node, object] | None:
-    """Return the value of each node, after repairs if needed; None if nothing helps."""
+    """Return the value of each node, after repairs if necessary, or None if the repairs do not help."""
     _record_duplicate_keys(root, notes)
     _stringify_huge_numbers(root, notes)
     try:
@@ -248,7 +248,7 @@ def _stringify_huge_numbers(root: yaml.Node, notes: ProblemLog) -> None:
 
 
 def _repair_tags(root: yaml.Node, notes: ProblemLog) -> bool:
-    """Replace tags that the safe loader rejects by plain ones; return whether there were any."""
+    """Replace tags that the safe loader rejects with plain tags; return whether anything was repaired."""
     has_repairs = False
     nodes = list(nodes_with_paths(root))
     merges = {id(key) for node, _ in nodes for key in _merge_keys(node)}
@@ -281,7 +281,7 @@ def _remove_unhashable_keys(node: yaml.Node) -> str | None:
 
 
 def _use_plain_tag(node: yaml.Node) -> str | None:
-    """Give the node the plain tag of its kind if the safe loader rejects it; return the reason."""
+    """Give a node the plain tag of its kind if the safe loader rejects its tag; return the reason, or None."""
     reason = _why_safe_loader_rejects(node)
     if reason is not None:
         node.tag = f"tag:yaml.org,2002:{_PLAIN_TAGS[type(node)]}"
@@ -289,7 +289,7 @@ def _use_plain_tag(node: yaml.Node) -> str | None:
 
 
 def _why_safe_loader_rejects(node: yaml.Node) -> str | None:
-    """Return why the safe loader rejects the node itself, if it does."""
+    """Return why the safe loader rejects the node itself, or None if the loader accepts the node."""
     if not isinstance(node, yaml.ScalarNode):
         return None if node.tag in LOADER.yaml_constructors else f"unknown tag {node.tag}".splitlines()[0]
     try:
@@ -303,7 +303,7 @@ def _why_safe_loader_rejects(node: yaml.Node) -> str | None:
 
 
 class ProblemLog:
-    """The problems of one text. `shift`: length of the byte order mark that PyYAML does not see."""
+    """The problems of one text; `shift` is the length of the byte order mark that PyYAML does not see."""
 
     __slots__ = ("problems", "shift", "text")
 
@@ -319,14 +319,14 @@ class ProblemLog:
         rejected_by: frozenset[Parser] = ONLY_YAML,
         path: KeyPath = (),
     ) -> None:
-        """Record a problem."""
+        """Record a problem of the YAML text."""
         end = min(span.end, len(self.text))
         self.problems.append(
             TextProblem(kind, TextSpan(min(span.start, end), end), path, detail, rejected_by)
         )
 
     def span_of(self, node: yaml.Node) -> TextSpan:
-        """Return the span of a node. PyYAML's marks of block collections and scalars extend to the next token."""
+        """Return the span of a PyYAML node, whose own marks may extend to the next token in block style."""
         start, end = node.start_mark.index + self.shift, node.end_mark.index + self.shift
         return TextSpan(start, start + len(self.text[start:end].rstrip()))
 
@@ -337,7 +337,7 @@ _NESTING: Final = re.compile(r"[\[{:?-]")
 
 
 class YamlLimitError(Exception):
-    """The text exceeds a limit."""
+    """The YAML text exceeds a limit."""
 
     def __init__(self, kind: str, at: int) -> None:
         super().__init__(kind)
@@ -365,14 +365,14 @@ def _limit_error(kind: str, event: yaml.Event) -> YamlLimitError:
 
 
 class _NodeSize(NamedTuple):
-    """The number of values in a node, itself included, and its depth."""
+    """The number of values in a node, including the node itself, and the depth of the node."""
 
     values: int
     depth: int
 
 
 class _OpenCollection:
-    """A collection that is not closed yet."""
+    """A collection whose end has not been reached yet."""
 
     __slots__ = ("anchor", "depth", "values")
 
@@ -381,7 +381,7 @@ class _OpenCollection:
 
 
 class _SizeCounter:
-    """Counts values and depth with every alias expanded."""
+    """Counter of values and depth, with every alias expanded."""
 
     def __init__(self) -> None:
         self.anchored: dict[str, _NodeSize] = {}
@@ -389,7 +389,7 @@ class _SizeCounter:
         self.events = 0
 
     def count_event(self, event: yaml.Event) -> None:
-        """Process the next event of PyYAML."""
+        """Process the next parser event of PyYAML."""
         if isinstance(event, yaml.CollectionStartEvent):
             self.open_collection(event)
             return
@@ -408,7 +408,7 @@ class _SizeCounter:
         self.attach_node(size, event)
 
     def open_collection(self, event: yaml.CollectionStartEvent) -> None:
-        """Enter a collection."""
+        """Open a list or mapping."""
         self.stack.append(_OpenCollection(event.anchor))
         if event.anchor:
             self.anchored.pop(event.anchor, None)
@@ -416,13 +416,13 @@ class _SizeCounter:
             raise _limit_error("too-deep", event)
 
     def size_of_alias(self, event: yaml.AliasEvent) -> _NodeSize:
-        """Return the size of the aliased node."""
+        """Return the size of the node that an alias refers to."""
         if any(outer.anchor == event.anchor for outer in self.stack):
             raise _limit_error("alias-bomb", event)  # the alias is circular
         return self.anchored.get(event.anchor or "", _NodeSize(1, 1))
 
     def attach_node(self, size: _NodeSize, event: yaml.Event) -> None:
-        """Add a finished node to its parent."""
+        """Add the size of a finished node to its parent."""
         values = size.values
         if self.stack:
             outer = self.stack[-1]
@@ -443,7 +443,7 @@ _COMMENT: Final = re.compile(r"(?:^|(?<=[\s]))#[^\r\n]*", re.MULTILINE)
 
 
 def find_comments(text: str, root: TreeNode | None) -> tuple[tuple[TextSpan, str], ...]:
-    """Find every `#` after white space outside of scalars, up to the end of its line."""
+    """Find all comments: every `#` after white space and outside of scalars, up to the end of its line."""
     scalars = sorted(_scalar_spans(root)) if root else []
     starts = [span.start for span in scalars]
     spans_and_texts: list[tuple[TextSpan, str]] = []
@@ -480,16 +480,16 @@ def _scalar_spans(root: TreeNode) -> list[TextSpan]:
 
 LOADER: Final[type[yaml.SafeLoader]] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 ERRORS: Final = (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
-"""Exceptions of PyYAML: its own, and whatever a constructor raises, as for `!!int ""`."""
+"""Exceptions that PyYAML raises: its own, and those of constructors, for example for `!!int ""`."""
 
 
 def error_message(error: BaseException) -> str:
-    """Return the error message on one line."""
+    """Return the message of a YAML error on one line."""
     return str(getattr(error, "problem", None) or getattr(error, "reason", None) or error).splitlines()[0]
 
 
 def error_offset(error: BaseException, text: str) -> int:
-    """Return the offset of the error; a forbidden character has a position instead of a mark.
+    """Return the offset of a YAML error; an error about a forbidden character has a position instead of a mark.
 
     LibYAML counts that position in bytes of UTF-8 (PyYAML `yaml/_yaml.pyx:CParser._parser_error`).
     """
@@ -501,7 +501,7 @@ def error_offset(error: BaseException, text: str) -> int:
 
 
 def construct_node_values(root: yaml.Node) -> dict[yaml.Node, object]:
-    """Return the value of each node, as `construct_document` does, but keep the table of values."""
+    """Return the table of node values that PyYAML's `construct_document` builds and then discards."""
     loader = LOADER("")
     try:
         loader.construct_object(root)
@@ -517,7 +517,7 @@ def construct_node_values(root: yaml.Node) -> dict[yaml.Node, object]:
 
 
 def nodes_with_paths(root: yaml.Node) -> list[tuple[yaml.Node, KeyPath]]:
-    """Return every node once, with a path to it."""
+    """Return every node of a tree once, with one path to the node."""
     nodes: list[tuple[yaml.Node, KeyPath]] = []
     visited: set[int] = set()
     todo: list[tuple[yaml.Node, KeyPath]] = [(root, ())]

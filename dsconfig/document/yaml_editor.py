@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 
 
 class YamlEditor:
-    """`TextEditor` of a YAML text. Values with anchors, aliases or tags are not edited: others may share them."""
+    """A `TextEditor` for a YAML document. Values with anchors, aliases or tags are not edited: they may be shared."""
 
     def __init__(self, document: Document) -> None:
         self.document, self.around = document, TextSurroundings(document)
         self.spans: dict[int, list[TextSpan]] = {}
         self.obstacles: dict[int, str] = {}
-        """Why the entries of an object or list cannot be edited, by node; empty if they can."""
+        """Why the entries of an object or list cannot be edited, by node; empty if they can be edited."""
 
     def set_value(self, path: KeyPath, value: Json) -> list[TextEdit]:
-        """Set the key to a value; write it after the colon if the key has none yet."""
+        """Set the key at a path to a value; if the key has no value yet, write one after the colon."""
         node = self.document.node(path)
         if node is None:
             return self._add_entry(path, value)
@@ -62,13 +62,13 @@ class YamlEditor:
         return json_editor.replace_value(self.around, parent, node, value)
 
     def remove_entry(self, path: KeyPath) -> list[TextEdit]:
-        """Remove the entry with its comma, or with its lines if nothing else is on them."""
+        """Remove the entry at a path with its comma, or with its lines if they contain nothing else."""
         parent, index = find_entry(self.document, path)
         self._check_editable(path)
         return self.remove_entries(parent, [index])
 
     def remove_entries(self, parent: TreeNode, indexes: Sequence[int]) -> list[TextEdit]:
-        """Remove entries, keeping at least one of the last ones."""
+        """Remove entries by their indexes; if several are removed, at least one of the last entries must be kept."""
         spans = self._entry_spans(parent)
         removal = json_editor.remove_entry if self.around.has_brackets(parent) else remove_block_entry
         return remove_overlaps(
@@ -76,13 +76,13 @@ class YamlEditor:
         )
 
     def rename_key(self, path: KeyPath, name: str) -> list[TextEdit]:
-        """Rename the key, and keep its style of quotes."""
+        """Rename the key at a path, keeping its style of quotes."""
         parent, index = find_entry(self.document, path)
         self._check_editable(path)
         return rename_key(self.document, parent, index, name)
 
     def copy_value(self, path: KeyPath, to: KeyPath) -> list[TextEdit]:
-        """Copy the text of the value at `path` to `to`."""
+        """Copy the value at `path`, as written in the text, to the path `to`."""
         self._check_editable(path)
         return self._add_entry(to, block_value_as_written(self.around, movable_node(self.document, path, to)))
 
@@ -94,14 +94,14 @@ class YamlEditor:
         return add_block_entry(self.around, section, key, value)
 
     def _entry_spans(self, node: TreeNode) -> list[TextSpan]:
-        """Return the span of each entry, computed once for each object and list."""
+        """Return the span of each entry of an object or list; the spans are computed once."""
         spans = self.spans.get(id(node))
         if spans is None:
             spans = self.spans[id(node)] = block_entry_spans(self.around, node)
         return spans
 
     def _check_editable(self, path: KeyPath) -> None:
-        """Raise if the text at the path also defines other paths, or has a tag."""
+        """Raise EditError if the text at the path also defines other paths, or has a tag."""
         for length in range(len(path) + 1):
             node = self.document.node(path[:length])
             if node is None:
@@ -138,7 +138,7 @@ def block_entry_spans(around: TextSurroundings, node: TreeNode) -> list[TextSpan
 
 
 def _end_of_member(around: TextSurroundings, member: ObjectMember) -> int:
-    """Return the end of the entry."""
+    """Return the end of an entry in a block mapping."""
     if member.node.span.start < member.node.span.end:
         if member.node.span.start < member.key_span.end:
             raise EditError("the value is an alias")
@@ -147,7 +147,7 @@ def _end_of_member(around: TextSurroundings, member: ObjectMember) -> int:
 
 
 def offset_after_colon(around: TextSurroundings, key: TextSpan) -> int:
-    """Return the offset after the colon of a key."""
+    """Return the offset just after the colon that follows a key."""
     match = _COLON.match(around.text, key.end)
     if match is None:
         raise EditError("the key is not followed by its colon")
@@ -155,7 +155,7 @@ def offset_after_colon(around: TextSurroundings, key: TextSpan) -> int:
 
 
 def block_value_as_written(around: TextSurroundings, node: TreeNode) -> RawValue | Json:
-    """Return the value as it is written; block scalars depend on their position and are formatted again."""
+    """Return a value as written in the text; block scalars depend on their position and are formatted again."""
     start, end = node.span
     if start == end or around.text[start] in "|>":
         return node.value
@@ -170,7 +170,7 @@ def block_value_as_written(around: TextSurroundings, node: TreeNode) -> RawValue
 def remove_block_entry(
     around: TextSurroundings, parent: TreeNode, spans: list[TextSpan], index: int
 ) -> list[TextEdit]:
-    """Remove an entry from a parent, given the spans of all its entries."""
+    """Remove an entry in block style from its parent, given the spans of all entries of the parent."""
     if len(spans) == 1:
         return [_replace_by_brackets(around, parent, spans[0].end)]
     start, end = spans[index]
@@ -190,7 +190,7 @@ def remove_block_entry(
 
 
 def _replace_by_brackets(around: TextSurroundings, parent: TreeNode, end: int) -> TextEdit:
-    """Replace the last entry by brackets; without them the value would be null."""
+    """Replace the last entry with empty brackets, without which the value would become null."""
     pair = "{}" if parent.kind == "object" else "[]"
     start, end = parent.span.start, max(parent.span.end, end)
     key_end = len(around.text[:start].rstrip())
@@ -201,7 +201,7 @@ def _replace_by_brackets(around: TextSurroundings, parent: TreeNode, end: int) -
 
 
 def _dash_of_item(around: TextSurroundings, item: TextSpan) -> int:
-    """Return the offset of an item's dash."""
+    """Return the offset of the dash before a list item."""
     dash_end = len(around.text[: item.start].rstrip(" \t"))
     if item.start == item.end or around.text[dash_end - 1 : dash_end] != "-":
         raise EditError("the item does not follow its dash")
@@ -212,7 +212,7 @@ def _dash_of_item(around: TextSurroundings, item: TextSpan) -> int:
 
 
 def add_block_entry(around: TextSurroundings, parent: TreeNode, key: str, value: Json) -> list[TextEdit]:
-    """Add an entry to the mapping."""
+    """Add an entry to a mapping in block style."""
     text, ranges = around.text, block_entry_spans(around, parent)
     first = ranges[0].start
     at = around.end_of_entry(ranges[-1].end)
@@ -248,7 +248,7 @@ def replace_block_value(
 
 
 def _format_block_value(around: TextSurroundings, value: Json, indent: str, manner: EntryStyle) -> str:
-    """Format the value after the colon of a key that is indented by `indent`."""
+    """Format a value to be written after the colon of a key that is indented by `indent`."""
     layout = around.layout
     inner = indent + layout.unit
     if isinstance(value, RawValue) and value.is_block:
@@ -263,7 +263,7 @@ def _format_block_value(around: TextSurroundings, value: Json, indent: str, mann
 
 
 def _needs_block_style(value: Json) -> bool:
-    """Whether a value contains something that cannot be inside brackets."""
+    """Whether a value contains raw text in block style, which cannot be inside brackets."""
     if isinstance(value, dict):
         return any(map(_needs_block_style, value.values()))
     return isinstance(value, RawValue) and value.is_block

@@ -1,4 +1,4 @@
-"""Run the applicable rules for one release, and keep one finding per cause."""
+"""Run the applicable rules on a config for one release, and keep one finding per cause."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
 
 class EvaluationOutcome(NamedTuple):
-    """The findings of one evaluation."""
+    """The findings of one evaluation, and the releases for which they are the same."""
 
     findings: tuple[tuple[Rule, Finding], ...]
     equivalent: ReleaseInterval
-    """Releases for which the findings are the same."""
+    """Releases for which the evaluation has the same findings."""
     context: Context
     """The context that the rules ran in."""
     unresolved_autos: int = 0
-    """The number of "auto" values that this consumer does not resolve, but another one would."""
+    """Number of "auto" values that this consumer does not resolve, but another consumer would."""
 
 
 TextFindings: TypeAlias = "dict[str, list[tuple[ReleaseInterval, tuple[Finding, ...]]]]"
-"""Findings of rules that look at the text alone, by rule code and range of releases."""
+"""Findings of rules that examine only the text, by rule code and range of releases."""
 _MAX_MESSAGE = 4000
-"""Maximal characters of a message or help. A key of 30,000 characters in 1,000 findings would take 30 MB."""
+"""Maximum length of a message or help. A key of 30,000 characters in 1,000 findings would take 30 MB."""
 
 
 def evaluate(
@@ -76,7 +76,7 @@ def evaluate(
 
 
 def _is_overwritten(context: Context, rule: Rule, finding: Finding) -> bool:
-    """Whether a finding is about a value that a program of the repository replaces."""
+    """Whether a finding is about a value that a program in the repository overwrites."""
     if not context.is_watched or context.root != "config" or rule.reads != "config":
         return False
     path = finding.missing or finding.path
@@ -86,7 +86,7 @@ def _is_overwritten(context: Context, rule: Rule, finding: Finding) -> bool:
 
 
 def _evaluate_accelerate_block(context: Context, release: int) -> EvaluationOutcome:
-    """Evaluate the config that Accelerate builds from a launch file's block; findings keep their keys there."""
+    """Evaluate the config that Accelerate builds from a launch file's block, and map the findings to that block."""
     config = accelerate_launch_file.build_plugin_config(context.data, context.version)
     if config is None:
         return EvaluationOutcome((), EVERY_RELEASE, context)
@@ -116,7 +116,7 @@ def _contains_path(value: Json, path: KeyPath) -> bool:
 
 
 def _shorten_finding(finding: Finding) -> Finding:
-    """Shorten the message and help of a finding that quotes a very long key."""
+    """Shorten the message and help of a finding, in case it quotes a very long key."""
     help_ = finding.help or ""
     if len(finding.message) > _MAX_MESSAGE or len(help_) > _MAX_MESSAGE:
         message, help_ = truncate_middle(finding.message, _MAX_MESSAGE), truncate_middle(help_, _MAX_MESSAGE)
@@ -125,9 +125,9 @@ def _shorten_finding(finding: Finding) -> Finding:
 
 
 def _run_text_rule(rule: Rule, context: Context, cache: TextFindings) -> tuple[Finding, ...]:
-    """Run a rule that looks at the text alone, or reuse its findings from another release.
+    """Run a rule that examines only the text, or reuse its findings from another release.
 
-    Most of these rules find the same in all releases.
+    Most of these rules have the same findings for all releases.
     """
     cached = cache.setdefault(rule.code, [])
     for alike, findings in cached:
@@ -142,7 +142,7 @@ def _run_text_rule(rule: Rule, context: Context, cache: TextFindings) -> tuple[F
 
 
 def _run_rule(rule: Rule, context: Context) -> list[Finding]:
-    """Run a rule and give each finding its effect; no more than the limit for each effect."""
+    """Run a rule and set the effect of each finding; findings beyond the limit for an effect are dropped."""
     kept: list[Finding] = []
     counts: dict[Effect, int] = {}
     # A dict lookup, without the call of a property, if the module is imported already.
@@ -172,17 +172,17 @@ _SUBJECTS: dict[RootKind, tuple[Subject, ...]] = {
 
 
 PathsByKey: TypeAlias = "Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]"
-"""All trigger paths of some rules, each with its keys below the top-level key, by top-level key."""
+"""Trigger paths of some rules by their top-level key; each comes with its keys below the top level."""
 
 
 class RuleSet(NamedTuple):
-    """The rules for some releases, a kind of root and a consumer."""
+    """The rules that apply to a range of releases, a kind of root and a consumer."""
 
     rules: tuple[Rule, ...]
     always: tuple[int, ...]
     """Positions of the rules without triggers, which always run."""
     by_trigger: Mapping[str, tuple[int, ...]]
-    """Positions of the rules that each trigger starts."""
+    """Indexes of the rules to run, by the trigger that starts them."""
     trigger_paths: PathsByKey
 
 
@@ -227,7 +227,7 @@ def _find_applicable_rules(release: int, root: RootKind, consumer: str) -> RuleS
 
 @cache
 def _releases_with_other_rules() -> tuple[int, ...]:
-    """Return the first releases with another set of rules, ascending, with an end beyond all releases."""
+    """Return the release numbers at which the set of rules changes, in ascending order, up to `NEVER`."""
     numbers = {0, NEVER}
     for rule in RULES.values():
         first, last = rule.releases
@@ -251,9 +251,9 @@ def triggered_rules(context: Context, rules: RuleSet) -> Iterator[Rule]:
 
 
 def present_triggers(context: Context, paths: PathsByKey) -> set[str]:
-    """Return the triggers that the config contains under any alias, or that follow from its content.
+    """Return the triggers that the config contains under any alias, or that follow from its content or its job.
 
-    Names in angle brackets are triggers that are no keys: events of the walk, and properties of the job.
+    Names in angle brackets are triggers that are not keys: events of the walk, and properties of the job.
     """
     walk, data, spelled = context.walk, context.data, context.walk.aliases
     # Hot path of a clean check: a lookup per top-level key of the config, not per trigger.
@@ -280,7 +280,7 @@ def present_triggers(context: Context, paths: PathsByKey) -> set[str]:
 
 
 def _job_triggers(context: Context) -> dict[str, bool]:
-    """Return the properties of the job that can trigger a rule."""
+    """Return whether each property of the job that can trigger a rule holds."""
     facts = context.facts
     return {
         "arguments": context.arguments is not None,
@@ -302,7 +302,7 @@ RuleFinding: TypeAlias = "tuple[Rule, Finding]"
 
 
 def keep_one_finding_per_cause(context: Context, findings: list[RuleFinding]) -> list[RuleFinding]:
-    """Drop the findings that follow from other findings."""
+    """Drop the findings that are only consequences of other findings."""
     findings = [
         each
         for each in drop_findings_on_guesses(context, findings)
@@ -314,9 +314,9 @@ def keep_one_finding_per_cause(context: Context, findings: list[RuleFinding]) ->
 
 
 def _is_about_filled_value(context: Context, finding: Finding) -> bool:
-    """Whether it is a mild finding on a value that the job fills in: the file says "auto" there.
+    """Whether a mild finding is about a value that the job fills in, for which the file says "auto".
 
-    A defect of a release concerns the job even so.
+    A finding that reports an advisory is kept even then, because a defect of a release still affects the job.
     """
     is_mild = finding.effect in (Effect.ALTERED, Effect.WASTEFUL) and not finding.advisory
     if context.filled is None or not is_mild:
@@ -325,7 +325,7 @@ def _is_about_filled_value(context: Context, finding: Finding) -> bool:
 
 
 def _keep_template_findings(context: Context, findings: list[RuleFinding]) -> Iterator[RuleFinding]:
-    """Keep the findings on placeholders and the text; all others follow from the placeholders."""
+    """Keep the findings on template placeholders and on the text; all others follow from the placeholders."""
     is_rejected = not context.document.is_readable(context.parser) or any(
         finding.effect is Effect.REJECTED for rule, finding in findings if rule.reads != "template"
     )
@@ -339,7 +339,7 @@ def _keep_template_findings(context: Context, findings: list[RuleFinding]) -> It
 def _drop_consequences(findings: list[RuleFinding]) -> list[RuleFinding]:
     """Drop findings about absent keys that are only misspelled or misplaced, unless the verdict depends on them.
 
-    A finding that stays for the verdict loses its fix, which would write the key beside its misspelling.
+    A finding that is kept for the verdict loses its fix, which would add the key beside its misspelling.
     """
     causes = {path: finding for _, finding in findings for path in finding.typo_of}
 
@@ -360,7 +360,7 @@ def _drop_redundant_findings(findings: list[RuleFinding]) -> list[RuleFinding]:
     """Drop findings that another finding at the same path explains better.
 
     A general finding on a value's type is dropped for a more specific rule on the same value, for a more severe
-    finding, and where nothing reads the key. A deprecation does not matter for a rejected key.
+    finding, and where nothing reads the key. A finding on a deprecation is dropped if the key is rejected.
     """
     specific = [finding for rule, finding in findings if not rule.general]
     severe_paths = {finding.path for finding in specific if finding.effect in _SEVERE}
@@ -405,20 +405,20 @@ _UNAMBIGUOUS = frozenset(
         YAML_TEXT,
     }
 )
-"""Problem kinds whose meaning is certain even if a parser rejects them."""
+"""Kinds of problems whose meaning is certain even if a parser rejects the text."""
 _TEXT_SUBJECTS = ("text", "template", "job", "hostfile")
 """Subjects of rules that need no parsed config."""
 _STRUCTURAL = frozenset({"unclosed", "unexpected", "yaml-error"})
-"""Problem kinds after which it is uncertain which section a key belongs to."""
+"""Kinds of problems after which it is uncertain which section a key belongs to."""
 
 
 def drop_findings_on_guesses(
     context: Context, findings: list[tuple[Rule, Finding]]
 ) -> list[tuple[Rule, Finding]]:
-    """Drop the findings that rest on a guess of the recovering parser.
+    """Drop the findings that depend on a guess of the recovering parser.
 
-    Rules about the text stay. Of the others, findings about absent keys go, and findings at a location that
-    contains an error. Where brackets or lines are in doubt, only the values of known keys are certain.
+    Findings of rules about the text are kept. Among the others, findings about absent keys are dropped, as are findings
+    at a location that contains an error. Where brackets or lines are in doubt, only values of known keys are certain.
     """
     uncertain = [problem for problem in context.document.problems if _is_doubtful_problem(context, problem)]
     if not uncertain:
@@ -445,12 +445,12 @@ def _is_doubtful_problem(context: Context, problem: TextProblem) -> bool:
 
 
 def _contains_next_entry(problem: TextProblem) -> bool:
-    """Whether an unquoted string holds a colon: Hjson reads to the end of the line, over the next entry."""
+    """Whether an unquoted string contains the next entry, because Hjson reads the string to the end of the line."""
     return problem.kind == "unquoted-string" and ": " in problem.detail
 
 
 def _has_intact_paths(document: Document, finding: Finding, starts: Sequence[int]) -> bool:
-    """Whether every path of the finding is in the text, without an error inside."""
+    """Whether every path of a finding exists in the text and contains no error."""
     paths = (finding.path, *(path for _, path in finding.related))
     return all(document.has_path(path) and not _has_error_inside(document, path, starts) for path in paths)
 

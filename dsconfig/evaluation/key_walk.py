@@ -1,4 +1,4 @@
-"""Walk over a config with the key table of one release; it records events that rules turn into messages."""
+"""Walk over a config with the key table of one release, recording events that rules turn into messages."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ from dsconfig.model.key_table import KeyView, SectionView, child_section, find_t
 
 
 class UnreadableValue:
-    """Stands for a value that the release rejects or the consumer fills in; no rule may reason with it."""
+    """Placeholder for a value that the release rejects or the consumer fills in; no rule may reason about the value."""
 
 
 UNREADABLE = UnreadableValue()
 
 
 class KeyWalk:
-    """The events and values of one walk."""
+    """The events and effective values of one walk over a config."""
 
     def __init__(self, release: int, consumer: str, unfilled: frozenset[str] = frozenset()) -> None:
         self.release, self.consumer = release, consumer
         self.unfilled = unfilled
-        """Keys that this version of the consumer does not fill yet."""
+        """Keys that this version of the consumer does not fill in yet."""
         self.equivalent: ReleaseInterval = EVERY_RELEASE
         """Releases for which the walk has the same outcome."""
         self.unknown: list[UnknownKey] = []
         self.rejected: list[RejectionEvent] = []
         self.coerced: list[CoercionEvent] = []
         self.unresolved_autos: list[KnownKey] = []
-        """Unresolved "auto" values."""
+        """Keys whose "auto" value is not resolved."""
         self.duplicate_aliases: list[KnownKey] = []
-        """Aliases of a key that the file also contains under another name."""
+        """Keys under an alias that the file also contains under another name."""
         self.deprecated: list[KnownKey] = []
         self.unused: list[KnownKey] = []
         """Keys that DeepSpeed accepts and never uses."""
         self.values: JsonObject = {}
-        """Effective values, nested by canonical names."""
+        """Effective values of the config, nested by canonical key names."""
         self.aliases: dict[KeyPath, KeyPath] = {}
-        """Paths of keys under an alias, by their canonical paths."""
+        """Paths of keys that the config spells with an alias, by their canonical paths."""
         self.is_partial = False
-        """Whether some values are only known at run time."""
+        """Whether some values of the config are known only at run time."""
 
     def view(self, name: str) -> SectionView:
-        """Return the section of this release, and narrow the releases that share the outcome."""
+        """Return a section as this release defines it, and narrow the releases that share the outcome of the walk."""
         section = section_view_of_release(name, self.release)
         self.equivalent = self.equivalent.intersect(section.releases)
         return section
 
     def section(self, name: str, data: JsonObject, path: KeyPath, canonical: KeyPath) -> JsonObject:
-        """Walk one object; return its values by canonical names."""
+        """Walk one section of the config, and return its values by canonical names."""
         section = self.view(name)
         # `strict` is an argument of the constructor, so pydantic never sees it as an unknown key.
         lenient = section._replace(unknown="ignored") if section.drops_auto else section
@@ -94,7 +94,7 @@ class KeyWalk:
         return values
 
     def _section_with_params(self, section: SectionView, data: JsonObject) -> SectionView:
-        """Return the optimizer or scheduler section with the `params` of its type, if the release knows the type."""
+        """Return the optimizer or scheduler section with the `params` of its type, if the release knows that type."""
         section_type = find_type(section.name, data.get("type"))
         if section_type is None:
             return section
@@ -145,7 +145,7 @@ class KeyWalk:
         return self._nested(key.type, value, path, canonical)
 
     def _read_non_object(self, entry: KnownKey, child: str, canonical: KeyPath) -> Json:
-        """Read a section that is no object, in code that opens it without validation."""
+        """Read a section whose value is not an object, for code that opens the section without validation."""
         path, _, key, value = entry
         if shapes_of(value) & key.takes:
             as_object = as_mapping(value) if "mapping" in key.takes else None
@@ -183,12 +183,12 @@ class KeyWalk:
 
 
 def _contains_unknown_value(value: Json) -> bool:
-    """Whether a value, or an entry of a list, is only known at run time; a section is looked into key by key."""
+    """Whether a value, or an entry of a list, is known only at run time; keys of a section are checked separately."""
     return value is UNKNOWN or (isinstance(value, list) and any(map(_contains_unknown_value, value)))
 
 
 def _is_unknown_map(spec: Spec, value: Json) -> bool:
-    """Whether an entry of an object with names of the user's own, such as `arg_mappings`, is only known at run time."""
+    """Whether an object with user-defined names, such as `arg_mappings`, has a value known only at run time."""
     return (
         isinstance(value, dict)
         and child_section(spec) is None
@@ -199,13 +199,13 @@ def _is_unknown_map(spec: Spec, value: Json) -> bool:
 _ABSENT = object()
 _TYPED = frozenset({"Optimizer", "Scheduler"})
 _STRICT_ARGUMENT = "strict"
-"""A constructor argument of DeepSpeed's pydantic models that a config can set; true keeps every "auto"
+"""A constructor argument of DeepSpeed's pydantic models that a config can set; if true, every "auto" is kept
 (runtime/config_utils.py, `DeepSpeedConfigModel.__init__`).
 """
 
 
 def _is_hidden_by_replacement(section: SectionView, key: KeyView, data: JsonObject) -> bool:
-    """Whether DeepSpeed ignores the key because the file contains the key that replaces it."""
+    """Whether DeepSpeed ignores a key because the file also contains the key that replaces it."""
     replacement = key.info.hidden_by
     if replacement is None or replacement not in data or replacement not in section.keys:
         return False
@@ -213,7 +213,7 @@ def _is_hidden_by_replacement(section: SectionView, key: KeyView, data: JsonObje
 
 
 def _accepts_auto(spec: Spec) -> bool:
-    """Whether "auto" is a valid value of the type: one of its members, or any string."""
+    """Whether a type accepts "auto", either as a member of an enumeration or as an arbitrary string."""
     if spec[0] == "union":
         return any(_accepts_auto(arm) for arm in spec[1:])
     return spec[0] in ("any", "str", "path") or (spec[0] == "enum" and "auto" in spec[1:])
@@ -262,7 +262,7 @@ class CoercionEvent(NamedTuple):
 
     @property
     def changes_value(self) -> bool:
-        """Whether the effective value differs: 4.0 for 4 is the same number in another type."""
+        """Whether the effective value differs, unlike 4.0 for 4, which is the same number in another type."""
         original, value = self.value, self.verdict.value
         numbers = isinstance(original, int | float) and isinstance(value, int | float)
         is_equal = numbers and isinstance(original, bool) == isinstance(value, bool) and original == value
@@ -275,7 +275,7 @@ _JSON_TYPES = (type(None), bool, int, float, str, list, tuple, dict)
 
 
 def shapes_of(value: Json) -> frozenset[str]:
-    """Return the shapes of a value (`dsconfig.model.key.Shape`) by which DeepSpeed may accept it as a section."""
+    """Return the shapes (`dsconfig.model.key.Shape`) by which DeepSpeed may accept a value as a section."""
     shapes = {_shape_of(value)}
     if isinstance(value, _JSON_TYPES) and not value:  # numpy raises for the truth value of an array
         shapes.add("falsy")
@@ -293,7 +293,7 @@ def _shape_of(value: Json) -> str:
 
 
 def as_mapping(value: Json) -> dict[Json, Json] | None:
-    """Return what `dict(value)` makes of a list or string, as pydantic 1 calls it; None where it raises."""
+    """Return `dict(value)` for a list or string, as pydantic 1 computes it, or None if that raises an error."""
     if not isinstance(value, list | str):
         return None
     try:

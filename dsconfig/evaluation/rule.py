@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 Subject: TypeAlias = "Literal['config', 'text', 'template', 'launch file', 'job', 'hostfile']"
 """The part of a document that a rule examines.
 
-A rule on `text` also runs without a parsed config. So does a rule on the placeholders of a `template`; where
-one finds some, other findings are dropped as their consequences. A `launch file` is the file that
-`accelerate launch` reads, a `job` the launch file of any other program, or a script. A `hostfile` lists hosts.
+A rule on `text` also runs without a parsed config. So does a rule on the placeholders of a `template`; if such a rule
+finds placeholders, other findings are dropped as consequences. A `launch file` is the file that `accelerate launch`
+reads, and a `job` is a script, or the launch file of any other program. A `hostfile` lists hosts.
 """
 if TYPE_CHECKING:
     Check = Callable[["Context"], Iterator[Finding]]
 
 
 class RuleDeclaration(NamedTuple):
-    """The arguments of `@rule` and the function."""
+    """The arguments of `@rule`, and the decorated function."""
 
     code: str
     name: str
@@ -48,7 +48,7 @@ class RuleDeclaration(NamedTuple):
 
     @property
     def doc(self) -> str:
-        """The function's docstring."""
+        """The docstring of the rule's function."""
         return source_docstring(self.check)
 
 
@@ -60,7 +60,7 @@ DECLARED: dict[str, RuleDeclaration] = {}
 
 
 class Rule(NamedTuple):
-    """A rule's metadata, and the module of its generator function."""
+    """Metadata of a rule, and the module that contains its generator function."""
 
     code: str
     name: str
@@ -68,36 +68,36 @@ class Rule(NamedTuple):
     since: str | None
     until: str | None
     general: bool
-    """Whether the rule only checks a value's type; more specific rules replace its findings."""
+    """Whether the rule only checks the type of a value, so that more specific rules replace its findings."""
     reads: Subject
     module: str
     triggers: tuple[str, ...] | None
-    """Triggers: without any of these the rule finds nothing. None: unknown, the rule always runs."""
+    """Triggers without any of which the rule finds nothing; None if they are unknown, so that the rule always runs."""
     consumers: tuple[str, ...] | None
-    """The only consumers for which the rule may find something; None: all of them."""
+    """The only consumers for which the rule may find something, or None for all consumers."""
     releases: ReleaseInterval
-    """The releases from `since` to `until`."""
+    """The releases that the rule applies to, from `since` to `until`."""
 
     @property
     def declared(self) -> RuleDeclaration:
-        """The declaration; imports the rule's module."""
+        """The declaration of the rule; accessing it imports the rule's module."""
         if self.code not in DECLARED:
             import_module(self.module)
         return DECLARED[self.code]
 
     @property
     def check(self) -> Check:
-        """The generator function."""
+        """The generator function of the rule."""
         return self.declared.check
 
     @property
     def doc(self) -> str:
-        """The rule's page."""
+        """The documentation page of the rule."""
         return self.declared.doc
 
     @property
     def title(self) -> str:
-        """The first line of the page."""
+        """The first line of the rule's documentation page."""
         return self.doc.strip().split("\n", 1)[0]
 
     @property
@@ -107,7 +107,7 @@ class Rule(NamedTuple):
 
     @property
     def conditions(self) -> tuple[SchemaCondition, ...]:
-        """The part of the rule that a JSON schema can express."""
+        """The conditions of the rule that a JSON schema can express."""
         return self.declared.conditions
 
 
@@ -116,7 +116,7 @@ RULES: dict[str, Rule] = {}
 
 Names: TypeAlias = "tuple[str, ...] | None"
 Entry: TypeAlias = "tuple[str, str, str, str | None, str | None, bool, Subject, str, Names, Names]"
-"""A rule in the index: the fields of `Rule` up to `consumers`."""
+"""A rule in the index, as a tuple of the fields of `Rule` up to `consumers`."""
 
 
 def register_index(index: tuple[Entry, ...]) -> None:
@@ -133,14 +133,13 @@ def register_index(index: tuple[Entry, ...]) -> None:
 
 
 class rule(NamedTuple):  # noqa: N801  used as a decorator
-    """Declare a rule that applies to the releases `since` … `until`.
+    """Declare a rule that applies to the releases from `since` to `until`.
 
-    `effect` is the usual one; a finding may override it. `source` is the DeepSpeed file and symbol that the
-    rule
-    is based on.
+    `effect` is the default effect, which a finding may override. `source` is the DeepSpeed file and symbol that the
+    rule is based on.
 
     Raises:
-        ValueError: the code is taken, or the function has no docstring.
+        ValueError: another rule has the same code, or the function has no docstring.
     """
 
     code: str
@@ -153,7 +152,7 @@ class rule(NamedTuple):  # noqa: N801  used as a decorator
     conditions: tuple[SchemaCondition, ...] = ()
 
     def __call__(self, check: Check) -> Check:
-        """Register the generator function."""
+        """Register the generator function as a rule."""
         code, effect, since, until, source, general, reads, conditions = self
         if code in DECLARED or not (check.__doc__ or _DOCSTRINGS_DROPPED):
             raise ValueError(f"{code}: a rule needs a code of its own and a docstring")
@@ -172,45 +171,45 @@ class rule(NamedTuple):  # noqa: N801  used as a decorator
 
 
 class KeyIsWritten(NamedTuple):
-    """The key is present and not "auto", which some sections drop."""
+    """Test that a key is present and not "auto", which some sections drop."""
 
     key: str
 
 
 class KeyEquals(NamedTuple):
-    """The key is present with one of these values."""
+    """Test that a key is present with one of these values."""
 
     key: str
     values: tuple[bool | int | str, ...]
 
 
 class EffectiveValueIs(NamedTuple):
-    """The effective value is one of these, one of which is the default: the key may be absent."""
+    """Test that the effective value is one of these values, which include the default, so the key may be absent."""
 
     key: str
     values: tuple[bool | int | str, ...]
 
 
 class KeyIsBelow(NamedTuple):
-    """The key is present with a number below the bound."""
+    """Test that a key is present with a number below the bound."""
 
     key: str
     bound: float
 
 
 class SectionIsNotEmpty(NamedTuple):
-    """The section is not empty."""
+    """Test that the section is not empty."""
 
 
 class KeyMustBeAbsent(NamedTuple):
-    """The key must be absent; the message says why."""
+    """Demand that a key is absent; the message says why."""
 
     key: str
     message: str
 
 
 class KeyIsRequired(NamedTuple):
-    """The key must be present."""
+    """Demand that a key is present."""
 
     key: str
 
@@ -220,17 +219,17 @@ Demand: TypeAlias = "KeyMustBeAbsent | KeyIsRequired"
 
 
 class SchemaCondition(NamedTuple):
-    """In the named section: if all tests hold, the demand must hold too."""
+    """Condition on a section: if all tests in `when` hold, the demand in `then` must hold too."""
 
     section: str
     when: tuple[Test, ...]
     then: Demand
     consumers: tuple[str, ...] = ()
-    """The consumers it applies to; empty for all."""
+    """The consumers that the condition applies to; empty for all consumers."""
 
 
 def source_docstring(documented: object) -> str:
-    """Return the docstring with its indentation, read from the source under `python -OO`; empty without one."""
+    """Return a docstring with its indentation, read from the source under `python -OO`; empty if there is none."""
     text = getattr(documented, "__doc__", None)
     return text if isinstance(text, str) else _docstring_from_source(documented)
 

@@ -1,4 +1,4 @@
-"""Context of a rule: what the config says, and how one release and one job interpret it."""
+"""Context of a rule: the content of the config, and its interpretation by one release and one job."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ if TYPE_CHECKING:
 
 
 RootKind: TypeAlias = "Literal['config', 'launch file', 'job', 'script', 'hostfile', 'text']"
-"""The kind of root: a config, an Accelerate launch file, another launch file, the commands of a script, or a text
-that is none of these.
+"""The kind of root: a config, an Accelerate launch file, another launch file, the commands of a script, a hostfile,
+or a text that is none of these.
 """
 MAX_FINDINGS, MAX_FINDINGS_OF_RANGE = 1000, 200
-"""Findings listed for one rule and effect: in one release, and in each of several releases."""
+"""Maximum number of findings for one rule and effect: for a single release, and for each of several releases."""
 _OVERWRITTEN = frozenset(("steps_per_print",))
 _HANDED_OVER = frozenset(
     ("elasticity", "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 )
 MISSING = object()
-"""Returned for a key that the file does not contain; never a value of a config."""
+"""Placeholder for a key that the file does not contain, never a value of a config."""
 
 
 class SkipRule(Exception):  # noqa: N818  control flow, no error
-    """Raised when a value that a rule asks for is rejected already, or unknown: the rule then stays silent."""
+    """Raised when a value that a rule reads is unknown or already rejected, so that the rule reports nothing."""
 
 
 class Finding(NamedTuple):
-    """A diagnostic of one release, before its paths are turned into locations and releases are merged."""
+    """A diagnostic for one release, before paths are turned into locations and releases are merged."""
 
     message: str
     path: KeyPath
@@ -65,95 +65,95 @@ class Finding(NamedTuple):
     related: tuple[tuple[str, KeyPath], ...] = ()
     fix: Fix | None = None
     span: TextSpan | None = None
-    """The exact location, if the path does not give it."""
+    """The exact span of the finding, if the path does not give it."""
     related_spans: tuple[tuple[str, TextSpan], ...] = ()
-    """Related locations in the text that have no path."""
+    """Related spans in the text that have no path, each with a message."""
     missing: KeyPath | None = None
-    """The missing key, if the finding is about its absence."""
+    """The path of the missing key, if the finding is about the absence of a key."""
     typo_of: tuple[KeyPath, ...] = ()
-    """The keys for which this is a typo or a misplaced spelling."""
+    """The keys that the reported key may be a misspelling of, or a misplaced version of."""
     advisory: str = ""
-    """The advisory that it reports; several may apply to one key."""
+    """The advisory that the finding reports; several advisories may apply to one key."""
 
     def about_missing(self, path: KeyPath) -> Finding:
-        """State that it is about the absence of a key; a finding on a typo of that key replaces it."""
+        """Mark the finding as being about an absent key; a finding on a typo of that key replaces this one."""
         return self._replace(missing=path)
 
     def as_typo_of(self, *paths: KeyPath) -> Finding:
-        """State that the reported key is a typo or misplaced spelling of one of these keys."""
+        """Mark the reported key as a typo or a misplaced version of one of the keys at `paths`."""
         return self._replace(typo_of=paths)
 
 
 @cache
 def split_path(path: str) -> tuple[str, ...]:
-    """Split a dotted path: `zero_optimization.stage` → `("zero_optimization", "stage")`."""
+    """Split a dotted path into its keys: `zero_optimization.stage` → `("zero_optimization", "stage")`."""
     return tuple(path.split("."))
 
 
 class EvaluatedDocument(NamedTuple):
-    """A document to evaluate, and what is known about its job. `world_size` counts ranks; None: unknown."""
+    """A document to evaluate, with the facts about its job; `world_size` is the number of ranks, or None if unknown."""
 
     document: Document
     consumer: str
     world_size: int | None
     target: ReleaseInterval | None = None
-    """The first to the last release of the target; None: just the evaluated release."""
+    """The first to the last release of the target, or None for the evaluated release alone."""
     arguments: LaunchArguments | None = None
-    """The training arguments of the job that loads the config, where they are known."""
+    """The training arguments of the job that loads the config, or None if they are unknown."""
     facts: RunFacts = NO_FACTS
-    """Other facts about the run: model, hosts, parallelism."""
+    """Other facts about the run, such as the model, the hosts and the parallelism."""
     root_kind: RootKind = "config"
-    """The kind of root; of a launch file only the reference to its config is checked."""
+    """The kind of root; in a launch file, only the reference to the config is checked."""
     unknown: frozenset[KeyPath] = frozenset()
-    """Paths of a Python source whose value only a run shows; one that ends in `*`: any key not written there."""
+    """Paths of values known only at run time; a final `*` stands for every key that the Python source does not show."""
     overwrite: Callable[[str, Json], ConfigOverwrite | None] | None = None
-    """Return how a program of the repository overwrites a key, by dotted path and config; None: no program was read."""
+    """Return how a program overwrites a key, by dotted path and config; None if no program was read."""
 
 
 class Context:
-    """One config as one release interprets it, at one world size, for one consumer."""
+    """One config as interpreted by one release, at one world size, for one consumer."""
 
     def __init__(self, source: EvaluatedDocument, release: int) -> None:
         self.document = source.document
         self.is_elastic = source.consumer == ELASTIC
-        """Whether `dsconfig elastic run` loads it: without the `elasticity` block, with the planned batch."""
+        """Whether `dsconfig elastic run` loads the config: with the planned batch, without the `elasticity` block."""
         name, self.version = split_consumer_spec(source.consumer)
-        """The version of the consumer; None: the newest."""
+        """The version of the consumer, or None for the newest version."""
         self.consumer = "deepspeed" if self.is_elastic else name
         self.world_size = source.world_size
         self.facts, self.notes = source.facts, dict[str, None]()
-        """Facts about the run, and notes that rules make about missing ones, each once."""
+        """Facts about the run, and the notes that rules add about missing facts, each once."""
         self.release = release
         self.target = source.target or ReleaseInterval(release, release)
-        """The first to the last release of the target; contains the evaluated one."""
+        """The first to the last release of the target, which contains the evaluated release."""
         self.equivalent = EVERY_RELEASE
-        """Releases for which every question asked so far has the same answer."""
+        """Releases for which every query of a rule so far has the same answer."""
         self.max_findings = MAX_FINDINGS if self.target.first == self.target.last else MAX_FINDINGS_OF_RANGE
         self.is_truncated = False
-        """Whether there are more findings than are listed."""
+        """Whether there are more findings than are kept."""
         self.parser: Parser = self._parser()
         self._root_kind, self._overwrite = source.root_kind, source.overwrite
         self._open = [path[:-1] for path in source.unknown if path[-1:] == ("*",)]
-        """Sections of a Python source that may have more keys than it shows."""
+        """Sections of a Python source that may have more keys than the source shows."""
         # DeepSpeed switched from json to Hjson in 0.8.1, so that findings about the text differ there.
         self.same_parser = self.equivalent
         data = source.document.value(self.parser)
         # hjson reads an empty text as `{}`, but it is no config that a user wrote (rule `empty-document`).
         empty = any(problem.kind == "empty" for problem in source.document.problems)
         self.is_job = source.root_kind in ("job", "script", "hostfile")
-        """Whether only the reference to the config is checked, as in a launch script; or a hostfile."""
+        """Whether the document is a hostfile or a launch script, whose reference to the config alone is checked."""
         self.is_launch = source.root_kind == "launch file"
         self.is_config = isinstance(data, dict) and not empty and not self.is_job
         self.data: JsonObject = data if isinstance(data, dict) else {}
         given = self.arguments = source.arguments
-        """The training arguments of the job; None: unknown."""
+        """The training arguments of the job, or None if they are unknown."""
         self.filled = given and fill_from_arguments(
             self.data, self.spec, self.world_size, given, self.facts.parallelism.degree_of_kind("sequence")
         )
-        """The config after the job's arguments resolve its "auto" values, and their mismatches."""
+        """The config after the arguments of the job resolve its "auto" values, with the mismatches between them."""
         self.data = self.data if self.filled is None else self.filled.data
         self.original_data = self.data
-        """The config before `dsconfig elastic run` removes what it handles itself."""
+        """The config before `dsconfig elastic run` removes the keys that it handles itself."""
         if self.is_elastic:
             self.data = {key: value for key, value in self.data.items() if key not in _HANDED_OVER}
         self._keys: dict[str, KeyView | None] = {}
@@ -194,7 +194,7 @@ class Context:
 
     @property
     def spec(self) -> str:
-        """The consumer with its version, if one is set: `transformers==4.40.0`."""
+        """The consumer with its version, if the version is known: `transformers==4.40.0`."""
         return f"{self.consumer}=={self.version}" if self.version else self.consumer
 
     def _parser(self) -> Parser:
@@ -206,28 +206,28 @@ class Context:
         return "hjson" if self.since("0.8.1") else "json"
 
     def cached(self, compute: Callable[[Context], Computed]) -> Computed:
-        """Compute something once per context, and share the result between rules."""
+        """Compute a value once per context, and share the result between rules."""
         if compute not in self._facts:
             self._facts[compute] = compute(self)
         return self._facts[compute]  # type: ignore[return-value]  # what `compute` returned
 
     @property
     def root(self) -> RootKind:
-        """The kind of the root."""
+        """The kind of root of the document."""
         if self.is_job:
             return self._root_kind
         return "launch file" if self.is_launch else "config" if self.is_config else "text"
 
     @property
     def from_file(self) -> bool:
-        """Whether DeepSpeed itself opens the file; else a script or the consumer passes it a dict."""
+        """Whether DeepSpeed itself opens the file, rather than getting a dict from a script or the consumer."""
         document = self.document
         is_dict = document.is_data or document.embedded_at is not None or self.is_elastic
         return self.consumer == "deepspeed" and document.format == "json" and not is_dict
 
     @property
     def is_in_repository(self) -> bool:
-        """Whether the config is a file, so that requirements near it may pin the versions of programs."""
+        """Whether the config is a file, so that requirements files near it may pin the versions of programs."""
         name = self.document.name
         return bool(name) and not name.startswith("<")
 
@@ -236,11 +236,11 @@ class Context:
 
     @property
     def release_name(self) -> str:
-        """The release as users write it: `0.19.8`."""
+        """The evaluated release as users write it: `0.19.8`."""
         return release_name(self.release)
 
     def since(self, release: str) -> bool:
-        """Whether the evaluated release is this one or a later one."""
+        """Whether the evaluated release is `release` or a later one."""
         # Every comparison narrows `equivalent`: beyond the boundary the answer, and so the outcome, may
         # differ.
         boundary = _release_number(release)
@@ -254,27 +254,27 @@ class Context:
         return False
 
     def before(self, release: str) -> bool:
-        """Whether the evaluated release is earlier than this one."""
+        """Whether the evaluated release is earlier than `release`."""
         return not self.since(release)
 
     def between(self, first: str, last: str) -> bool:
-        """Whether the evaluated release lies in the interval, both ends included."""
+        """Whether the evaluated release is between `first` and `last`, both included."""
         interval = ReleaseInterval(_release_number(first), _release_number(last))
         self.equivalent = self.equivalent.intersect(interval.releases_on_same_side(self.release))
         return self.release in interval
 
     def depends_on(self, *releases: str) -> None:
-        """Declare that the following findings differ before and from each of these releases on."""
+        """Declare that the rule's further findings differ before and from each of these releases on."""
         for release in releases:
             self.since(release)
 
     # What the file says
 
     def raw(self, path: str) -> Json:
-        """Return the value in the file, under any alias of the key; MISSING if absent.
+        """Return the value of a key in the file, under any alias of the key, or MISSING if the key is absent.
 
         Raises:
-            SkipRule: only a run shows it.
+            SkipRule: the value is known only at run time.
         """
         value: Json = self.data
         for part in self.written_path(path) if self.walk.aliases else split_path(path):
@@ -288,7 +288,7 @@ class Context:
         return value
 
     def _skip_if_unknown(self, absent: str, value: Json) -> None:
-        """Skip the rule where a value, or whether a key is there, is only known at run time."""
+        """Raise SkipRule if `value`, or the presence of the absent key, is known only at run time."""
         if value is UNKNOWN:
             raise SkipRule
         if self._open:
@@ -297,10 +297,10 @@ class Context:
                 raise SkipRule
 
     def has(self, path: str) -> bool:
-        """Whether the file contains the key, whatever its value.
+        """Whether the file contains a key, whatever the value of the key.
 
         Raises:
-            SkipRule: only a run shows it.
+            SkipRule: the presence of the key is known only at run time.
         """
         value: Json = self.data
         for part in self.written_path(path) if self.walk.aliases else split_path(path):
@@ -312,7 +312,7 @@ class Context:
         return True
 
     def written_path(self, path: str) -> KeyPath:
-        """Return the path as the file spells it: aliases instead of canonical names."""
+        """Return the path of a key as the file spells it, with aliases instead of canonical names."""
         parts: KeyPath = split_path(path)
         aliases = self.walk.aliases
         for length in range(len(parts), 0, -1) if aliases else ():
@@ -326,7 +326,7 @@ class Context:
         return self._overwrite is not None
 
     def overwrite(self, path: str) -> ConfigOverwrite | None:
-        """Return how a program of the repository changes the key before DeepSpeed reads it; None: not known to."""
+        """Return how a program changes the key before DeepSpeed reads it, or None if no such change is known."""
         change = None if self._overwrite is None else self._overwrite(path, self.data)
         if change is not None:
             note = f"{change.place} sets `{path}` before DeepSpeed starts, so its value in the file is not checked"
@@ -336,10 +336,10 @@ class Context:
     # How the release interprets it
 
     def value(self, path: str) -> Json:
-        """Return the effective value in this release: the converted value of the file, else the default.
+        """Return the effective value of a key in this release: the converted value in the file, or else the default.
 
         Raises:
-            SkipRule: the value or a section on its path is rejected, or the consumer fills it.
+            SkipRule: the value or a section on its path is rejected, or the consumer fills in the value.
         """
         current: Json = self.walk.values
         for part in split_path(path):
@@ -355,16 +355,16 @@ class Context:
         return current
 
     def is_on(self, path: str) -> bool:
-        """Whether the effective value is true for Python, as in DeepSpeed's `if` tests."""
+        """Whether the effective value of a key is true in Python, as in DeepSpeed's `if` tests."""
         return bool(self.value(path))
 
     def default(self, path: str) -> Json:
-        """Return the default of the release; None if the release does not know the key."""
+        """Return the default of a key in this release, or None if the release does not know the key."""
         key = self.key(path)
         return key.default if key is not None else None
 
     def key(self, path: str) -> KeyView | None:
-        """Return the key as the release defines it; None if the release does not read it."""
+        """Return a key as the release defines it, or None if the release does not read the key."""
         try:
             return self._keys[path]
         except KeyError:
@@ -378,7 +378,7 @@ class Context:
         return key
 
     def section(self, path: str) -> SectionView | None:
-        """Return the section at the path as the release defines it."""
+        """Return the section at a path as the release defines it, or None if there is no such section."""
         key = self.key(path)
         inner = child_section(key.type) if key else None
         return self.walk.view(inner) if inner else None
@@ -396,7 +396,7 @@ class Context:
         related: Iterable[tuple[str, str | KeyPath]] = (),
         fix: Fix | None = None,
     ) -> Finding:
-        """Build a finding at a path. A key that is absent is shown at its nearest existing parent."""
+        """Build a finding at a path; for an absent key, the nearest existing parent is shown."""
         return Finding(
             message,
             self._path(path),
@@ -443,22 +443,22 @@ class FilledConfig(NamedTuple):
     mismatches: tuple[ArgumentMismatch, ...]
     rejected: tuple[AutofillMessage, ...]
     added_keys: frozenset[str] = frozenset()
-    """Top-level keys that the program of the job adds."""
+    """Top-level keys that the program of the job adds to the config."""
     has_flags: bool = False
     are_in_code: bool = False
     """Whether the arguments are command-line flags rather than keys of a launch file."""
     argument_names: Mapping[str, str] = MappingProxyType({})
-    """Arguments that the launch file names differently: the Trainer's name to its own."""
+    """Arguments that the launch file names differently: the Trainer's name, mapped to the launch file's name."""
     precisions: frozenset[str] = frozenset()
-    """Which of the switches `fp16` and `bf16` the launch file sets."""
+    """The precisions, `fp16` and `bf16`, that the launch file enables."""
 
 
 def fill_from_arguments(
     data: JsonObject, consumer_name: str, world_size: int | None, given: LaunchArguments, shared: int = 1
 ) -> FilledConfig | None:
-    """Resolve a config from the arguments of its job; None if nothing is resolved or an argument is unusable.
+    """Resolve a config from the arguments of its job, or return None if nothing is resolved or an argument is invalid.
 
-    `shared`: the number of ranks that share each sequence.
+    `shared` is the number of ranks that share each sequence.
     """
     from dsconfig.job.consumers.autofill import AssumedArguments, autofill_config
     from dsconfig.job.consumers.consumer import consumer_from_spec

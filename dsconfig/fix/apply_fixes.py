@@ -45,18 +45,18 @@ MAX_PASSES = 10
 _DATA_NAMES = ("<dict>", "<config>")
 """Names of documents that were created from a dict or a `Config`."""
 _MIN_TRIALS = 4
-"""Minimal number of trials over all passes, however long the text is."""
+"""Minimal number of trials over all passes, however long the config's text is."""
 
 
 @dataclass(frozen=True, slots=True)
 class FixedText:
-    """A fixed text, the diagnostics that were fixed, and the report of what is left."""
+    """A fixed text, the diagnostics that were fixed, and the report on those that are left."""
 
     text: str
     applied: tuple[Diagnostic, ...]
     report: Report
     is_partial: bool = False
-    """Whether the trial budget ended first, so that a long text may still have fixable diagnostics."""
+    """Whether the trial budget ran out, so that a long text may still have fixable diagnostics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +65,21 @@ class FixResult:
 
     text: str
     source: Literal["file", "text", "data"]
-    """The kind of source: a file (unchanged on disk), a text, or a dict or `Config`."""
+    """The kind of source: a file (which is not written), a text, or a dict or `Config`."""
     name: str
     """The path of the file, or a name in angle brackets."""
     applied: tuple[Diagnostic, ...]
-    """The fixed diagnostics."""
+    """The diagnostics that were fixed."""
     report: Report
-    """The report on the new text."""
+    """The report on the fixed text."""
 
     @property
     def remaining(self) -> tuple[Diagnostic, ...]:
-        """The diagnostics that are left."""
+        """The diagnostics that are left after the fixes."""
         return self.report.diagnostics
 
     def __str__(self) -> str:
-        """Return the fixed text."""
+        """Return the fixed text of the config."""
         return self.text
 
 
@@ -95,7 +95,7 @@ def fix(
     launch: str | os.PathLike[str] | None = None,
     format: Format = "json",
 ) -> FixResult:
-    """Fix the diagnostics of a config; the rest of its text keeps its bytes.
+    """Fix the diagnostics of a config, and leave the rest of its text unchanged to the byte.
 
     A file is read and never written: `.text` of the result is the new text. `.applied` are the fixed
     diagnostics,
@@ -110,7 +110,7 @@ def fix(
         training_args: the arguments that the consumer is started with; see `check`.
         model: the model that the job trains; see `check`.
         launch: the launch file whose arguments count; see `check`.
-        format: the format of a text, `json` (with its dialects) or `yaml`; for a file its name decides.
+        format: the format of a text, `json` (with its dialects) or `yaml`; the format of a file follows from its name.
 
     Raises:
         OSError: the path cannot be read.
@@ -139,7 +139,7 @@ def fix(
 def _fix_configs_of_program(
     document: Document, checker_of: Callable[[LocatedConfig], Checker], *, unsafe: bool
 ) -> FixedText:
-    """Fix each config of a Python source in the text after the fixes of the configs before it."""
+    """Fix the configs of a Python source one after another, each in the text with the earlier fixes."""
     from dsconfig.launch.python.config_dicts import sibling_documents
 
     text, applied, is_partial = document.file_text, list[Diagnostic](), False
@@ -173,7 +173,7 @@ def _read_fix_source(
 
 
 def as_json_document(document: Document, source: ConfigSource) -> Document:
-    """Return the document of a dict as an editable JSON text, and that of any other source unchanged.
+    """Return the document of a dict as editable JSON text, and the document of any other source unchanged.
 
     Raises:
         ValueError: JSON cannot express something in the dict.
@@ -216,7 +216,7 @@ def _fix_embedded(
 def fix_jobs(document: Document, checkers: Sequence[Checker], *, unsafe: bool = False) -> FixedText:
     """Fix the config of each job that a file starts; `checkers` check the file in one job each.
 
-    What is fixed for one job is taken back if it harms another one, which may load the same config.
+    A fix for one job is withdrawn if it harms another job, which may load the same config.
     """
     if len(checkers) == 1:
         return fix_document(document, checkers[0], unsafe=unsafe)
@@ -243,7 +243,7 @@ def fix_jobs(document: Document, checkers: Sequence[Checker], *, unsafe: bool = 
 
 
 def fix_document(document: Document, checker: Checker, *, unsafe: bool = False) -> FixedText:
-    """Fix a document until no diagnostic of `checker` has a fix that holds."""
+    """Fix a document until none of the diagnostics that `checker` reports has a working fix."""
     report = checker(document)
     if (embedded := find_embedded_text(document, report)) is not None:
         return _fix_embedded(document, checker, embedded, report, unsafe=unsafe)
@@ -277,7 +277,7 @@ def fix_document(document: Document, checker: Checker, *, unsafe: bool = False) 
 
 Checker: TypeAlias = Callable[[Document], Report]
 MAX_TRIALS = 64
-"""Maximal number of texts checked in one pass, while searching for the fixes to withdraw."""
+"""Maximal number of texts that one pass checks while it searches for the fixes to withdraw."""
 
 
 @dataclass(slots=True)
@@ -293,10 +293,10 @@ class FixPass:
     trials: int = 0
     applied: list[PlacedFix] = field(default_factory=list)
     result: tuple[Document, Report] | None = None
-    """The document with the `applied` fixes, and its report."""
+    """The document with the fixes in `applied`, and the report on that document."""
 
     def apply_fixes(self, *, unsafe: bool) -> bool:
-        """Apply every fix that does not have to wait for another one; return False if none was applied."""
+        """Apply every fix that does not have to wait for another one; return whether any was applied."""
         if self.document.is_data or self.document.root is None:
             return False
         for group in self._fixable_groups(unsafe=unsafe):
@@ -315,7 +315,7 @@ class FixPass:
     def _fixable_groups(self, *, unsafe: bool) -> Iterator[list[Diagnostic]]:
         """Yield groups of fixable diagnostics, errors first.
 
-        Fixes of the text come before fixes of values: values in a text that does not parse are guesses.
+        Fixes of syntax come before fixes of values: the values in a text that does not parse are guesses.
         """
         fixable = [
             each
@@ -345,7 +345,7 @@ class FixPass:
         return first_half
 
     def _do_fixes_hold(self, fixes: list[PlacedFix]) -> bool:
-        """Whether the new text has the intended values and no new diagnostic."""
+        """Whether the text with these fixes has the intended values and no new diagnostic."""
         if self.applied == fixes:
             return True
         if self.trials >= self.max_trials:
@@ -367,7 +367,7 @@ def _fix_key(diagnostic: Diagnostic) -> tuple[str, KeyPath, str]:
 
 
 class EmbeddedText(NamedTuple):
-    """The embedded text, its place in the launch file, and a function that checks it in its job."""
+    """An embedded config's text, its location in the launch file, and a function that checks it in its job."""
 
     text: Document
     embedding: EmbeddedLocation
@@ -375,7 +375,7 @@ class EmbeddedText(NamedTuple):
 
 
 def find_embedded_text(launch: Document, report: Report) -> EmbeddedText | None:
-    """Return the config that the launch file embeds as a string; None without one."""
+    """Return the config that the launch file embeds as a string, or None if it embeds none."""
     embedded = None
     if report.is_embedded and not launch.is_data:
         embedded = find_editable_config(launch, report.job_number)
@@ -402,7 +402,7 @@ def find_embedded_text(launch: Document, report: Report) -> EmbeddedText | None:
 
 
 def combine_checkers(checkers: Sequence[Checker]) -> Checker:
-    """Return a function that checks a text for all jobs, and keeps the fixes that all of them agree on."""
+    """Return a function that checks a text for all jobs and keeps only the fixes that every job agrees on."""
 
     def check_for_all_jobs(document: Document) -> Report:
         first, *others = (each(document) for each in checkers)

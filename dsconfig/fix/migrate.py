@@ -43,7 +43,7 @@ BLOCK_KEY = "$dsconfig"
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """The result of a migration. If it was stopped, the text is the original one."""
+    """The result of a migration; the text is the original one if the migration was stopped."""
 
     text: str
     origin: str
@@ -51,10 +51,10 @@ class Migration:
     consumer: str
     changes: tuple[MigrationChange, ...] = ()
     decisions: tuple[MigrationDecision, ...] = ()
-    """Decisions for the user, in the recommended order."""
+    """The decisions that the user has to make, in the recommended order."""
     stopped: MigrationBlocker | None = None
     elastic: str | None = None
-    """The config for `dsconfig elastic`, if its `elasticity` block was handed over."""
+    """The config for `dsconfig elastic`, if the migration handed the `elasticity` block over to that command."""
 
 
 def migrate(
@@ -75,8 +75,8 @@ def migrate(
         origin: the release that the config was written for.
         world_size: number of ranks; see `check`.
         consumer: the library that loads the file; see `check`.
-        solve: returns the batch that `origin` derives from an `elasticity` block; None if the ranks are
-            unknown.
+        solve: function that returns the batch that `origin` derives from an `elasticity` block; None if the
+            number of ranks is unknown.
         keep: whether that block stays in the text, for `dsconfig elastic`, although `to` rejects it.
 
     Raises:
@@ -195,7 +195,7 @@ def _changes_without_rule(transition: ConfigMigration, *, keep: bool) -> Iterato
 
 
 def map_migration_to_launch_file(migration: Migration, place: EmbeddedLocation) -> Migration:
-    """Express the migration in the lines of the launch file."""
+    """Return the migration of an embedded config with the text and line numbers of its launch file."""
     text = place.write_into_host(migration.text)
     changes = tuple(replace(each, line=place.line_in_host(each.line)) for each in migration.changes)
     decisions = tuple(replace(each, line=place.line_in_host(each.line)) for each in migration.decisions)
@@ -214,12 +214,12 @@ def map_migration_to_launch_file(migration: Migration, place: EmbeddedLocation) 
 # Stops: reasons to change nothing that go beyond the two releases.
 
 MAX_ERRORS = 50
-"""Number of errors above which no alternatives are computed: the file needs repair first."""
+"""Number of errors above which no alternatives are computed, because the file needs repair first."""
 
 
 @dataclass(frozen=True, slots=True)
 class MigrationBlocker:
-    """The reason in one line, the decisions to make first, and hints."""
+    """The reason why a config cannot be migrated, in one line, with the decisions to make first and hints."""
 
     reason: str
     first: tuple[MigrationDecision, ...] = ()
@@ -227,7 +227,7 @@ class MigrationBlocker:
 
 
 def why_not_migratable(transition: ConfigMigration) -> MigrationBlocker | None:
-    """Return why the file cannot be migrated: the old release does not accept it, so its meaning is unknown."""
+    """Return why the config cannot be migrated: the old release rejects it, so its meaning is unknown."""
     report = transition.report_in_release(transition.document, transition.origin)
     if problem := why_host_has_no_config(transition.document):
         return MigrationBlocker(f"it is a launch file: {problem}")
@@ -258,7 +258,7 @@ def _accept_or_reject_verb(errors: Sequence[Diagnostic]) -> str:
 
 
 def remaining_errors(transition: ConfigMigration, document: Document) -> MigrationBlocker | None:
-    """Return the errors that the later release still has with the migrated text."""
+    """Return the errors that the later release still reports for the migrated text."""
     report = transition.report_in_release(document, transition.to)
     suppressed = [diagnostic for diagnostic in report.suppressed if diagnostic.effect is Effect.REJECTED]
     errors = [diagnostic for diagnostic in (*report, *suppressed) if diagnostic.severity == "error"]
@@ -320,7 +320,7 @@ def _decision_about_batch(transition: ConfigMigration) -> MigrationDecision:
 
 
 def _accepting_release_hints(transition: ConfigMigration, number: int) -> Iterator[str]:
-    """Yield which releases accept the file, and whether its fixes help."""
+    """Yield hints on the releases that accept the file, and on whether its fixes help."""
     if number > MAX_ERRORS:
         return
     accepting = [

@@ -1,4 +1,4 @@
-"""Decisions that a migration leaves to the user, with choices that were tried."""
+"""Decisions that a migration leaves to the user, each with choices that were tried out."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ if TYPE_CHECKING:
 
 
 _MAX_KEY_LENGTH = 400
-"""Maximal characters of a key in messages."""
+"""Maximal number of characters of a key in messages."""
 
 
 def line_of_key(document: Document, path: KeyPath) -> int | None:
-    """Return the line of a key, or of its nearest parent in the text."""
+    """Return the line of a key, or that of its nearest parent that is in the text."""
     location = location_of_path(document, path, "key")
     return location.line if location else None
 
 
 class MigrationDecisions:
-    """The decisions about a migrated text."""
+    """The decisions that a migrated text leaves to the user."""
 
     def __init__(
         self,
@@ -212,7 +212,7 @@ class MigrationDecisions:
     def _decision_to_keep_or_remove(
         self, matter: Matter, path: KeyPath, why: str, means: str, others: Sequence[KeyPath] = ()
     ) -> MigrationDecision:
-        """Offer to keep or remove a key. `others`: keys to remove with it if it cannot go alone."""
+        """Return a decision to keep or remove a key; `others` are removed with a key that cannot be removed alone."""
         choices = [DecisionChoice("leave it as it is", means)]
         for paths in ((path,), tuple(others)):
             operations = tuple(map(RemoveKey, paths))
@@ -306,12 +306,12 @@ class MigrationDecisions:
 
 
 def _shorten_key_path(path: KeyPath) -> str:
-    """Return a key for a message; a long one loses its middle."""
+    """Return a key for a message; the middle of a long key is left out."""
     return truncate_middle(dotted_path(path), _MAX_KEY_LENGTH)
 
 
 def _is_json_value(value: Json) -> bool:
-    """Whether it is a JSON value: neither rejected nor filled by the consumer."""
+    """Whether the value of a leaf is plain JSON: neither rejected nor filled in by the consumer."""
     return value is None or isinstance(value, (bool, int, float, str, list))
 
 
@@ -325,7 +325,7 @@ def _are_equivalent_values(old: Json, new: Json) -> bool:
 # Every choice is tried before it is offered: the resulting text is checked.
 
 MAX_TRIALS = 48
-"""Maximal number of texts checked for one migration; choices beyond it are not offered."""
+"""Maximal number of texts checked for one migration; choices beyond this number are not offered."""
 
 
 class MigrationTrial:
@@ -376,7 +376,7 @@ _MAX_VALUE_LENGTH = 2000
 
 
 def quote_in_full(path: KeyPath, value: Json) -> str:
-    """Quote a value that is no longer in the file, in full, unless it may be a secret."""
+    """Quote a removed value in full, because it is no longer in the file, unless it may be a secret."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     if may_be_secret(str(path[-1]), text if isinstance(value, dict | list) else ""):
         return "a possible secret (not shown)"
@@ -384,14 +384,14 @@ def quote_in_full(path: KeyPath, value: Json) -> str:
 
 
 def last_release_with(path: KeyPath, origin: str, to: str) -> str | None:
-    """Return the last release before `to` that reads the key; None if that is `origin`, or unknown."""
+    """Return the last release before `to` that reads the key, or None if that is `origin` or unknown."""
     key = dotted_path(path)
     between = [each for each in RELEASES if NUMBERS[origin] < NUMBERS[each] < NUMBERS[to]]
     return next((each for each in reversed(between) if find_key(key, NUMBERS[each])[0] is not None), None)
 
 
 def changed_defaults(old: Context, new: Context) -> Iterator[tuple[KeyPath, Json, Json]]:
-    """Yield the absent keys of present sections, with their old and new defaults."""
+    """Yield the keys that are absent from existing sections, with their old and new defaults."""
     todo: list[tuple[str, JsonObject, KeyPath]] = [(ROOT, new.data, ())]
     while todo:
         section, data, path = todo.pop(0)

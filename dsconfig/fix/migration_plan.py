@@ -1,4 +1,4 @@
-"""Migration plan: differences between two releases, and the changes that preserve the meaning."""
+"""Migration plan: the differences between two releases, and the changes that preserve a config's meaning."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 REMOVED_KEY = "DSC104"
-"""The rule about removed keys: its fixes express the same with today's keys, or only remove."""
+"""The rule about removed keys, whose fixes either use the current key for the same setting or only remove the key."""
 
 
 @dataclass(slots=True)
@@ -37,16 +37,16 @@ class ConfigMigration:
     consumer: str
     handover: ElasticityHandover | None = None
     meaning: ConfigMeaning = field(init=False)
-    """The meaning of the file in the release that it was written for."""
+    """The meaning of the config in the release that it was written for."""
     other_fixes: dict[tuple[str, KeyPath], Fix] = field(default_factory=dict)
-    """Fixes that `check` offers for diagnostics that the migration handles differently."""
+    """Fixes that `check` offers for diagnostics which the migration handles in its own way."""
     reports: dict[tuple[str, str], Report] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.meaning = ConfigMeaning(self.context_in_release(self.document, self.origin))
 
     def report_in_release(self, document: Document, release: str) -> Report:
-        """Check a text in a release; cached, as several parts of a migration need it."""
+        """Check a text in a release; the report is cached, because several parts of a migration need it."""
         key = (document.text, release)
         if key not in self.reports:
             target = ReleaseTarget((release,), release, "argument")
@@ -55,11 +55,11 @@ class ConfigMigration:
         return self.reports[key]
 
     def context_in_release(self, document: Document, release: str) -> Context:
-        """Evaluate the keys of a document in a release."""
+        """Return the context in which the keys of a document are evaluated for a release."""
         return Context(EvaluatedDocument(document, self.consumer, self.world_size), NUMBERS[release])
 
     def diagnostics_to_resolve(self, document: Document) -> Report:
-        """Return the diagnostics that must be resolved, each with the migration's fix if there is one.
+        """Return the diagnostics that the migration must resolve, each with its fix if there is one.
 
         A handed-over `elasticity` block is left out.
         """
@@ -79,7 +79,7 @@ class ConfigMigration:
     def _required_change(
         self, diagnostic: Diagnostic, context: Context, dropped: set[KeyPath]
     ) -> Diagnostic | None:
-        """Return the diagnostic with its fix; None if the file can stay as it is."""
+        """Return the diagnostic with its fix, or None if the file can stay as it is."""
         if diagnostic.severity == "error":
             return diagnostic._replace(fix=self._fix_for_diagnostic(diagnostic, context, dropped))
         if diagnostic.code == REMOVED_KEY and diagnostic.fix is not None:
@@ -96,7 +96,7 @@ class ConfigMigration:
     def _fix_for_diagnostic(
         self, diagnostic: Diagnostic, context: Context, dropped: set[KeyPath]
     ) -> Fix | None:
-        """Return a fix that keeps the meaning, else one that removes a key without a place in the release."""
+        """Return a fix that preserves the meaning, or else one that removes a key that the release does not have."""
         preserving = self.meaning.fix_preserving_meaning(diagnostic, context.data, dropped)
         if preserving is not None:
             if diagnostic.fix is not None:
@@ -121,12 +121,12 @@ def fix_only_removes(diagnostic: Diagnostic) -> bool:
 Kind: TypeAlias = Literal["changed", "removed"]
 Matter: TypeAlias = Literal["refused", "batch", "lost", "other value", "new effect", "warning", "default"]
 MATTERS: tuple[Matter, ...] = ("refused", "batch", "lost", "other value", "new effect", "warning", "default")
-"""Kinds of decisions in the recommended order: first what keeps the job from starting, then the largest changes."""
+"""Kinds of decisions in the recommended order: blockers of the job's start first, then the largest changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class MigrationChange:
-    """One change: where (in the original lines), what and why."""
+    """One change of a migration: its line in the original file, what changes, and why."""
 
     kind: Kind
     path: KeyPath
@@ -137,7 +137,7 @@ class MigrationChange:
 
 @dataclass(frozen=True, slots=True)
 class DecisionChoice:
-    """One possible decision and its consequence. Without operations there is nothing to edit."""
+    """One choice of a decision and its consequence; a choice without operations needs no edit."""
 
     what: str
     consequence: str = ""
@@ -148,7 +148,7 @@ class DecisionChoice:
 class MigrationDecision:
     """A decision that only the user can make.
 
-    The line is that of the new text; that of the original file if the key was removed, or nothing was
+    `line` counts the lines of the new text, or those of the original file if the key was removed or nothing was
     changed.
     """
 
@@ -158,11 +158,11 @@ class MigrationDecision:
     why: str
     choices: tuple[DecisionChoice, ...]
     is_removed: bool = False
-    """Whether the key exists only in the original file."""
+    """Whether the key that the decision is about exists only in the original file."""
 
     @property
     def urgency(self) -> tuple[int, int]:
-        """A sort key: the recommended order of decisions."""
+        """Sort key for the recommended order of decisions."""
         return MATTERS.index(self.kind), self.line or 0
 
 
@@ -181,7 +181,7 @@ class ConfigMeaning:
     def fix_preserving_meaning(
         self, diagnostic: Diagnostic, data: JsonObject, dropped: set[KeyPath]
     ) -> Fix | None:
-        """Write the value that the old release used, or drop a key that it ignored.
+        """Return a fix that writes the value that the old release used, or drops a key that it ignored.
 
         `data` is the current config, `dropped` the keys already dropped from it for other diagnostics.
         """
@@ -201,12 +201,12 @@ class ConfigMeaning:
         return None
 
     def outermost_ignored_key(self, path: KeyPath) -> KeyPath | None:
-        """Return the outermost key of the path that the release ignores; None if it reads the whole path."""
+        """Return the outermost key of `path` that the release ignores, or None if the release reads the whole path."""
         prefixes = (path[:length] for length in range(1, len(path) + 1))
         return next((prefix for prefix in prefixes if prefix in self.ignored_keys), None)
 
     def is_effective(self, path: KeyPath) -> bool:
-        """Whether the release reads the key, and its value switches something on."""
+        """Whether the release reads the key, and the value of the key switches something on."""
         if self.outermost_ignored_key(path) is not None:
             return False
         value = value_or_missing(self.context.data, path)
@@ -219,12 +219,12 @@ class ConfigMeaning:
 
     @cached_property
     def effective_values(self) -> dict[KeyPath, tuple[KeyPath, Json]]:
-        """Effective values and the paths where they are written, by canonical paths of the leaves."""
+        """Effective values by the canonical path of each leaf, with the path where the value is written."""
         return {path: (written, value) for path, written, value in _leaf_values(self.context, self.converted)}
 
 
 def converted_values(context: Context) -> dict[KeyPath, Json]:
-    """Return the converted values by path; "auto" values are left out."""
+    """Return the values as the release converts them, by path; "auto" values are left out."""
     return {
         event.path: event.verdict.value
         for event in context.walk.coerced
@@ -233,7 +233,7 @@ def converted_values(context: Context) -> dict[KeyPath, Json]:
 
 
 def value_or_missing(data: Json, path: KeyPath) -> Json:
-    """Return the value at a path; MISSING if absent."""
+    """Return the value at `path`, or MISSING if there is none."""
     for part in path:
         if isinstance(data, dict):
             data = data.get(part, MISSING)
@@ -265,28 +265,31 @@ def _leaf_values(context: Context, read: dict[KeyPath, Json]) -> Iterator[tuple[
 KEY = "elasticity"
 BATCH_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 Solve: TypeAlias = Callable[["JsonObject"], Mapping[str, int]]
-"""Returns the batch keys that a release derives from a config with a block; raises ValueError without a solution."""
+"""Function that returns the batch keys a release derives from a config with an `elasticity` block.
+
+Raises ValueError if no batch satisfies the block.
+"""
 
 
 class ElasticityHandover(NamedTuple):
-    """An `elasticity` block that the later release rejects, and the batch that replaces it; empty if unknown."""
+    """An `elasticity` block that the later release rejects, and the batch to replace it (empty if unknown)."""
 
     block: JsonObject
     is_enabled: bool
     batch: Mapping[str, int]
 
     def replace_block_by_batch(self, document: Document, batch: Mapping[str, int] | None = None) -> Document:
-        """Return the document without the block, with its batch keys.
+        """Return the document with the batch keys of the `elasticity` block instead of the block.
 
         Raises:
-            EditError: the text has no place for them.
+            EditError: the batch keys cannot be inserted into the text.
         """
         values = self.batch if batch is None else batch
         operations: list[Operation] = [SetValue((key,), value) for key, value in values.items()]
         return apply_operations(document, (*operations, RemoveKey((KEY,))))
 
     def remove_block(self, document: Document) -> Document:
-        """Return the document without the block, so that a release can check the rest."""
+        """Return the document without the `elasticity` block, so that a release can check the rest."""
         data = document.value()
         needs_batch = (
             self.is_enabled and isinstance(data, dict) and not any(key in data for key in BATCH_KEYS)
@@ -299,7 +302,7 @@ class ElasticityHandover(NamedTuple):
 def plan_elasticity_handover(
     data: JsonObject, origin: str, to: str, solve: Solve | None
 ) -> ElasticityHandover | None:
-    """Plan the replacement of the `elasticity` block; None without an effective block, or if it can stay.
+    """Plan the replacement of the `elasticity` block; return None if it has no effect or can stay.
 
     Raises:
         ValueError: `solve` finds no batch for the block.
@@ -315,7 +318,7 @@ def plan_elasticity_handover(
 def decisions_about_elasticity(
     handed_over: ElasticityHandover | None, origin: str, to: str, *, keep: bool
 ) -> Iterator[MigrationDecision]:
-    """Yield the decision about a block and its batch."""
+    """Yield the decision about an `elasticity` block and its batch, if the block is handed over."""
     if handed_over is None or not handed_over.is_enabled:
         return
     if keep:

@@ -1,4 +1,4 @@
-"""Verification of fixes: each is tried, combined with others that do not overlap, and kept if harmless."""
+"""Verification of fixes: each fix is tried, alone or with others that do not overlap, and kept if harmless."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 def verify_fixes_of_reports(report: Report) -> Report:
-    """Return the report and its children with the fixes that were tried and are harmless."""
+    """Return the report and its children with only those fixes that proved harmless when tried."""
     children = tuple(map(verify_fixes_of_reports, report.children))
     if not any(map(is_fixable, report)):
         return report.copy_with(children=children)
@@ -58,7 +58,7 @@ def verify_fixes_of_reports(report: Report) -> Report:
 
 
 def lacks_exactly(report: Report, new_report: Report, fixes: Sequence[PlacedFix]) -> bool:
-    """Whether the new report lacks exactly the diagnostics that the fixes resolve."""
+    """Whether the new report differs from the old one only by the absence of the diagnostics that the fixes resolve."""
     diagnostics = [each.diagnostic for each in fixes]
     after = _all_diagnostics(new_report)
     remaining = {(each.code, each.path) for each in after}
@@ -67,12 +67,12 @@ def lacks_exactly(report: Report, new_report: Report, fixes: Sequence[PlacedFix]
 
 
 def verify_fixes_of_report(report: Report, checker: Checker) -> Report:
-    """Return the report with the fixes that hold, marked safe if certain; `checker` made the report."""
+    """Return the report that `checker` made with only the fixes that work, marked as safe if that is certain."""
     return report.copy_with(diagnostics=tuple(verify_fixes(report, checker, report.diagnostics)))
 
 
 def verify_fixes(report: Report, checker: Checker, diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
-    """Return some diagnostics of a report with the fixes that hold."""
+    """Return the given diagnostics of a report with only the fixes that work."""
     document = report.document
     fixable = [each for each in diagnostics if is_fixable(each)]
     if document is None or not fixable:
@@ -84,7 +84,7 @@ def verify_fixes(report: Report, checker: Checker, diagnostics: Sequence[Diagnos
 def try_fixes(
     report: Report, document: Document, checker: Checker, fixes: Sequence[PlacedFix]
 ) -> tuple[Document, Callable[[], Report]] | None:
-    """Apply fixes together; return the new document and a function that checks it, or None if they are harmful.
+    """Apply fixes together; return the new document and a function that checks it, or None if the fixes are harmful.
 
     No edit is trusted: the new value is compared with the one that the fixes intend, and the new text is
     checked like
@@ -106,7 +106,7 @@ def is_fixable(diagnostic: Diagnostic) -> bool:
 
 
 def apply_verdict(diagnostic: Diagnostic, report: Report, *, is_verified: bool) -> Diagnostic:
-    """Return the diagnostic without its fix unless that is verified, and marked safe only if it is."""
+    """Return the diagnostic without an unverified fix; a verified fix stays marked as safe only if it is safe."""
     fix = diagnostic.fix
     if fix is None or (is_verified and (not fix.safe or is_fix_safe(diagnostic, report))):
         return diagnostic
@@ -116,14 +116,14 @@ def apply_verdict(diagnostic: Diagnostic, report: Report, *, is_verified: bool) 
 
 
 class _FixVerifier:
-    """Verifier of fixes within a budget: one by one, or in groups if there are many."""
+    """Verifier that tries fixes within a budget: one by one, or in groups if there are many."""
 
     def __init__(self, report: Report, document: Document, checker: Checker) -> None:
         self.report, self.document, self.checker = report, document, checker
         self.remaining = trial_budget(document, len(report.target.releases))
 
     def verify_candidates(self, candidates: Sequence[Diagnostic]) -> list[Diagnostic]:
-        """Return the diagnostics whose fixes hold."""
+        """Return the candidates whose fixes work."""
         if len(candidates) <= self.remaining:
             placed = combine_fixes(self.document, candidates)
             if len(placed) == len(candidates) and self._are_independent(placed):
@@ -164,7 +164,7 @@ class _FixVerifier:
         )
 
     def _do_fixes_hold(self, diagnostics: list[Diagnostic], placed: list[PlacedFix] | None = None) -> bool:
-        """Whether the fixes hold together; `placed`: the same fixes, if they were combined before."""
+        """Whether the fixes work together; `placed` are the same fixes, if they have already been combined."""
         self.remaining -= 1
         placed = combine_fixes(self.document, diagnostics) if placed is None else placed
         return bool(placed) and try_fixes(self.report, self.document, self.checker, placed) is not None
@@ -176,9 +176,9 @@ class _FixVerifier:
 # has to wait for a later pass is thus the same in every format.
 
 _ROUNDS = 8
-"""Maximal number of times that a text is written and parsed for fixes that touch in it."""
+"""Maximal number of times that a text is written and parsed for fixes that touch each other in it."""
 LONG_TEXT = 1 << 16
-"""Code points from which a text is parsed only once per pass, because each parse of it is slow."""
+"""Number of code points from which a text is parsed only once per pass, because parsing it is slow."""
 
 
 class PlacedFix(NamedTuple):
@@ -187,7 +187,7 @@ class PlacedFix(NamedTuple):
     diagnostic: Diagnostic
     fix: Fix
     edits: list[TextEdit]
-    """Its edits of the text; none for a dict."""
+    """The edits of the text that the fix makes; none for a dict."""
 
 
 def fixes_text_itself(diagnostic: Diagnostic) -> bool:
@@ -196,7 +196,7 @@ def fixes_text_itself(diagnostic: Diagnostic) -> bool:
 
 
 def apply_fixes(document: Document, fixes: list[PlacedFix]) -> Document | None:
-    """Apply fixes to a document; None if the new value is not the intended one."""
+    """Apply fixes to a document; return None if the new value is not the intended one."""
     try:
         steps = [step for each in fixes for step in each.fix.operations]
         value: Json = apply_operations_to_value(document.value(), steps)
@@ -220,7 +220,7 @@ def apply_fixes(document: Document, fixes: list[PlacedFix]) -> Document | None:
 
 
 def _write_fixes(document: Document, fixes: list[PlacedFix]) -> Document | None:
-    """Return the document with the fixes in its text; None if too many of them touch."""
+    """Return the document with the fixes in its text, or None if too many of them touch each other."""
     for number in range(_max_rounds(document)):
         if not fixes:
             return document
@@ -267,7 +267,7 @@ class _ClaimedPaths:
     def __init__(self) -> None:
         self.paths: set[KeyPath] = set()
         self.ancestors: set[KeyPath] = set()
-        """The changed paths and all their parents."""
+        """The changed paths, and all parents of these paths."""
 
     def are_paths_free(self, paths: Iterable[KeyPath]) -> bool:
         """Whether the paths are disjoint from all claimed paths, including parents and children."""
@@ -277,14 +277,14 @@ class _ClaimedPaths:
         return True
 
     def claim_paths(self, paths: Iterable[KeyPath]) -> None:
-        """Mark these paths as changed."""
+        """Mark `paths` as changed by an accepted fix."""
         for path in paths:
             self.paths.add(path)
             self.ancestors.update([path[:end] for end in range(len(path) + 1)])
 
 
 class ClaimedRanges:
-    """Ranges of one text that edits change, sorted."""
+    """Sorted ranges of one text that edits change."""
 
     def __init__(self) -> None:
         self.ranges: list[tuple[int, int]] = []
@@ -299,7 +299,7 @@ class ClaimedRanges:
         return True
 
     def _overlaps_claimed_range(self, edit: TextEdit) -> bool:
-        """Whether a claimed range overlaps the edit; an insertion also conflicts where it touches."""
+        """Whether a claimed range overlaps the edit; an insertion also conflicts with a range that it touches."""
         at = bisect_left(self.ranges, (edit.start, edit.end))
         # Claimed ranges do not overlap, so only neighbors can conflict.
         neighbors = self.ranges[max(0, at - 2) : at + 2]
@@ -369,7 +369,7 @@ _Key: TypeAlias = "tuple[str, KeyPath, int]"
 
 
 def do_operations_harm(old: Report, new: Report, steps: Iterable[Operation]) -> bool:
-    """Whether the operations add, spread or worsen a diagnostic, or reduce the working world sizes."""
+    """Whether the operations add, spread or worsen a diagnostic, or reduce the world sizes that work."""
     # A text that is no longer a config has no diagnostics, and is of no use.
     if new.why_not_config and not old.why_not_config:
         return True
@@ -402,12 +402,12 @@ def do_operations_harm(old: Report, new: Report, steps: Iterable[Operation]) -> 
 
 
 def _releases_of_diagnostic(diagnostic: Diagnostic) -> set[str]:
-    """Return the releases of a diagnostic; without releases it applies to all of them."""
+    """Return the releases of a diagnostic; a diagnostic that lists none applies to all releases."""
     return set(diagnostic.releases or ("",))
 
 
 _ANY_SIZE = (0,)
-"""Stands for an unlimited set of world sizes."""
+"""Value that stands for an unlimited set of world sizes."""
 
 
 def _accepts_config(diagnostics: Iterable[Diagnostic]) -> bool:
@@ -428,7 +428,7 @@ def _count_text_diagnostics(diagnostics: Iterable[Diagnostic]) -> Counter[str]:
 
 
 _TEXT_RULES = "DSC0"
-"""Prefix of the codes of rules on the text."""
+"""Prefix of the codes of rules about the text itself."""
 
 
 _Moves: TypeAlias = "dict[KeyPath, list[tuple[int, Operation]]]"
@@ -446,7 +446,7 @@ def _moves_of_operations(steps: Iterable[Operation]) -> _Moves:
 
 
 def _path_after_moves(path: KeyPath, moves: _Moves) -> KeyPath:
-    """Return where the key at a path is after the operations."""
+    """Return the path of a key after the operations have moved it."""
     last_number = -1
     while moves:
         pending = [
@@ -482,21 +482,21 @@ def _path_after_removal(path: KeyPath, removed: KeyPath) -> KeyPath:
 # The trial budget: a short text may be checked often, a long one rarely.
 
 _DATA = 3 << 16
-"""Code points that all trials may check together, for each class of releases."""
+"""Number of code points that all trials together may check, for each class of releases."""
 _CLASSES = 16
-"""Classes of releases that behave alike: about this many evaluations cover the longest range."""
+"""Number of classes of releases with the same behavior: about this many evaluations cover the longest range."""
 _VALUE = 12
-"""Code points that a value takes in a text, beside its strings."""
+"""Number of code points that a value takes in a text, apart from its strings."""
 _SMALL, _AS_WRITTEN = 4096, 64
-"""Configs of a usual size get enough trials to test every fix on its own."""
+"""Size of a usual config, and its number of trials, which is enough to test every fix on its own."""
 _LOOSEST = 4
-"""Maximal ratio of text to data: beyond it, parsing the text dominates the cost."""
+"""Maximal ratio of text to data; beyond this ratio, parsing the text dominates the cost."""
 
 
 def trial_budget(document: Document, releases: int = 1) -> int:
-    """Return how many times a text may be checked in so many releases; 0 if one check is too expensive.
+    """Return how many times a text may be checked in this number of releases, or 0 if one check is too expensive.
 
-    It depends on the size of the data, so that the format of the text makes no difference.
+    The budget depends on the size of the data, so that the format of the text makes no difference.
     """
     size = max(64 + _count_values(document.root), len(document.text) // _LOOSEST)
     return max(_DATA // (size * min(releases, _CLASSES)), _AS_WRITTEN if size < _SMALL else 0)

@@ -25,10 +25,10 @@ from dsconfig.fix.verify_fixes import (
 
 
 def verify_siblings(reports: Sequence[Report]) -> list[Report]:
-    """Return the reports on all configs of a Python source, in its order, with the fixes that hold.
+    """Return the reports on all configs of a Python source, in source order, with only the fixes that work.
 
-    Each trial changes all configs at once, because it reads the whole program: trials for one config after another
-    take a time that grows with the square of their number.
+    Each trial changes all configs at once, because it reads the whole program: separate trials for each config would
+    take a time that grows with the square of the number of configs.
     """
     candidates = {number: fixes for number, report in enumerate(reports) if (fixes := _candidates(report))}
     together = {number: _combined(reports[number], fixes) for number, fixes in candidates.items()}
@@ -61,14 +61,14 @@ def verify_siblings(reports: Sequence[Report]) -> list[Report]:
 
 
 def _combined(report: Report, fixes: list[list[PlacedFix]]) -> list[PlacedFix]:
-    """Return all fixes of a config to be applied together; none if some of them exclude each other."""
+    """Return all fixes of a config to be applied together, or an empty list if some of them exclude each other."""
     document, diagnostics = report.document, [each.diagnostic for each in chain(*fixes)]
     combined = [] if document is None else combine_fixes(document, diagnostics)
     return combined if len(combined) == len(fixes) else []
 
 
 def _candidates(report: Report) -> list[list[PlacedFix]]:
-    """Return groups of fixes of a config, each of which can be tried together with those of its siblings."""
+    """Return groups of fixes of a config; each group can be tried together with one of each sibling config."""
     document, fixable = report.document, [each for each in report if is_fixable(each)]
     if document is None or document.cell is not None or document.reread is None or report.is_truncated:
         return []
@@ -108,7 +108,7 @@ def _is_resolved(report: Report, new: Document, fixes: Sequence[PlacedFix]) -> b
 
 
 def _report_unless_harmful(report: Report, new: Document, fixes: Sequence[PlacedFix]) -> Report | None:
-    """Return the report on a text that has the value that the fixes intend; None if they are harmful."""
+    """Return the report on a text that has the value that the fixes intend, or None if the fixes are harmful."""
     assert report.document is not None
     steps = [step for each in fixes for step in each.fix.operations]
     try:

@@ -19,7 +19,7 @@ KEY = "$dsconfig"
 
 
 class SuppressedText(NamedTuple):
-    """The new text, and the diagnostics that it does not suppress."""
+    """A text with suppressions, and the diagnostics that the text does not suppress."""
 
     text: str
     unsuppressed: tuple[Diagnostic, ...]
@@ -37,7 +37,7 @@ def add_suppressions(
 
 
 def file_accepts_comments(document: Document, reader: str) -> bool:
-    """Whether the file's format, by its name, has comments, and its consumer accepts them."""
+    """Whether a file's format, judged by the file name, has comments, and the consumer of the file accepts them."""
     if document.format == "yaml":
         return True
     return document.name.lower().endswith((".hjson", ".jsonc")) and reader == "deepspeed"
@@ -73,7 +73,7 @@ def _ignore_operation(config: Json, block: dict[str, Json], ignore: Json) -> Set
 
 
 def _merge_ignore_lists(before: Json, by_key: dict[str, list[str]]) -> Json:
-    """Return the new `ignore`: a list of rules if all apply to the whole file, else lists by key."""
+    """Return the merged value of `ignore`: a list of rules if all apply to the whole file, else lists by key."""
     ignored = {"": before} if isinstance(before, list) else dict(before) if isinstance(before, dict) else {}
     for key, codes in by_key.items():
         rules = ignored.get(key, [])
@@ -94,7 +94,7 @@ class _SuppressionComment(NamedTuple):
 
 
 def _suppress_by_comments(document: Document, diagnostics: Sequence[Diagnostic]) -> SuppressedText:
-    """Add a comment at the end of each line, above it if the line ends inside a string, or for the file."""
+    """Add a comment at the end of each diagnostic's line, above a line that ends inside a string, or for the file."""
     lines = [_SuppressionComment(line, codes) for line, codes in _codes_by_line(diagnostics).items()]
     _, not_comments = _insert_comments(document, lines)
     if not_comments:
@@ -131,7 +131,7 @@ def _codes_by_line(diagnostics: Iterable[Diagnostic]) -> dict[int, tuple[str, ..
 def _insert_comments(
     document: Document, remarks: Sequence[_SuppressionComment]
 ) -> tuple[str, list[_SuppressionComment]]:
-    """Insert comments into the text; also return the comments that the parser does not read as such."""
+    """Insert comments into the text; also return those that the parser does not recognize as comments."""
     mark, lines = _comment_marker(document), _lines_with_ends(document.text)
     head, columns = "\ufeff" * lines[0].startswith("\ufeff"), [0] * len(remarks)
     lines[0] = lines[0][len(head) :]
@@ -163,7 +163,7 @@ def _insert_comments(
 
 
 def _are_offsets_in_spans(offsets: Sequence[int], spans: Sequence[tuple[int, int]]) -> list[bool]:
-    """Whether each offset lies in a span; both are sorted."""
+    """Return for each offset whether it lies in one of the spans; both sequences are sorted."""
     from bisect import bisect_right
 
     starts = sorted(start for start, _ in spans)
@@ -178,7 +178,7 @@ def _are_offsets_in_spans(offsets: Sequence[int], spans: Sequence[tuple[int, int
 def _unsuppressed_diagnostics(
     document: Document, text: str, remarks: Sequence[_SuppressionComment], diagnostics: Sequence[Diagnostic]
 ) -> tuple[Diagnostic, ...]:
-    """Return the diagnostics, moved to their lines in the new text, that it does not suppress."""
+    """Return the diagnostics that the new text does not suppress, moved to their lines in that text."""
     above = [each.line for each in remarks if each.above]
     return apply_suppressions(
         reparse_document(document, text), [_shift_diagnostic(each, above) for each in diagnostics]
@@ -186,7 +186,7 @@ def _unsuppressed_diagnostics(
 
 
 def _shift_diagnostic(diagnostic: Diagnostic, above: Iterable[int]) -> Diagnostic:
-    """Shift a diagnostic down by the comments that were inserted above its line."""
+    """Move a diagnostic down by the number of comments that were inserted above its line."""
     location = diagnostic.location
     if location is None:
         return diagnostic
@@ -195,12 +195,12 @@ def _shift_diagnostic(diagnostic: Diagnostic, above: Iterable[int]) -> Diagnosti
 
 
 def _lines_with_ends(text: str) -> list[str]:
-    """Return the lines with their ends, as locations count them."""
+    """Return the lines of a text with their line ends, split as locations count lines."""
     return [text[start:end] for start, end in pairwise((*line_starts(text), len(text)))]
 
 
 def _comment_marker(document: Document) -> str:
-    """Return the comment marker of this file."""
+    """Return the comment marker of the document's format."""
     if document.format == "yaml":
         return "#"
     first = next((text for _, text in document.comments if not text.startswith("/*")), "")

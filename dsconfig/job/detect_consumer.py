@@ -21,24 +21,24 @@ Origin: TypeAlias = (
 
 
 class ProgramWrite(NamedTuple):
-    """A write of a program into a config, by dotted key."""
+    """A change that a program makes to a config, by dotted key."""
 
     key: str
     value: Json
-    """None: the program removes the key."""
+    """The value that the program writes; None if it removes the key."""
     unless: str = ""
-    """Dotted key that prevents the write if the config has it."""
+    """Dotted key whose presence in the config prevents the write."""
     stage: int | None = None
-    """ZeRO stage that the config must have; None: any."""
+    """ZeRO stage that the config must have for the write; None for any stage."""
 
 
 class ConfigOverwrite(NamedTuple):
-    """A key that a program writes or removes, and the location of that code: `train.py:12`."""
+    """A key that a program writes or removes, and the location of that code, such as `train.py:12`."""
 
     key: str
     place: str
     absent_only: bool
-    """Whether an existing value other than "auto" stays."""
+    """Whether the program keeps an existing value other than "auto"."""
 
 
 class LaunchArguments(NamedTuple):
@@ -51,12 +51,12 @@ class LaunchArguments(NamedTuple):
     writes: tuple[ProgramWrite, ...] = ()
     """Writes into the config caused by keys of the launch file."""
     samples_per_step: int | None = None
-    """Samples per optimizer step, from which the program calculates unset accumulation steps."""
+    """Samples per optimizer step, from which the program calculates accumulation steps that are not set."""
     likely: Mapping[str, Json] = MappingProxyType({})
     """Typical values of unknown arguments. They fill the config but never contradict it."""
 
     at: Callable[[int], LaunchArguments | None] | None = None
-    """Function from a number of ranks to the arguments, if the script calculates them from it."""
+    """Function that returns the arguments for a number of ranks, if the script calculates them from that number."""
     note: str = ""
     """Origin of the arguments, as a message."""
     has_flags: bool = False
@@ -68,11 +68,11 @@ class LaunchArguments(NamedTuple):
     explicit: Mapping[str, Json] = MappingProxyType({})
     """Arguments of the optimizer and the schedule that the launch file itself sets, without any defaults.
 
-    None: unknown before the run. See `consumer.SCHEDULE_ARGUMENTS`.
+    The value is None if the arguments are unknown before the run. See `consumer.SCHEDULE_ARGUMENTS`.
     """
 
     def arguments_at_world_size(self, world_size: int | None) -> LaunchArguments:
-        """Return the arguments at a world size."""
+        """Return the training arguments at a world size."""
         if self.at is not None and world_size is not None:
             return (self.at(world_size) or self._replace(at=None)).arguments_at_world_size(world_size)
         micro = self.arguments.get(_MICRO)
@@ -113,7 +113,7 @@ _MICRO, _STEPS = "per_device_train_batch_size", "gradient_accumulation_steps"
 
 
 DEEPSPEED_CONFIG_FLAGS = ("--deepspeed_config", "--deepspeed-config")
-"""Flags that DeepSpeed and many programs define; their file may have any consumer."""
+"""Flags that DeepSpeed and many programs define; the config that they name may have any consumer."""
 
 
 class PossibleConsumers(NamedTuple):
@@ -121,16 +121,16 @@ class PossibleConsumers(NamedTuple):
 
     names: tuple[str, ...]
     why: str
-    """A clause: `` `TrainingArguments(deepspeed=...)` in train.py:9 ``; empty if nothing is known."""
+    """Evidence as a clause: `` `TrainingArguments(deepspeed=...)` in train.py:9 ``; empty if nothing is known."""
     is_content_decisive: bool = False
     """Whether the config's values are better evidence than the order of the names."""
 
     def most_likely(self, content: str) -> str:
-        """Return the consumer to assume. `content`: the consumer that the values of the config suggest."""
+        """Return the consumer to assume; `content` is the consumer that the values of the config suggest."""
         return content if self.is_content_decisive and content in self.names else self.names[0]
 
     def less_likely(self, content: str) -> tuple[str, ...]:
-        """Return the less likely consumers."""
+        """Return the less likely consumers; `content` is the consumer that the values of the config suggest."""
         first = self.most_likely(content)
         return tuple(name for name in self.names if name != first)
 
@@ -149,35 +149,35 @@ class ConsumerEvidence(NamedTuple):
     processes: int | None = None
     """World size of that job, if known."""
     version: str | None = None
-    """Version of the consumer, if it differs from the newest in what it fills."""
+    """Version of the consumer, if it fills other keys than the newest version."""
     launch: str = ""
     """Launch files of that job, as shown in messages."""
     facts: RunFacts = NO_FACTS
     """Other facts about the run: model, hosts and parallelism."""
     others: tuple[str, ...] = ()
-    """Other possible consumers; an error for this consumer alone is then not reported as one."""
+    """Other possible consumers; a problem for this consumer alone is then not reported as an error."""
 
     def __hash__(self) -> int:  # training arguments contain mappings, which are not hashable
         return hash((self.name, self.why, self.origin))
 
     def choose_among(self, readers: PossibleConsumers, content: str) -> ConsumerEvidence:
-        """Return this consumer as the most likely of several. `content`: the consumer that the values suggest."""
+        """Return this evidence for the most likely of `readers`; `content` is the consumer that the values suggest."""
         return self._replace(
             name=readers.most_likely(content), others=readers.less_likely(content), likely=True
         )
 
     @property
     def consumer_spec(self) -> str:
-        """Name, with the version if it matters: `transformers==4.45`."""
+        """Name of the consumer, with the version if it matters, such as `transformers==4.45`."""
         return f"{self.name}=={self.version}" if self.version else self.name
 
     @property
     def explicit_consumer_spec(self) -> str | None:
-        """Name and version if the user specified them; None if they were detected."""
+        """Name and version of the consumer if the user specified them; None if they were detected."""
         return self.consumer_spec if self.origin in ("argument", "file", "settings") else None
 
     def __str__(self) -> str:
-        """Return the consumer in words: `read by transformers: 16 values are "auto"`."""
+        """Return the consumer and the evidence in words, such as `read by transformers: 16 values are "auto"`."""
         model = f"; trains {self.facts.model}" if self.facts.model else ""
         return f"{'probably ' * self.likely}read by {self.name}: {self.why}{model}"
 
@@ -240,7 +240,7 @@ def consumer_suggested_by_content(data: object) -> ConsumerEvidence:
 
 
 def _choose_trainer_or_accelerate(data: Mapping[str, Json], autos: list[str]) -> ConsumerEvidence:
-    """Choose the more likely consumer of a config that both the Trainer and Accelerate could load."""
+    """Return the more likely consumer of a config that both the Trainer and Accelerate could load."""
     if all(path.startswith(f"{_ZERO}.") for path in autos) and _written_batch_keys(data):
         why = f'"auto" is only in `{_ZERO}`, where DeepSpeed ignores it, and the batch has numbers'
         return ConsumerEvidence("deepspeed", why, "content", likely=True)
@@ -263,7 +263,7 @@ _DEEPSPEED = ConsumerEvidence("deepspeed", 'no value is "auto"', "default", like
 
 
 def _all_filled_keys() -> frozenset[str]:
-    """Every key that some consumer fills."""
+    """Return every key that some consumer fills."""
     from dsconfig.job.consumers.consumer import BY_NAME
 
     return frozenset(fill.key for consumer in BY_NAME.values() for fill in consumer.fills)
@@ -284,7 +284,7 @@ def _optimizer_params(data: Mapping[str, Json]) -> Mapping[str, Json]:
 
 
 def _sets_gather_on_save(data: Mapping[str, Json]) -> bool:
-    """Whether the config sets the gathering on save, as one for the Trainer must; Accelerate would fill it."""
+    """Whether the config has a key for gathering weights on save, which the Trainer requires and Accelerate fills."""
     zero = data.get(_ZERO)
     return isinstance(zero, Mapping) and any("gather_16bit" in key for key in zero)
 

@@ -25,7 +25,7 @@ else:
 
 
 class JobFact(Generic[T_co]):
-    """A value with its source, also in words: `--world-size`, `run.sh:12`."""
+    """A value with the kind of its source, and the source in words, such as `--world-size` or `run.sh:12`."""
 
     __slots__ = ("origin", "source", "value")
 
@@ -49,15 +49,15 @@ class DetectedConsumer(NamedTuple):
 
     name: str
     version: str | None = None
-    """The version, if it differs from the newest in what it fills."""
+    """Version of the consumer, if it fills other keys than the newest version."""
     likely: bool = False
     """Whether other consumers are possible, although less likely."""
     others: tuple[str, ...] = ()
-    """Other possible consumers; an error for this consumer alone is then not reported as one."""
+    """Other possible consumers; a problem for this consumer alone is then not reported as an error."""
 
 
 class Job(NamedTuple):
-    """Facts about the run of a config; None if no source has the fact, which is never guessed."""
+    """Facts about the run of a config; a fact is None, and never guessed, if no source has it."""
 
     target: JobFact[ReleaseTarget] | None = None
     """DeepSpeed releases to check the config for."""
@@ -75,7 +75,7 @@ class Job(NamedTuple):
     parallelism: JobFact[Parallelism] | None = None
     """Degrees of parallelism other than data parallelism."""
     launch: JobFact[str] | None = None
-    """The selected launch file, if several start a job with the config."""
+    """Launch file that the user selected, if several start a job with the config."""
     launched_by: JobFact[str] | None = None
     """Scripts and launch files that start a job with the config, as shown in messages."""
     program: JobFact[str] | None = None
@@ -91,7 +91,7 @@ class Job(NamedTuple):
 
     @property
     def releases(self) -> ReleaseTarget:
-        """Releases of the target, which every job has after it is built."""
+        """Releases to check the config for, which every job has once it is built."""
         assert self.target is not None
         return self.target.value
 
@@ -186,7 +186,7 @@ def job_from_consumer(reader: ConsumerEvidence, origin: Origin = "script") -> Jo
 
 
 def merge_jobs(*layers: Job) -> Job:
-    """Take each fact from the first layer that has it; pass the strongest layer first.
+    """Merge layers of facts into one job; each fact comes from the first layer that has it, the strongest layer first.
 
     The order is: arguments, environment, the config's own block, settings, launch file, repository, and
     evidence in the config's content.

@@ -1,4 +1,4 @@
-"""Facts about a run beside its arguments: model and hosts, and the `"$dsconfig"` block of a config."""
+"""Facts about a run apart from its arguments: model, hosts, and the `"$dsconfig"` block of a config."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class NamedModel(NamedTuple):
 
     named: str | Mapping[str, Json]
     why: str
-    """Evidence as a clause: `which recipe.yaml names`."""
+    """Evidence as a clause, such as `which recipe.yaml names`."""
     origin: Literal["argument", "file", "settings", "launch file"]
-    """Source of the name, the strongest first."""
+    """Kind of source of the name."""
     is_outside: bool = False
-    """Whether its file is outside the repository of the file that names it, and is not read."""
+    """Whether the model's file is not read because it is outside the repository of the file that names the model."""
 
     @property
     def is_named_by_user(self) -> bool:
@@ -39,7 +39,7 @@ class NamedModel(NamedTuple):
         return self.named if isinstance(self.named, str) else "a model"
 
     def __str__(self) -> str:
-        """Return the model with its source: `models/llama/config.json, which recipe.yaml names`."""
+        """Return the model with its source, such as `models/llama/config.json, which recipe.yaml names`."""
         return f"{self.shown}, {self.why}"
 
     def __hash__(self) -> int:  # the content of a `config.json` is not hashable
@@ -47,7 +47,7 @@ class NamedModel(NamedTuple):
 
 
 class RunFacts(NamedTuple):
-    """Facts about the run; None if unknown."""
+    """Facts about the run of a config; a fact is None if it is unknown."""
 
     model: NamedModel | None = None
     host_memory: int | None = None
@@ -86,7 +86,7 @@ NO_FACTS = RunFacts()
 
 
 def facts_of_dsconfig_block(data: Json, name: str) -> RunFacts:
-    """Read the facts in the block of a config; paths are relative to the config's directory."""
+    """Return the facts in the `"$dsconfig"` block of a config, whose paths are relative to the config's directory."""
     model = read_dsconfig_block(data).model
     if model is None:
         return NO_FACTS
@@ -97,7 +97,7 @@ def facts_of_dsconfig_block(data: Json, name: str) -> RunFacts:
 def find_named_model(
     launch: str, name: str, folder: str, why: str, origin: Literal["file", "settings"]
 ) -> NamedModel:
-    """Find the model that a file names, by a path relative to a directory or by a name."""
+    """Return the model that a file names, by a path relative to `folder` or by a name."""
     from dsconfig.job.model_config_json import (  # imported here: few files name a model
         is_model_outside_repository,
         resolve_model_in_folder,
@@ -120,11 +120,11 @@ EXPECTED_VALUES: Mapping[str, str] = {
     "world-size": "a whole number above 0",
     "model": "the path of its config.json or a name, as a string",
 }
-"""Keys of the block that describe the run, and the value that each expects."""
+"""Keys of the `"$dsconfig"` block that describe the run, and the value that each expects."""
 
 
 class DsconfigBlock(NamedTuple):
-    """Content of the block; None for a missing or invalid value."""
+    """Content of the `"$dsconfig"` block; a value is None if it is missing or invalid."""
 
     consumer: str | None = None
     target: str | None = None
@@ -148,7 +148,7 @@ def has_elasticity_block(data: object) -> bool:
 
 
 def is_valid_block_value(key: str, value: object) -> bool:
-    """Whether a value is valid for a key of the block."""
+    """Whether `value` is valid for a key of the `"$dsconfig"` block."""
     match key:
         case "consumer":
             return is_consumer_spec(value)

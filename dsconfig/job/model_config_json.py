@@ -1,4 +1,4 @@
-"""Model description `config.json`: its location and content."""
+"""Location and content of a model's `config.json`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ CONFIG_NAME = "config.json"
 _HUB_NAME = re.compile(r"\w[\w.-]{0,95}/\w[\w.-]{0,95}", re.ASCII)
 _MAX_NAME = 4096
 _MAX_FILE = 4 << 20
-"""Size limit in bytes: configs with names of 20,000 classes have 1 MiB."""
+"""Size limit of a `config.json` in bytes; one with the names of 20,000 classes has 1 MiB."""
 
 
 def resolve_model_in_folder(name: str, folder: str) -> str:
-    """Resolve a model relative to a directory; unchanged if it does not exist there."""
+    """Return the path of a model relative to `folder`, or `name` unchanged if no such path exists."""
     path = os.path.join(folder, name)
     return path if path != name and find_config_json(path) is not None else name
 
@@ -32,7 +32,7 @@ def is_model_outside_repository(name: str, launch: str) -> bool:
 
 
 def find_config_json(name: str) -> str | None:
-    """Path of a model's `config.json`: a file, in a directory, or in the Hugging Face cache."""
+    """Return the path of a `config.json`, where `name` is a file, a directory, or a model in the Hugging Face cache."""
     if "\0" in name or len(name) > _MAX_NAME:
         return None
     if os.path.isfile(name):
@@ -43,7 +43,7 @@ def find_config_json(name: str) -> str | None:
 
 
 def _config_in_hugging_face_cache(name: str) -> str | None:
-    """Path in the cache of `huggingface_hub` (file_download.py, `try_to_load_from_cache`)."""
+    """Return the path in the cache of `huggingface_hub` (file_download.py, `try_to_load_from_cache`)."""
     home = os.environ.get("HF_HOME") or os.path.join(os.path.expanduser("~"), ".cache", "huggingface")
     cache = os.environ.get("HF_HUB_CACHE") or os.path.join(home, "hub")
     folder = os.path.join(cache, "models--" + name.replace("/", "--"))
@@ -63,7 +63,7 @@ def read_config_json(path: str) -> JsonObject:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: the file has no JSON object; the text says why.
+        ValueError: the file does not contain a JSON object; the message says why.
     """
     data = read_contents(path, _MAX_FILE)
     if len(data) > _MAX_FILE:

@@ -1,7 +1,7 @@
-"""Settings: `dsconfig.toml`, or `[tool.dsconfig]` in `pyproject.toml`.
+"""Settings files: `dsconfig.toml`, or `[tool.dsconfig]` in `pyproject.toml`.
 
 The nearest file at or above a config's directory applies, up to the repository's root (the directory with
-`.git`); without one, that of the working directory. In one directory `dsconfig.toml` wins over
+`.git`); if there is none, that of the working directory applies. In one directory `dsconfig.toml` wins over
 `pyproject.toml`, which is skipped if it lacks the table. Patterns are relative to the settings file's
 directory. `[[overrides]]` changes settings for the `files` that it lists. Settings that another user could
 have planted are not used, and a message explains this.
@@ -28,13 +28,13 @@ _Setting: TypeAlias = "tuple[Callable[[object], object], str]"
 FAIL_ON = ("error", "warning", "info", "never")
 MIN_SEVERITY = FAIL_ON[:-1]
 HOST_KINDS = ("scripts", "containers", "workflows", "manifests", "python", "notebooks")
-"""Kinds of files that start jobs or contain configs, each of which the setting `skip` leaves out."""
+"""Kinds of files that start jobs or contain configs, as the setting `skip` names them to leave them out."""
 _MAX_FILE = 1 << 20
 """Size limit of a settings file in bytes."""
 _MAX_DOTS = 500
-"""Most dots in one line: the TOML parser takes quadratic time for dotted keys."""
+"""Maximal number of dots in one line, because the TOML parser takes quadratic time for dotted keys."""
 _MAX_FOLDERS = 256
-"""Most directories searched upwards from a config."""
+"""Maximal number of directories searched upwards from a config."""
 
 
 class SettingsFileError(ValueError):
@@ -42,7 +42,7 @@ class SettingsFileError(ValueError):
 
 
 class SettingsFile(NamedTuple):
-    """Content of a settings file; None for settings that it does not set."""
+    """Content of a settings file; a setting is None if the file does not set it."""
 
     path: str | None = None
     target: str | None = None
@@ -63,9 +63,9 @@ class SettingsFile(NamedTuple):
     skip: tuple[str, ...] = ()
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     overrides: tuple[SettingsFile, ...] = ()
-    """Settings for some files only; the last one that matches a file wins."""
+    """Settings that apply to some files only; the last override that matches a file wins."""
     files: tuple[str, ...] = ()
-    """Patterns of the files of an override."""
+    """Patterns of the files that an override applies to."""
     unused: tuple[str, ...] = ()
     """Messages about settings that are not used, with the reason."""
     base: str | None = None
@@ -83,7 +83,7 @@ class SettingsFile(NamedTuple):
 
 
 def find_settings(start: str | None = None) -> SettingsFile:
-    """Find the settings for `start`, by default the working directory.
+    """Return the settings that apply to `start`, by default the working directory.
 
     Raises:
         SettingsFileError: the nearest settings file cannot be read or parsed.
@@ -112,7 +112,7 @@ def find_settings(start: str | None = None) -> SettingsFile:
 
 
 def read_settings(path: str) -> SettingsFile:
-    """Read the settings file named by the user; its patterns are relative to the working directory.
+    """Read the settings file that the user names, whose patterns are relative to the working directory.
 
     Raises:
         SettingsFileError: the file cannot be read or parsed, or is a pyproject.toml without the table.
@@ -125,7 +125,7 @@ def read_settings(path: str) -> SettingsFile:
 
 
 def _why_untrusted(path: str, folder_stat: os.stat_result) -> str | None:
-    """Why a settings file may have been planted by another user; None if it is trusted.
+    """Return why a settings file may have been planted by another user, or None if the file is trusted.
 
     The owner of the config's directory could change the config as well, and so could everyone if that
     directory is world-writable, as on file systems without permissions.
@@ -147,13 +147,13 @@ def _why_untrusted(path: str, folder_stat: os.stat_result) -> str | None:
 
 
 def _is_world_writable(folder: os.stat_result) -> bool:
-    """Whether everyone may replace files in a directory."""
+    """Whether every user may replace files in a directory."""
     # The sticky bit, as on /tmp, keeps users from replacing each other's files.
     return bool(folder.st_mode & stat.S_IWOTH) and not folder.st_mode & stat.S_ISVTX
 
 
 def _has_settings(path: str) -> bool:
-    """Whether an untrusted file has settings for dsconfig, so that a message about it is useful."""
+    """Whether an untrusted file has settings for dsconfig, so that the user needs a message about the file."""
     try:
         return (
             os.path.basename(path) == FILE
@@ -187,7 +187,7 @@ def _read_settings_text(path: str) -> str:
 
 
 def _may_have_dsconfig_table(text: str) -> bool:
-    """Whether a pyproject.toml may have the table. Importing the TOML parser to see takes 14 ms."""
+    """Whether a pyproject.toml may have a `[tool.dsconfig]` table; importing the TOML parser to be sure takes 14 ms."""
     # A quick search rules out nearly every pyproject.toml.
     if "dsconfig" not in text:
         return False

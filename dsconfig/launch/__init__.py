@@ -1,1 +1,1 @@
-"""Launch files of programs around DeepSpeed: which there are, where they name a config, what they fill."""
+"""Launch files of programs around DeepSpeed: their formats, the configs they name, and the values they fill in."""

@@ -1,4 +1,4 @@
-"""Calls of a Python program: where they stand, under which conditions, and which values variables have."""
+"""Calls of a Python program: their locations, their conditions, and the values of their variables."""
 
 from __future__ import annotations
 
@@ -53,20 +53,20 @@ Kind: TypeAlias = Literal[
 
 
 class ConfigSensitiveCall(NamedTuple):
-    """One call, with its location (`train.py:12`) and its text as written, shortened."""
+    """A call that depends on the config, with its location (`train.py:12`) and its source text, shortened."""
 
     kind: Kind
     location: str
     text: str
     value: Json = None
-    """A number or name that the call passes, where the kind is about one."""
+    """Number or name that the call passes, for the kinds of call that need one."""
 
 
 ABOUT_PARALLELISM = re.compile(
     r"deepspeed|zero|stage|fsdp|distributed|world_size|n_gpu|num_gpus|device_count|ddp|local_rank|device_map|parallel",
     re.IGNORECASE,
 )
-"""Conditions by which a program treats a run with DeepSpeed, or with several GPUs, in its own way."""
+"""Pattern of conditions by which a program handles runs with DeepSpeed or with several GPUs separately."""
 _MAX_TEXT = 80
 MODEL = re.compile(r"model|net$|policy|actor|critic|transformer", re.IGNORECASE)
 _WRAPPERS = frozenset({"initialize", "prepare", "unwrap_model"})
@@ -112,21 +112,21 @@ class ProgramCalls:
     # ----------------------------------------------------------------------------------------------
 
     def _ancestors_of_node(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
-        """Yield each ancestor with its child on the path to the node."""
+        """Yield each ancestor of a node, with its child on the path to that node."""
         child, parent = node, self.parents.get(id(node))
         while parent is not None:
             yield parent, child
             child, parent = parent, self.parents.get(id(parent))
 
     def _enclosing_function(self, node: ast.AST) -> ast.AST:
-        """Return the innermost function that contains a node; the module for top-level code."""
+        """Return the innermost function that contains a node, or the module for top-level code."""
         for parent, _ in self._ancestors_of_node(node):
             if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
                 return parent
         return self.module.nodes[0]
 
     def _may_run(self, node: ast.AST) -> bool:
-        """Whether a node may run, as far as the file shows."""
+        """Whether a node may run, judging by the file alone."""
         for parent, _ in self._ancestors_of_node(node):
             if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
                 in_class = any(isinstance(each, ast.ClassDef) for each, _ in self._ancestors_of_node(parent))
@@ -135,7 +135,7 @@ class ProgramCalls:
         return True
 
     def _enclosing_conditions(self, node: ast.AST) -> Iterator[str]:
-        """Yield the conditions under which a node runs, as text; an early `return` above it counts too."""
+        """Yield the conditions under which a node runs as source text, including those of early returns above it."""
         for parent, child in self._ancestors_of_node(node):
             if isinstance(parent, ast.If | ast.IfExp | ast.While) and child is not parent.test:
                 yield ast.unparse(parent.test)
@@ -150,7 +150,7 @@ class ProgramCalls:
                         yield ast.unparse(earlier.test)
 
     def _runs_unless_excluded(self, node: ast.AST, exception: re.Pattern[str] = ABOUT_PARALLELISM) -> bool:
-        """Whether a node runs and no enclosing condition matches a pattern."""
+        """Whether a node may run and no condition around it matches a pattern."""
         return self._may_run(node) and not any(map(exception.search, self._enclosing_conditions(node)))
 
     def _is_unconditional(self, node: ast.AST) -> bool:
@@ -159,13 +159,13 @@ class ProgramCalls:
         ]
 
     def _is_after_node(self, node: ast.AST, other: ast.AST) -> bool:
-        """Whether a node follows another one in the same function."""
+        """Whether a node follows the node `other` in the same function."""
         return self._enclosing_function(node) is self._enclosing_function(other) and line_number_of(
             node
         ) > line_number_of(other)
 
     def _all_values_of_variable(self, name: str, node: ast.AST) -> list[ast.expr]:
-        """Return all values of a variable; an empty list if the source does not show all of them."""
+        """Return all values of a variable, or an empty list if the source does not show all of them."""
         values = self.values.get(name, [])
         is_parameter = isinstance(
             scope := self._enclosing_function(node), ast.FunctionDef
@@ -176,7 +176,7 @@ class ProgramCalls:
     # ----------------------------------------------------------------------------------------------
 
     def _names_of_call_results(self, *functions: str) -> dict[str, ast.Call]:
-        """Names assigned from the first result of a call, by the names of the called functions."""
+        """Return the names assigned from the first result of a call of one of `functions`, each with the call."""
         results: dict[str, ast.Call] = {}
         for node in self.module.nodes:
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
@@ -198,7 +198,7 @@ class ProgramCalls:
         return results
 
     def _names_of_wrapped_models(self) -> dict[str, int]:
-        """Names of engines and of prepared models, each with the line from which the name is wrapped."""
+        """Return the names of engines and prepared models, each with the line from which the name is wrapped."""
         wrapped = {
             name: line_number_of(call)
             for name, call in self._names_of_call_results("initialize").items()
@@ -224,7 +224,7 @@ class ProgramCalls:
 
 
 def line_number_of(node: ast.AST) -> int:
-    """Return the line of a node; 0 for a node without one."""
+    """Return the line number of a node, or 0 if the node has none."""
     return getattr(node, "lineno", 0)
 
 
@@ -234,7 +234,7 @@ def _parameter_names(function: ast.FunctionDef) -> frozenset[str]:
 
 
 def _assigned_names_with_values(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
-    """Yield the names that a statement assigns, with the value; None if it is not a value of its own."""
+    """Yield the names that a statement assigns, each with the value, or None if no expression gives it."""
     if isinstance(node, ast.Assign):
         for target in node.targets:
             yield from _names_assigned_by_target(target, node.value)
@@ -265,6 +265,6 @@ def _names_in_expression(node: ast.AST) -> frozenset[str]:
 
 
 def is_deepspeed_initialize(call: ast.Call) -> bool:
-    """Whether a call is one of `deepspeed.initialize`."""
+    """Whether a call calls `deepspeed.initialize`."""
     base = call.func.value if isinstance(call.func, ast.Attribute) else None
     return called_function_name(call) == "initialize" and last_dotted_name(base) in ("deepspeed", "ds")

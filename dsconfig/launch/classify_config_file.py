@@ -1,4 +1,4 @@
-"""Detection of DeepSpeed configs by their content, and descriptions of files that are something else."""
+"""Detection of DeepSpeed configs by their content, and descriptions of other files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _UNMISTAKABLE_BYTES = tuple(key.encode() for key in UNMISTAKABLE)
 _TYPICAL_BYTES = tuple(key.encode() for key in sorted(TYPICAL, key=len, reverse=True))
 _HALF_PRECISION = rb"""\b(?:fp16|bf16|bfloat16)["']?\s*:\s*\{?\s*["']?enabled\b"""
-"""Half precision as a block with `enabled`, which only DeepSpeed has; other programs use a boolean."""
+"""Pattern of half precision as a block with `enabled`, as only DeepSpeed has; other programs use a boolean."""
 _COMMENT_PREFIXES = ("_", "/", "#", "$", "comment", "note", "description")
 """Prefixes of keys that hold comments."""
 
@@ -43,7 +43,7 @@ script.
 
 
 def document_kind(document: Document) -> Kind:
-    """Return the kind of a document, by its name and content."""
+    """Return the kind of a document, judging by its name and content."""
     if is_shell_script_name(document.name):
         return "script"
     if _is_hostfile(document):
@@ -68,12 +68,12 @@ def _is_hostfile(document: Document) -> bool:
 
 
 def describe_hostfile(document: Document) -> str | None:
-    """Return what a hostfile is, and which file to name instead; None for any other document."""
+    """Describe a hostfile and say which file to pass instead, or return None for any other document."""
     return f"not a DeepSpeed config: {_HOSTFILE}" if _is_hostfile(document) else None
 
 
 def may_contain_config(data: bytes) -> bool:
-    """Whether a text contains enough keys of a config. Checked before parsing, which is far slower."""
+    """Whether bytes contain enough config keys to be worth parsing, which is far slower than this search."""
     if any(word in data for word in _UNMISTAKABLE_BYTES):
         return True
     count = 0
@@ -85,12 +85,12 @@ def may_contain_config(data: bytes) -> bool:
 
 
 def mentions_config_key(data: bytes) -> bool:
-    """Whether a text contains a config key; one key is enough if a launch file names the file."""
+    """Whether the bytes of a file contain a config key; one is enough if a launch file names the file."""
     return any(word in data for word in (*_UNMISTAKABLE_BYTES, *_TYPICAL_BYTES))
 
 
 def mentions_deepspeed(data: bytes) -> bool:
-    """Whether a text contains a word that every launch file with a DeepSpeed config has."""
+    """Whether the bytes of a file contain one of the words without which no launch file names a DeepSpeed config."""
     return any(word in data for word in _DEEPSPEED_WORDS)
 
 
@@ -103,7 +103,7 @@ def has_config_keys(keys: Collection[str]) -> bool:
 
 
 def is_broken_config(document: Document) -> bool:
-    """Whether an unparsable text looks like a config and deserves a diagnostic."""
+    """Whether a file that cannot be parsed looks like a config and deserves a diagnostic."""
     if not is_unparsable(document):
         return False
     keys = scan_keys(document.text)
@@ -130,7 +130,7 @@ def contains_config(data: Mapping[str, Json]) -> bool:
 
 
 def has_config_below_a_key(document: Document) -> bool:
-    """Whether a YAML file of OmegaConf or Hydra has a config, or a strategy with DeepSpeed, below some key."""
+    """Whether a YAML file of OmegaConf or Hydra has a config or a strategy with DeepSpeed below any key."""
     return (
         document.format == "yaml"
         and detect_launch_format(document.value()) is None
@@ -159,7 +159,7 @@ _TOO_MUCH = "exceed the limit for reading a script, so none of them was read"
 
 
 def _why_launch_file_has_no_config(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> str:
-    """Reason why a launch file has no config, as a clause of a message."""
+    """Return the reason why a launch file has no config, as a clause of a message."""
     if launch_format.builds == "neox":
         from dsconfig.launch import framework_configs
 
@@ -171,7 +171,7 @@ def _why_launch_file_has_no_config(launch_format: LaunchFileFormat, data: Mappin
 
 
 def why_not_config(document: Document) -> str | None:
-    """Why a file named by the user is not a DeepSpeed config; None if it is one, or a broken one.
+    """Return why a file named by the user is not a DeepSpeed config, or None if it is a config, broken or not.
 
     Unreadable and empty files count as broken configs and get a diagnostic.
     """
@@ -221,9 +221,9 @@ def _why_no_config_in_script(script: Document) -> str | None:
 
 
 def why_not_checked(document: Document) -> str | None:
-    """Why a file named by a launch file is not checked; None if it resembles a config.
+    """Return why a file named by a launch file is not checked, or None if the file resembles a config.
 
-    Nothing of its content is shown: a launch file of a foreign repository could name any private file, such
+    The reason quotes nothing from the file: a launch file of a foreign repository could name any private file, such
     as a `.env`.
     """
     if (kind := describe_other_file(document)) is not None:
@@ -272,17 +272,17 @@ def has_mostly_unknown_keys(keys: Collection[str]) -> bool:
 
 
 _SAMPLE = 100
-"""Unknown keys that are compared with known ones; the rest is extrapolated, since one comparison takes 1 ms.
+"""Number of unknown keys compared with known ones; more are extrapolated, since one comparison takes 1 ms.
 """
 
 
 def _is_unknown_majority(unknown: int, keys: int) -> bool:
-    """Whether more than three of five keys are unknown: a program may add a few settings of its own."""
+    """Whether more than three fifths of the keys are unknown; a program may add a few settings of its own."""
     return unknown * 5 > keys * 3
 
 
 def _unknown_root_keys(keys: Iterable[str]) -> list[str]:
-    """Keys that no release has at the root, without comments and keys that consumers add."""
+    """Return the keys that no release has at the root, except comments and keys that consumers add."""
     return [
         key for key in keys if key not in _all_root_keys() and not key.lower().startswith(_COMMENT_PREFIXES)
     ]
@@ -290,7 +290,7 @@ def _unknown_root_keys(keys: Iterable[str]) -> list[str]:
 
 @cache
 def _all_root_keys() -> frozenset[str]:
-    """Every root key of any release, with aliases, and the root key that only Accelerate reads."""
+    """Return the root keys of all releases, their aliases, and the root key that only Accelerate reads."""
     infos = keys_of_section_class(ROOT)
     # `msamp` is read by Accelerate's plugin alone: utils/dataclasses.py:DeepSpeedPlugin.
     return frozenset({*infos, "msamp", *(alias for info in infos.values() for alias, _ in info.aliases)})
@@ -325,16 +325,16 @@ _BY_SUFFIX = {
 }
 _STATEMENT = r"(?m)^(?:import [\w.]+|from [\w.]+ import |(?:async )?def \w+\(|class \w+[(:]|if __name__ ==)"
 _ASSIGNMENT = r"(?m)^[A-Za-z_]\w* *(?::[^=\n{]+)?= *(?:dict\(|[\[{\"'])"
-"""A literal assignment in Python; with a JSON suffix it is a config pasted from Python."""
+"""Pattern of a literal assignment in Python; a JSON file that contains one was pasted from Python."""
 _HOST = r"\S+[ \t]+slots=\d+[ \t]*(?:#.*)?"
-"""A line of a hostfile: deepspeed/launcher/runner.py:_parse_hostfile."""
+"""Pattern of a line of a hostfile: deepspeed/launcher/runner.py:_parse_hostfile."""
 _SHELLS = r"#!.*\b(?:ba|z|k|da|c|tc|fi)?sh\b"
 
 
 def describe_other_file(document: Document) -> str | None:
-    """Return a description of a file that is not a config, and what to pass instead; None if it may be a config.
+    """Describe a file that is not a config and say what to pass instead; return None if it may be a config.
 
-    A text that parses as an object with DeepSpeed keys is a config under any name: DeepSpeed opens it.
+    A file that parses as an object with DeepSpeed keys is a config under any name, because DeepSpeed opens it.
     """
     if document.is_data or document.is_in_program:
         return None
@@ -347,7 +347,7 @@ def describe_other_file(document: Document) -> str | None:
 
 
 def _why_program_not_searched(document: Document) -> str:
-    """Why a Python file was not searched for configs, as a description of the file; empty if it was."""
+    """Describe why a Python file was not searched for configs; return an empty string if it was searched."""
     from dsconfig.launch.python.config_dicts import why_source_unread
 
     why = why_source_unread(document.text.encode("utf-8", "surrogatepass"), document.name)
@@ -356,7 +356,7 @@ def _why_program_not_searched(document: Document) -> str:
 
 
 def _describe_other_text(document: Document) -> str | None:
-    """Return the description of a text whose suffix does not identify it."""
+    """Describe a file that is not a config by its text, because its suffix does not identify it."""
     text = document.text.lstrip("\ufeff")
     first = text.partition("\n")[0]
     if first.startswith("#!"):
@@ -388,12 +388,12 @@ _AMBIGUOUS = frozenset((
     "dtype", "zero", "moe", "quant", "config", "args", "checkpoint", "tensor_parallel", "tp", "tm",
     "base_dir", "max_tokens", "min_tokens",
 ))  # fmt: skip
-"""Ambiguous fields, which training configs and other programs use too."""
+"""Fields of inference configs that training configs and other programs use too."""
 _LEAST_INFERENCE = 2
 
 
 def describe_other_object(data: Mapping[str, object]) -> str | None:
-    """Return a description of an object that another program reads, by its keys, and what to pass instead."""
+    """Describe an object that another program reads, judging by its keys, and say what to pass instead."""
     training = keys_of_section_class(ROOT).keys()
     if _is_inference_config(data):
         return (
@@ -408,7 +408,7 @@ def describe_other_object(data: Mapping[str, object]) -> str | None:
 
 
 def _is_inference_config(data: Mapping[str, object]) -> bool:
-    """Whether an object is an inference config: no key is for training only."""
+    """Whether an object is an inference config, without keys that are for training only."""
     training = keys_of_section_class(ROOT).keys()
     fields = _INFERENCE.intersection(data)
     others = data.keys() - fields
@@ -424,13 +424,13 @@ def _is_inference_config(data: Mapping[str, object]) -> bool:
 # unclosed quote swallows a key, and from some texts nothing can be recovered.
 
 _KEY = r"""(?<![\w.\\/$-])([A-Za-z_]\w*)["'\u201c\u201d]?[ \t]*[:={\[]"""
-"""A key followed by its colon, or by the bracket of its value if the colon is missing."""
+"""Pattern of a key followed by its colon, or by the bracket of its value if the colon is missing."""
 _MAX_KEYS = 1000
-"""Most keys read from one text."""
+"""Maximum number of keys read from one text."""
 
 
 def is_unparsable(document: Document) -> bool:
-    """Whether the parser finds no object; Hjson parses some broken texts as a single string."""
+    """Whether the parser finds no object in a file; Hjson parses some broken files as a single string."""
     return not document.is_readable() or isinstance(document.value(), str)
 
 
@@ -445,12 +445,12 @@ def scan_keys(text: str) -> list[str]:
 
 
 def without_section_keys(keys: Collection[str]) -> list[str]:
-    """Root keys of a recovered object, without those that may belong to a section with a missing brace."""
+    """Return the root keys of a recovered object, except those that may belong to a section with a missing brace."""
     return [key for key in keys if key not in _all_section_keys()]
 
 
 def unknown_keys(keys: Collection[str]) -> list[str]:
-    """Keys that no section of any release has."""
+    """Return the keys that no section of any release has."""
     return [key for key in keys if key not in all_keys()]
 
 

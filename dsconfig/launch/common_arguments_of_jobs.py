@@ -1,4 +1,4 @@
-"""Arguments and facts that several jobs with one config have in common, and descriptions of the differences."""
+"""Arguments and facts shared by several jobs with the same config, and descriptions of their differences."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 def program_files_of_jobs(jobs: list[LaunchedJob]) -> tuple[str, ...]:
-    """Return the Python programs that the jobs start, each once."""
+    """Return the Python programs that the jobs start, without duplicates."""
     return tuple(dict.fromkeys(path for job in jobs for path in job.program_files))
 
 
 def common_arguments_of_jobs(
     jobs: list[LaunchedJob], reader: str
 ) -> tuple[LaunchArguments | None, int | None, dict[str, list[Json]]] | None:
-    """Return the shared arguments, world size and differing values of several jobs; None if nothing is shared.
+    """Return the shared arguments, world size and differing values of jobs, or None if they share nothing.
 
-    An argument that one job leaves out has the consumer's default there, so it counts as differing.
+    An argument that one job leaves out has the consumer's default in this job and counts as differing.
     """
     first, *others = [job.training_arguments for job in jobs]
     sizes = list(dict.fromkeys(job.world_size for job in jobs))
@@ -45,7 +45,7 @@ def common_arguments_of_jobs(
 def _split_common_arguments(
     all_arguments: list[LaunchArguments], reader: str
 ) -> tuple[LaunchArguments, dict[str, list[Json]]] | None:
-    """Split arguments into common ones and differing values; None if the programs write different keys."""
+    """Split arguments into common and differing ones, or return None if the programs write different keys."""
     first, differing = all_arguments[0], dict[str, list[Json]]()
     if len({repr(each) for each in all_arguments}) == 1:
         return first, differing
@@ -119,7 +119,7 @@ _MAX_NAMED, _MAX_VALUE_LENGTH = 3, 40
 
 
 def add_common_job_facts(reader: ConsumerEvidence, jobs: list[LaunchedJob]) -> ConsumerEvidence:
-    """Add the facts that all jobs share; the model only if all of them train the same one."""
+    """Add the facts that all jobs share to `reader`, including the model if all of them train the same one."""
     job_facts = [job.job_facts for job in jobs]
     # Memory estimates for the wrong model would mislead more than none.
     if len({each.model and each.model.shown for each in job_facts}) > 1:

@@ -1,4 +1,4 @@
-"""Changes of a config between the call that loads its file and the call that receives it, from the data flow."""
+"""Changes that a program makes to a config after loading its file and before passing it on, found by data flow."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from dsconfig.launch.python.syntax_trees import ParsedModule, ProgramRepository
 _LOADS = re.compile(
     r"(?:safe_|full_|unsafe_)?loads?|(?:load|read|parse|open)_\w+|from_(?:file|json|yaml)|_load_config"
 )
-"""Functions that return the content of a file as it is."""
+"""Pattern of functions that return the content of a file unchanged."""
 _PATHS = frozenset(
     ("str", "Path", "join", "abspath", "expanduser", "realpath", "getattr", "vars", "resolve", "fspath")
 )
 """Functions whose result is a path."""
 _FILES = re.compile(r"(?i)config|cfg|deepspeed|json|path|file")
-"""Names of variables with a config or its path."""
+"""Pattern of names of variables that hold a config or its path."""
 _MAX_DEPTH, _MAX_VALUES = 12, 50
 
 
 def changes_of_loaded_configs(module: ParsedModule, launch: str) -> Iterator[KeyWrite]:
     """Yield the changes of loaded configs in a module; the path `*` stands for every key.
 
-    `launch`: file that starts the program; it decides which files may be read.
+    `launch`: file that starts the program and decides which files may be read.
     """
     repository = ProgramRepository(launch)
     for call in module.names.calls:
@@ -76,7 +76,7 @@ def _receives_config_file(module: ParsedModule, call: ast.Call) -> bool:
 
 
 class _ExternalCallSearch:
-    """Search for external calls that may have produced a value."""
+    """Search for the external calls that may have produced a value."""
 
     def __init__(self, repository: ProgramRepository) -> None:
         self._repository = repository

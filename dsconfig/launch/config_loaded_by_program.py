@@ -1,4 +1,4 @@
-"""Configs that a Python program loads: the argument that names one, and the keys the program writes into it."""
+"""Configs that a Python program loads: the arguments that name them, and the keys that the program writes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dsconfig.launch.repository_files import resolve_written_path, time_cache_ke
 # Accelerate's plugin or to Lightning. Only the program's source shows that.
 
 _ANY_CONSUMER = ("deepspeed", "transformers", "accelerate")
-"""Possible consumers of a config that a flag names, if the program does not show which one it is."""
+"""Possible consumers of a config that a flag names, for programs that do not show the actual one."""
 _CONFIG_CALLS = {
     "initialize": "deepspeed",
     "init_inference": "deepspeed",
@@ -50,7 +50,7 @@ _UNKNOWN_CONSUMERS = PossibleConsumers(_ANY_CONSUMER, "")
 def config_consumers_of_command(
     program: str, launch: str, flag: str, folder: str = "", *, is_bare: bool
 ) -> PossibleConsumers:
-    """Possible consumers of the file that a command's flag names.
+    """Return the possible consumers of the file that a command's flag names.
 
     Args:
         program: the program as written in the command: `src/train.py`, or a module; empty if there is none.
@@ -73,9 +73,9 @@ def config_consumers_of_command(
 
 
 def config_consumers_of_flag(program: str, launch: str, flag: str) -> PossibleConsumers:
-    """Possible consumers of the file of a program's flag, such as `deepspeed_config`.
+    """Return the possible consumers of the file that a program's flag, such as `deepspeed_config`, names.
 
-    `launch`: file that starts the program; it decides which files may be read.
+    `launch`: file that starts the program and decides which files may be read.
     """
     return _cached_consumers_of_flag(os.path.abspath(program), launch, flag, time_cache_key())
 
@@ -156,19 +156,19 @@ def _framework_by_call_name(name: str) -> str | None:
 
 
 def _is_deepspeed_argument(target: ast.expr) -> bool:
-    """Whether the target is an argument of the Trainer that holds the config: `training_args.deepspeed`."""
+    """Whether an assignment target is the Trainer argument that holds the config: `training_args.deepspeed`."""
     if not isinstance(target, ast.Attribute) or target.attr != "deepspeed":
         return False
     return "arg" in last_dotted_name(target.value)
 
 
 def shown_argument_keyword(call: ast.Call, value: ast.expr) -> str:
-    """Return the keyword of a call's argument as shown in messages: `deepspeed=`."""
+    """Return the keyword with which a call passes a value, as shown in messages: `deepspeed=`."""
     return next((f"{each.arg}=" for each in call.keywords if each.value is value and each.arg), "")
 
 
 def _names_holding_flag_value(program: tuple[ParsedModule, ...], flag: str) -> frozenset[str]:
-    """Names that hold the value of the flag: the flag itself, and variables and arguments it is passed to."""
+    """Return the names that hold a flag's value: the flag, and the variables and arguments it is passed to."""
     names = {flag}
     for _ in range(_MAX_HOPS):
         before = len(names)
@@ -190,11 +190,11 @@ def _names_holding_flag_value(program: tuple[ParsedModule, ...], flag: str) -> f
 
 
 _MAX_HOPS = 3
-"""Assignments through which a value is followed."""
+"""Maximum number of assignments through which a value is followed."""
 
 
 def _uses_name(node: ast.expr, names: frozenset[str] | set[str]) -> bool:
-    """Whether an expression uses one of these names, or one of them as a string key."""
+    """Whether an expression uses one of `names` as a name or as a string key."""
     for each in ast.walk(node):
         if isinstance(each, ast.Name | ast.Attribute) and last_dotted_name(each) in names:
             return True
@@ -223,7 +223,7 @@ _CONFIG_PARAMETERS = {
     "HfTrainerDeepSpeedConfig": ("config_file_or_dict",),
     "DeepSpeedConfig": ("config",),
 }
-"""Calls that take a config, and the arguments they take it in; the Trainer's arguments take it as
+"""Functions that accept a config, and the parameters that receive it; the Trainer's arguments call it
 `deepspeed`.
 """
 
@@ -258,7 +258,7 @@ def is_config_call(call: ast.Call) -> bool:
 
 
 def config_arguments_of_call(call: ast.Call) -> list[ast.expr]:
-    """Return the arguments of a call that are a config or its path."""
+    """Return the arguments of a call that are a config or the path of one."""
     name = called_function_name(call)
     if name in _CONFIG_PARAMETERS and (name != "initialize" or _is_deepspeed_initialize(call)):
         argument = keyword_argument(call, *_CONFIG_PARAMETERS[name])
@@ -269,7 +269,7 @@ def config_arguments_of_call(call: ast.Call) -> list[ast.expr]:
 
 
 def _is_deepspeed_initialize(call: ast.Call) -> bool:
-    """Whether `initialize` is DeepSpeed's: Hydra and apex have functions of this name, too."""
+    """Whether a call of `initialize` is DeepSpeed's; Hydra and apex have functions of this name, too."""
     base = call.func.value if isinstance(call.func, ast.Attribute) else None
     return (
         last_dotted_name(base) in ("deepspeed", "ds")
@@ -320,7 +320,7 @@ def _scope_nodes(body: list[ast.stmt]) -> Iterator[ast.AST]:
 
 
 def _is_created_from_literals(value: ast.expr) -> bool:
-    """Whether an object is created empty or from literals, so that it is not a loaded config."""
+    """Whether an expression creates an object empty or from literals, so that the object is not a loaded config."""
     if isinstance(value, ast.Dict):
         return None not in value.keys
     return (
@@ -348,7 +348,7 @@ def _is_copy_for_another_model(value: ast.expr) -> bool:
 
 
 class _FunctionScope:
-    """A function, or the top level of a module."""
+    """A function, or the top level of a module, in which writes to configs are searched."""
 
     def __init__(
         self,
@@ -445,7 +445,7 @@ class _FunctionScope:
                     yield write._replace(absent_only=call.func.attr == "setdefault")
 
     def _writes_by_dict_unpacking(self, node: ast.Dict) -> Iterator[KeyWrite]:
-        """Writes of a dict display such as `{**config, "key": value}`."""
+        """Yield the writes of a dict display such as `{**config, "key": value}`."""
         bases = [value for key, value in zip(node.keys, node.values, strict=True) if key is None]
         for base in bases:
             keys = [key for key in node.keys if key is not None]
@@ -466,7 +466,7 @@ class _FunctionScope:
             yield from self._write_of_key(base, None if each.arg is None else (each.arg,), line)
 
     def _write_of_key(self, base: ast.expr, key: _Path | None, line: int) -> Iterator[KeyWrite]:
-        """Yield the write of a key (None: unknown) into an expression, if that may be a config."""
+        """Yield the write of `key` (None if unknown) into the expression `base`, if that may be a config."""
         variable_path = self._split_variable_and_keys(base)
         if variable_path is None:
             return
@@ -483,7 +483,7 @@ class _FunctionScope:
         return _CONFIG_NAMES.fullmatch(last) is not None and (not sure or variable in self.loaded)
 
     def _split_variable_and_keys(self, node: ast.expr) -> tuple[str, _Path] | None:
-        """Return the variable of an expression and the keys that follow it; None if it is not a plain lookup."""
+        """Return the variable of a lookup and the keys that follow it, or None for any other expression."""
         if isinstance(node, ast.Name):
             return self.aliases.get(node.id, (node.id, ()))
         if isinstance(node, ast.Attribute):
@@ -500,7 +500,7 @@ class _FunctionScope:
 
 
 def _is_key_lookup(node: ast.expr) -> bool:
-    """Whether this is a lookup such as `config.get("key")`."""
+    """Whether a node is a lookup such as `config.get("key")`."""
     return (
         isinstance(node, ast.Call) and called_function_name(node) in ("get", "setdefault") and bool(node.args)
     )
@@ -527,7 +527,7 @@ def _keys_of_dict_literal(node: ast.Dict) -> Iterator[_Path | None]:
 
 
 def _keys_tested_absent(test: ast.expr) -> frozenset[str]:
-    """Keys that a condition tests to be absent, None or "auto"."""
+    """Return the keys that a condition tests for being absent, None or "auto"."""
     keys: set[str] = set()
     for node in ast.walk(test):
         if not isinstance(node, ast.Compare) or len(node.ops) != 1:

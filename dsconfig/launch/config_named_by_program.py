@@ -1,4 +1,4 @@
-"""The config file that a Python program names where it passes it to its consumer."""
+"""The config file whose path a Python program passes to the consumer."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from dsconfig.launch.repository_files import resolve_written_path
 
 
 class ConfigNamedByProgram(NamedTuple):
-    """A config file, and the call that receives its path."""
+    """A config file, with a message about the call that receives the file's path."""
 
     document: Document
     note: str
-    """`train.py:4: HfDeepSpeedConfig reads ds.json`."""
+    """Message about the call: `train.py:4: HfDeepSpeedConfig reads ds.json`."""
 
 
 def config_named_by_program(program: Document) -> ConfigNamedByProgram | None:
-    """Return the only config file that a program without a config of its own passes to a consumer; None otherwise.
+    """Return the only config file that a program without an embedded config passes to a consumer, or None.
 
-    The path is a string in the call, or a variable with one value. A path that only a run shows is not followed.
+    The path is a string in the call, or a variable with one value. A path known only at run time is not followed.
 
     Raises:
         OSError: the config cannot be read.

@@ -28,17 +28,17 @@ _CONFIG_CALLS = (
     rb"|\bimport\s[^\n]*\binitialize\b|\bdeepspeed\s*=|\bdeepspeed_plugin\b"
 )
 _MAX_PATH = 300
-"""Longest directory path before a file name, in characters."""
+"""Maximum length of a directory path before a file name, in characters."""
 _MAX_PROGRAMS = 20
-"""Most programs that are parsed."""
+"""Maximum number of programs that are parsed."""
 _PROGRAM_NAME = rb"[\w./${}-]+\.py\b"
 ANY = "*"
 _SECTIONS_WITH_CONFIG = ("deepspeed", "deepspeed_config", "ds_config", "ds")
-"""Keys that contain the DeepSpeed config in larger configs."""
+"""Keys under which larger configs contain a DeepSpeed config."""
 
 
 def overwrite_of_key(name: str, key: str, config: Json) -> ConfigOverwrite | None:
-    """Return the program's write that affects a key of the config; None if there is none.
+    """Return the write of a program that affects a key of the config, or None if there is none.
 
     Args:
         name: path of the config.
@@ -61,9 +61,9 @@ def _value_at(config: Json, key: str) -> Json:
 
 
 def config_overwrites_by_programs(name: str) -> tuple[ConfigOverwrite, ...]:
-    """Keys that programs write into the config at a path after they have read it.
+    """Return the keys that programs write into the config at a path after reading it.
 
-    A key that is `*`, or ends with it, stands for keys that are known only at run time.
+    A key that is or ends with `*` stands for keys that are known only at run time.
     """
     # `run.sh: --deepspeed` is the name of a config that stands in another file, or in none.
     if name.startswith("<") or not name or ": " in name:
@@ -88,7 +88,7 @@ def _cached_config_overwrites(path: str, _: tuple[int, ...]) -> tuple[ConfigOver
 
 @lru_cache(maxsize=4)
 def _programs_passing_config(files: tuple[tuple[str, bytes], ...]) -> tuple[str, ...]:
-    """Return the programs among the texts of a repository that pass a config to DeepSpeed."""
+    """Return the paths of the programs in a repository's files that pass a config to DeepSpeed."""
     candidates = [each for each in files if each[0].endswith(".py") and re.search(_CONFIG_CALLS, each[1])][
         :_MAX_PROGRAMS
     ]
@@ -142,7 +142,7 @@ def _may_read_config(program: str, path: str, files: tuple[tuple[str, bytes], ..
 
 @lru_cache(maxsize=64)
 def _cached_modules_started_by(script: str, data: bytes, _: int) -> frozenset[str]:
-    """Return the paths of the Python programs that a script names, and of the modules that they import."""
+    """Return the paths of the Python programs that a script names, and those of the modules that they import."""
     from dsconfig.launch.python.syntax_trees import program_modules
 
     names = dict.fromkeys(os.fsdecode(match[0]) for match in re.finditer(_PROGRAM_NAME, data))

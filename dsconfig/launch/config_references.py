@@ -1,4 +1,4 @@
-"""References to a config in scripts and launch files of its repository, and the consumers they show."""
+"""References to a config in the scripts and launch files of its repository, and the consumers they imply."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from dsconfig.launch.repository_files import (
 # wins.
 
 _BEFORE_PATH = r"[\s\\=,(\"']*(?:[rf](?=[\"'])|str\()?[\"']?(?:\$\{(?P<unset>\w+):-)?[\"']?(?:\./)*"
-"""Text allowed between a flag or key and its path; `unset` is the variable of a default such as
+"""Pattern of the text allowed between a flag or key and its path; `unset` is the variable of a default such as
 `${CONFIG:-z3.json}`.
 """
 _ELASTIC_ARGUMENTS = r"(?:(?!\.(?:json|py)\b)(?:[^\n;&|\\]|\\(?!\n)|\\\n|\n\s*(?:- |[\"'])))*"
-"""Words allowed between `elastic run` and its config, in a shell command or in a list of JSON or YAML.
+"""Pattern of words allowed between `elastic run` and its config, in a command or in a JSON or YAML list.
 
 No two alternatives start with the same text: otherwise `re` would backtrack through every split of the words.
 """
 _ELASTIC = rf"\bdsconfig\W+elastic\W+run\b{_ELASTIC_ARGUMENTS}"
 _RENDEZVOUS = r"\brdzv[-_]conf\b(?:(?!\brdzv[-_]conf\b)[^\n])*[ =,\"']ds_config=[\"']?"
 _VALUE = r"(?P<words>[\w.]*)\$?\{?(?P<value>[\w.]*)"
-"""A variable in the position of a path."""
+"""Pattern of a variable where a path is expected."""
 _FLAGS_AND_KEYS = (
     (_ELASTIC, "elastic", "`dsconfig elastic run`"),
     (rf"(?:{_RENDEZVOUS}|\bDSCONFIG_RDZV_DS_CONFIG=[\"']?)", "elastic", "`--rdzv-conf ds_config=`"),
@@ -53,17 +53,17 @@ _FLAGS_AND_KEYS = (
     (rf"DeepSpeedStrategy\([^()]*?\bconfig{_BEFORE_PATH}", "lightning", "`DeepSpeedStrategy`"),
     (rf"\bdeepspeed[\"']?\s*[=,(]{_BEFORE_PATH}", "transformers", "`deepspeed=`"),
 )
-"""Text before a path or its variable, the consumer it implies, and its name in messages.
+"""Patterns of the text before a path or variable, each with its consumer and its name in messages.
 
-`re` compiles a pattern only when there is a text to search; most configs have none around them. The time of
-each pattern is linear in the text, or quadratic in the `_BEFORE` characters before a path.
+`re` compiles a pattern only when there is a text to search, and most configs have no such text around them. The
+time of each pattern is linear in the text, or quadratic in the `_BEFORE` characters before a path.
 """
 _YAML_KEY = (
     r"(?m)(?:^[ \t]*|[{,]\s*)[\"']?deepspeed[\"']?[ \t]*:[ \t]*[\"']?(?:\./)*",
     "transformers",
     "`deepspeed:`",
 )
-"""Key of a YAML file. Its value is always the path itself, not a variable."""
+"""Pattern of a YAML key whose value is the path of a config, never a variable."""
 _VARIABLE = rf"\b([A-Za-z_]\w*)(?:: *\w+)? *[:=]{_BEFORE_PATH}$"
 _PYTHON = (
     (r"\bDeepSpeedStrategy\b", "lightning", "`DeepSpeedStrategy`"),
@@ -73,17 +73,17 @@ _PYTHON = (
     (r"\b(?:HfArgumentParser|\w*TrainingArguments)\b", "transformers", "`TrainingArguments`"),
     (r"\b(?:DeepSpeedPlugin|Accelerator)\(", "accelerate", "`Accelerator`"),
 )
-"""Calls that show the consumer of a file that the program names, those closest to DeepSpeed first."""
+"""Patterns of calls that show the consumer of a file named by a program, in order of closeness to DeepSpeed."""
 _CONTEXT = 1000
-"""Characters searched before a path for its flag or key: a manifest has one word per line."""
+"""Number of characters before a path that are searched for its flag or key: a manifest has one word per line."""
 _OWN_LOOP = r"\bdeepspeed\.initialize\b"
 _TRAINER = r"TrainingArguments|HfArgumentParser|Trainer\("
 _OPENS_CONFIG, _USES_TRAINER = r"\bopen\((?:\w+\.)+deepspeed\b", r"TrainingArguments|Trainer\("
-"""A program that opens the file of its own argument `deepspeed`, and signs that a Trainer reads the file
-anyway.
+"""Patterns of a program that opens the file of its own argument `deepspeed`, and of signs that a Trainer reads
+this file nevertheless.
 """
 _MAX_TEXTS = 50
-"""Largest number of texts that mention DeepSpeed: a larger repository holds several projects."""
+"""Maximum number of files that mention DeepSpeed; a repository with more holds several projects."""
 LAUNCHES = (".sh", ".bash", ".slurm", ".sbatch", ".yaml", ".yml", ".json", ".ipynb")
 """File name suffixes of scripts and launch files that can give arguments to a job."""
 _DEEPSPEED_FLAGS = tuple(f"`{flag}`" for flag in DEEPSPEED_CONFIG_FLAGS)
@@ -93,17 +93,17 @@ _PROGRAM = r"[\w./-]+\.py\b"
 _LAUNCHERS = ("torch", "accelerate", "deepspeed")
 """Prefixes of modules that start another program."""
 _COMMAND_LENGTH = 2000
-"""Characters before a flag that are searched for the program of the command."""
+"""Number of characters before a flag that are searched for the program of the command."""
 
 
 _PASSES_CONFIG = rb"\bconfig(?:_params)?\s*=\s*(?:\w+\.)+deepspeed\b"
 
 
 def find_custom_training_loop(launch: str) -> str | None:
-    """Find a program beside a launch file that passes its argument `deepspeed` to `deepspeed.initialize`.
+    """Find a program near a launch file that passes its argument `deepspeed` to `deepspeed.initialize`.
 
     Such a program reuses `TrainingArguments` for its own training loop. Without a Trainer nothing compares
-    the arguments with the config, so no mismatch is reported. None: there is no such program.
+    the arguments with the config, so no mismatch is reported. Return None if there is no such program.
     """
     if launch.startswith("<") or not launch:
         return None
@@ -122,23 +122,23 @@ class ConfigReference(NamedTuple):
     """A reference to the config in another file."""
 
     rank: int
-    """Strength: 3 flag or key, 2 program, 1 documentation, 0 program that names no file."""
+    """Strength: 3 for a flag or key, 2 for a program, 1 for documentation, 0 for a program that names no file."""
     shared: int
-    """Length of the directory path that the file shares with the config."""
+    """Length of the directory path that the referring file shares with the config."""
     reader: str
     why: str
     script: str
     path_as_written: str = ""
-    """The config's path as written there."""
+    """Path of the config as written in the referring file."""
     candidates: PossibleConsumers | None = None
     """Possible consumers, if the program does not show which one reads the file."""
 
 
 def find_consumer_in_repository(name: str, content: ConsumerEvidence) -> ConsumerEvidence | None:
-    """Return the consumer of a config according to its repository; None without evidence.
+    """Return the consumer of a config according to its repository, or None without evidence.
 
     If no file names the config and its `content` fits several consumers, the programs of a small repository
-    decide, provided that all of them use the same consumer. Also None if `references_exceed_budget`.
+    decide, provided that all of them use the same consumer. Return None as well if `references_exceed_budget`.
     """
     if name.startswith("<") or not name:
         return None
@@ -166,15 +166,15 @@ def find_consumer_in_repository(name: str, content: ConsumerEvidence) -> Consume
 
 @lru_cache(maxsize=8)
 def _strongest_reference(path: str, top: str, deep: bool, at: tuple[int, ...]) -> ConfigReference | None:
-    """Return the strongest reference to a config; cached, because every command of a script asks for it."""
+    """Return the strongest reference to a config, cached because it is needed for every command of a script."""
     return _pick_strongest_reference(_find_references(path, top, deep, at) or (), path)
 
 
 def _pick_strongest_reference(mentions: tuple[ConfigReference, ...], path: str) -> ConfigReference | None:
-    """Return the strongest reference; None without any.
+    """Return the strongest reference, or None if there is none.
 
-    An Accelerate launch file says nothing about a job that another script starts. It is used only if no
-    command names the config itself.
+    An Accelerate launch file says nothing about a job that another script starts. Such a file is used only if
+    no command names the config itself.
     """
     if any(
         each.rank == 3 and is_shell_script_name(each.script) and _resolves_to_config(each, path)
@@ -189,13 +189,13 @@ def _pick_strongest_reference(mentions: tuple[ConfigReference, ...], path: str) 
 
 
 def _resolves_to_config(mention: ConfigReference, path: str) -> bool:
-    """Whether the path in a script resolves to this very config, not to another file of the same name."""
+    """Whether the path in a script resolves to the config at `path`, not to another file of the same name."""
     resolved = resolve_written_path(mention.path_as_written, mention.script).path
     return resolved is not None and os.path.realpath(resolved) == os.path.realpath(path)
 
 
 def _reference_strength(reference: ConfigReference) -> tuple[int, int, bool]:
-    """Sort key of a reference; at equal strength a Trainer wins over an Accelerate launch file.
+    """Return the sort key of a reference; at equal strength, a Trainer wins over an Accelerate launch file.
 
     The Trainer re-reads the config that Accelerate's plugin has loaded and fills it from its own arguments
     (transformers integrations/deepspeed.py:propagate_args_to_deepspeed).
@@ -204,7 +204,7 @@ def _reference_strength(reference: ConfigReference) -> tuple[int, int, bool]:
 
 
 def _find_trainer_program(launch: str, top: str, *, deep: bool) -> str | None:
-    """Find a program with a Trainer beside an Accelerate launch file; None if one has its own loop.
+    """Find a program with a Trainer near an Accelerate launch file, or return None if one has its own loop.
 
     Source: transformers integrations/deepspeed.py, propagate_args_to_deepspeed.
     """
@@ -220,9 +220,9 @@ def _find_trainer_program(launch: str, top: str, *, deep: bool) -> str | None:
 
 
 def launch_files_naming_config(name: str) -> tuple[str, ...]:
-    """Paths of the scripts and launch files whose flags or keys name the config at a path.
+    """Return the paths of the scripts and launch files whose flags or keys name the config at a path.
 
-    Empty if `references_exceed_budget`.
+    The result is empty if `references_exceed_budget`.
     """
     path, top, deep = _repository_of_config(name)
     scripts = {
@@ -234,7 +234,7 @@ def launch_files_naming_config(name: str) -> tuple[str, ...]:
 
 
 def programs_naming_config(name: str) -> tuple[str, ...]:
-    """Paths of the Python programs that name the config at a path in a call or as a file that they load."""
+    """Return the paths of Python programs that name a config in a call or load its file."""
     path, top, deep = _repository_of_config(name)
     references = _find_references(path, top, deep, repository_cache_key(path)) or ()
     scripts = (each.script for each in references if each.rank > 1)
@@ -242,13 +242,13 @@ def programs_naming_config(name: str) -> tuple[str, ...]:
 
 
 def references_exceed_budget(name: str) -> bool:
-    """Whether a config is mentioned too often to examine every mention."""
+    """Whether a config is mentioned too often for every mention to be examined."""
     path, top, deep = _repository_of_config(name)
     return _find_references(path, top, deep, repository_cache_key(path)) is None
 
 
 def scripts_calling_accelerate_launch(launch: str) -> tuple[str, ...]:
-    """Paths of the scripts that may pass an Accelerate launch file to `accelerate launch`."""
+    """Return the paths of the scripts that may pass an Accelerate launch file to `accelerate launch`."""
     path, top, deep = _repository_of_config(launch)
     base = os.fsencode(os.path.basename(path))
     return tuple(
@@ -259,7 +259,7 @@ def scripts_calling_accelerate_launch(launch: str) -> tuple[str, ...]:
 
 
 def consumer_given_config_path(name: str, *, flags_only: bool) -> str | None:
-    """Return the consumer that receives the path of the config; None if unknown.
+    """Return the consumer that receives the path of the config, or None if unknown.
 
     `flags_only`: count only flags and keys. A program that names the path may open the file itself.
     """
@@ -277,7 +277,7 @@ def _cached_consumer_given_path(
 
 
 def deepspeed_program_texts(name: str) -> Iterator[bytes]:
-    """Yield the programs around a config that mention DeepSpeed."""
+    """Yield the texts of the programs around a config that mention DeepSpeed."""
     path, top, deep = _repository_of_config(name)
     return (
         data for script, data in deepspeed_texts(top, path, deep=deep) if script.endswith((".py", ".ipynb"))
@@ -285,7 +285,7 @@ def deepspeed_program_texts(name: str) -> Iterator[bytes]:
 
 
 def _repository_of_config(name: str) -> tuple[str, str, bool]:
-    """The absolute path of a config, the root of its repository (else its directory), and whether it has one."""
+    """Return a config's absolute path, its repository (else its directory), and whether it is in a repository."""
     return _repository_at(name, os.getcwd(), time_cache_key())
 
 
@@ -301,7 +301,7 @@ def _repository_at(name: str, working_directory: str, _: int) -> tuple[str, str,
 def _find_references(
     path: str, top: str, deep: bool, _: tuple[int, ...]
 ) -> tuple[ConfigReference, ...] | None:
-    """All references to the config; None if they exceed the budget."""
+    """Return all references to the config, or None if they exceed the budget."""
     references = _find_path_references(
         deepspeed_texts(top, path, deep=deep), os.path.basename(path), top, time_cache_key()
     )
@@ -311,7 +311,7 @@ def _find_references(
 def _references_matching_path(
     references: tuple[_PathReference, ...], path: str, top: str
 ) -> Iterator[ConfigReference]:
-    """Yield the references that match the full path, from those that match the file name."""
+    """Yield those of the references, found by file name, that match the full path of the config."""
     for each in references:
         if (
             each.script == path
@@ -330,7 +330,7 @@ def _references_matching_path(
 
 
 class _PathReference(NamedTuple):
-    """A path with the file name of the config, before it is matched against a full path."""
+    """A path in a script with the file name of the config, not yet matched against the full path."""
 
     script: str
     path_as_written: str
@@ -343,9 +343,9 @@ class _PathReference(NamedTuple):
 def _find_path_references(
     files: tuple[tuple[str, bytes], ...], base: str, top: str, _: int
 ) -> tuple[_PathReference, ...] | None:
-    """Search texts for paths with this file name, once for all configs of that name in a repository.
+    """Search files for paths with a file name, once for all configs of that name in a repository.
 
-    None if the search exceeds the budget of a directory.
+    Return None if the search exceeds the budget of a directory.
     """
     try:
         return tuple(_search_texts_for_paths(files, base, top))
@@ -397,17 +397,17 @@ _LAUNCH_FILES = (".yaml", ".yml", ".json")
 
 _DISTRIBUTED = r"\bdistributed_type[\"']?\s*:\s*[\"']?(\w+)"
 _MAX_REFERENCES = 200
-"""Most occurrences of a file name that are examined in one text."""
+"""Maximum number of occurrences of a file name that are examined in one text."""
 _REFERENCE_COST = 1000
-"""Budget steps charged for each of them."""
+"""Number of budget steps charged for each occurrence of a file name."""
 _PATH_CHARACTERS = r"[^\s\"'=`(),;:\[\]{}<>|]*"
-"""Characters of a path, matched backwards from the file name: a notebook may contain an image as one huge
-word.
+"""Pattern of the characters of a path, matched backwards from the file name because a notebook may contain an image
+as one huge word.
 """
 
 
 def _find_config_paths(text: str, base: str) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of each path with this file name."""
+    """Yield the start and end of each path in a text that ends with a file name."""
     letters, at = re.compile(_PATH_CHARACTERS), text.find(base)
     while at >= 0:
         end = at + len(base)
@@ -418,7 +418,7 @@ def _find_config_paths(text: str, base: str) -> Iterator[tuple[int, int]]:
 
 
 def _find_path_start(text: str, at: int) -> tuple[int, str]:
-    """Return the start of a quoted path, which may contain spaces, and the text of its line before `at`."""
+    """Return the start of a path, which may contain spaces if quoted, and the text of the line before `at`."""
     first = max(0, at - _CONTEXT)
     line = text[max(first, text.rfind("\n", first, at) + 1) : at]
     if (match := re.search(_QUOTED_PATH, line)) is not None:
@@ -430,7 +430,7 @@ _QUOTED_PATH = r"[\"']((?:/|\./|~/)(?:(?! -)[^\"'\n])*)$"
 
 
 def _is_comment_line(line: str) -> bool:
-    """Whether the line is a comment that mentions a flag without a command."""
+    """Whether a line is a comment that mentions a flag outside of a command."""
     return line.lstrip().startswith("#") and "--" in line and not re.search(_COMMAND, line)
 
 
@@ -438,7 +438,7 @@ _COMMAND = r"\.py\b|(?<!-)\b(?:deepspeed|torchrun|accelerate|python3?)\s"
 
 
 def may_name_config(reference: str, path: str) -> bool:
-    """Whether a path in a script may refer to the config, because its known parts match."""
+    """Whether a path in a script may refer to the config, judging by the path's known parts."""
     parts = [part for part in reference.lstrip("-").split("/") if part not in ("", ".", "..")]
     path_parts = path.split(os.sep)
     if parts[-1] != path_parts[-1]:
@@ -457,7 +457,7 @@ class _ConfigPathVariables:
         self._uses: dict[str, tuple[int, str, str]] | None = None
 
     def find_first_use(self, name: str) -> tuple[int, str, str] | None:
-        """First use of a variable as a config path: its offset, the consumer and the reason."""
+        """Return the first use of a variable as a config path: its offset, the consumer and the reason."""
         if self._uses is None:
             self._budget.spend(len(self._text) // 2)
             self._uses = {}
@@ -503,7 +503,7 @@ def _classify_reference(
 
 
 _BARE_FLAG = r"--deepspeed(?=[\s\\\"',]*(?:\s-|[\"']-|$))(?![\w=-])"
-"""`--deepspeed` without a value."""
+"""Pattern of `--deepspeed` without a value."""
 
 
 def _as_only_consumer(reader: str) -> PossibleConsumers:
@@ -513,7 +513,7 @@ def _as_only_consumer(reader: str) -> PossibleConsumers:
 def _consumer_of_command_flag(
     text: str, at: int, script: str, top: str, why: str
 ) -> PossibleConsumers | None:
-    """Return the consumer of a flag's file, according to the program that the command starts."""
+    """Return the possible consumers of a flag's file, according to the program that the command starts."""
     program = (
         _program_started_by_command(text[max(0, at - _COMMAND_LENGTH) : at]) if why in _COMMAND_FLAGS else ""
     )
@@ -537,7 +537,7 @@ def _consumer_of_command_flag(
 
 
 def _program_started_by_command(command: str) -> str:
-    """Return the program that a command starts, as a path or module; empty if there is none."""
+    """Return the program that a command starts, as a path or module, or an empty string if it starts none."""
     words = re.findall(_PATH, command)
     for last, word in zip(reversed(["", *words[:-1]]), reversed(words), strict=True):
         if last == "-m" and not word.startswith(_LAUNCHERS):
@@ -549,7 +549,7 @@ def _program_started_by_command(command: str) -> str:
 
 @lru_cache(maxsize=16)
 def loop_consumer(path: str, _: int) -> str | None:
-    """Return the consumer in a program's training loop; empty if unclear, None if the program cannot be read."""
+    """Return the consumer in a program's training loop: empty if unclear, None if the program cannot be read."""
     try:
         program = read_contents(path).decode("latin-1")
     except OSError:
@@ -561,7 +561,7 @@ def loop_consumer(path: str, _: int) -> str | None:
 
 
 _PASSES_TO_TRAINER = rb"\bdeepspeed\s*=\s*[^\s,)]|\bHfArgumentParser\b"
-"""A program that passes a config to the arguments of a Trainer, or takes all of them from flags."""
+"""Pattern of a program that passes a config to the arguments of a Trainer, or reads all of them from flags."""
 
 
 def _consumer_of_all_programs(path: str, top: str, content: str, *, deep: bool) -> ConfigReference | None:

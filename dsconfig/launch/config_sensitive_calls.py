@@ -26,11 +26,11 @@ from dsconfig.launch.repository_files import time_cache_key
 
 
 def find_config_sensitive_calls(program: str, launch: str = "") -> tuple[ConfigSensitiveCall, ...]:
-    """Return the calls of a program that depend on settings of its config; empty if it cannot be read.
+    """Return the calls of a program that depend on settings of its config, or none if the program cannot be read.
 
     Args:
         program: path of the program.
-        launch: file that starts it, or its config; it decides which files may be read.
+        launch: file that starts the program, or its config, which decides which files may be read.
     """
     return _cached_config_sensitive_calls(os.path.abspath(program), launch or program, time_cache_key())
 
@@ -86,7 +86,7 @@ _LOADER = re.compile(r"load|data|(?:^|_)dl|iter|batch|sampl", re.IGNORECASE)
 
 
 class _ConfigSensitiveCalls(ModelHandlingCalls):
-    """The uses in a program file."""
+    """The calls in a program file that depend on its config."""
 
     def uses(self) -> Iterator[ConfigSensitiveCall]:
         yield from self._calls_that_load_models()
@@ -148,7 +148,7 @@ class _ConfigSensitiveCalls(ModelHandlingCalls):
         )
 
     def _spreads_model_over_gpus(self, value: ast.expr | None, call: ast.Call) -> bool | None:
-        """Whether a device map spreads the model over several GPUs; None if there may be no map."""
+        """Whether a device map spreads the model over several GPUs, or None if there may be no map."""
         if isinstance(value, ast.Name):
             values = self._all_values_of_variable(value.id, call)
             kinds = {
@@ -263,8 +263,8 @@ class _ConfigSensitiveCalls(ModelHandlingCalls):
     def _models_trained_in_place(self) -> dict[str, int]:
         """Return the models that `Trainer.train` passes to DeepSpeed, each with the line from which it is wrapped.
 
-        At stage 3 this partitions the parameters of the module itself. A program that also gathers the weights on
-        its own knows about it.
+        At stage 3 this partitions the parameters of the module itself. A program that gathers the weights itself is
+        prepared for that.
         """
         trained: dict[str, int] = {}
         if "get_state_dict" in self.referenced or "GatheredParameters" in self.referenced:
@@ -379,7 +379,7 @@ class _ConfigSensitiveCalls(ModelHandlingCalls):
                 yield self._describe_call("dummy scheduler", call)
 
     def _optimizers_prepared_alone(self, prepares: list[ast.Call]) -> Iterator[ConfigSensitiveCall]:
-        """Yield a call that prepares an optimizer, if another one prepares the model without it."""
+        """Yield a call that prepares an optimizer alone, if another call prepares the model."""
         names = {id(call): [last_dotted_name(argument) for argument in call.args] for call in prepares}
         optimizers = {
             name
@@ -434,7 +434,7 @@ class _ConfigSensitiveCalls(ModelHandlingCalls):
         )
 
     def _models_loaded_before_arguments(self) -> Iterator[ConfigSensitiveCall]:
-        """Yield models that are loaded too early for partitioned loading: before the training arguments exist."""
+        """Yield models that are loaded before the training arguments exist, too early for partitioned loading."""
         if _ZERO_INIT_HANDLED.search(self.text):
             return
         for start in self.calls:
@@ -452,7 +452,7 @@ class _ConfigSensitiveCalls(ModelHandlingCalls):
                     yield self._describe_call("model before arguments", call)
 
     def _models_never_prepared(self) -> Iterator[ConfigSensitiveCall]:
-        """Yield models that `zero3_init_flag` partitions, but that no engine gathers again."""
+        """Yield models that `zero3_init_flag` partitions but no engine gathers."""
         starts = [call for call in self.calls if called_function_name(call) == "Accelerator"]
         if len(starts) != 1 or _ZERO_INIT_HANDLED.search(self.text):
             return
@@ -508,7 +508,7 @@ _RENDEZVOUS = frozenset(
         "PartialState",
     }
 )
-"""Calls after which the processes of a job know each other."""
+"""Functions that connect the processes of a job."""
 _FORWARDS = frozenset({"generate", "encode", "forward"})
 _OPTIMIZER_POSITION = 3
 """Position of `optimizer` in `deepspeed.initialize(args, model, optimizer, ...)`, counted from 1."""
@@ -541,7 +541,7 @@ def _split_conjunction(test: ast.expr) -> list[ast.expr]:
 
 
 def _moves_to_gpu(call: ast.Call) -> bool:
-    """Whether `.to(...)` moves to a GPU: not to a dtype or to the CPU."""
+    """Whether a `.to(...)` call moves its object to a GPU rather than to a dtype or to the CPU."""
     argument = call.args[0] if len(call.args) == 1 and not call.keywords else keyword_argument(call, "device")
     text = ast.unparse(argument) if argument is not None else ""
     return bool(re.search(r"device|cuda|gpu|local_rank", text)) and "cpu" not in text

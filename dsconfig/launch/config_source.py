@@ -1,4 +1,4 @@
-"""Input of `check`: the path of a config, its text or bytes, URL-safe base64, a dict or a `Config`."""
+"""Config sources that `check` accepts: a config's path, its text or bytes, URL-safe base64, a dict or a `Config`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         """A config object with `to_dict`, such as `dsconfig.Config`."""
 
         def to_dict(self) -> JsonObject:
-            """Return the keys and values that were set."""
+            """Return the config as a dict of the keys that were set."""
 
 
 ConfigSource: TypeAlias = "str | bytes | os.PathLike[str] | Mapping[str, Json] | ConfigObject"
@@ -29,7 +29,7 @@ _BASE64 = r"[A-Za-z0-9_-]{8,}={0,2}"
 
 
 def read_config_source(source: ConfigSource) -> Document:
-    """Read a source as a document.
+    """Read a config source of any kind as a document.
 
     A string with a bracket, quote, line end or colon that is not an existing path is text. URL-safe base64
     that decodes to an object is a config as launchers encode it. Any other string is a path.
@@ -65,7 +65,7 @@ def is_config_text(source: str) -> bool:
 def _is_base64_config(source: str) -> bool:
     """Whether a string is a URL-safe base64 config and not an existing path.
 
-    DeepSpeed accepts this form where it expects a path: runtime/config.py:DeepSpeedConfig.__init__.
+    DeepSpeed accepts a base64 config wherever a path is expected: runtime/config.py:DeepSpeedConfig.__init__.
     """
     if not re.fullmatch(_BASE64, source) or os.path.exists(source):
         return False

@@ -1,4 +1,4 @@
-"""Configs inside the text of a launch file: offsets of their characters, and here-documents with unknown values."""
+"""Configs in the text of a launch file: offsets of their characters, and here-documents with unknown values."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from dsconfig.document.located_tree import UNKNOWN, LocatedTree, ObjectMember, T
 from dsconfig.launch.launch_file_formats import is_shell_script_name
 
 SUBSTITUTION = re.compile(r"\$\{[^{}\n]*\}|\$\(\([^()\n]*\)\)|\$\([^()\n]*\)|\$\w+|`[^`\n]*`")
-"""A variable, arithmetic or the output of a command in a text."""
+"""Pattern of a variable, an arithmetic expression or a command substitution in a shell text."""
 _VALUE = re.compile(rf'"(?:[^"\\\n]|\\.)*"|[\w.+-]*(?:(?:{SUBSTITUTION.pattern})[\w.+-]*)+')
-"""A string, or variables with the characters that form one number with them: `${EXPONENT}e-5`."""
+"""Pattern of a string, or of variables and the characters that form a number with them: `${EXPONENT}e-5`."""
 
 
 def read_with_variables(text: str, name: str) -> Document | None:
     """Read JSON text that still contains variables of the script as unknown values.
 
-    None if a variable stands for a key or for several entries, so that the config is not known.
+    Return None if a variable stands for a key or for several entries, so that the config is unknown.
     """
     unknown: list[TextSpan] = []
     shown = text
@@ -39,14 +39,14 @@ def read_with_variables(text: str, name: str) -> Document | None:
 
 
 def _is_key(span: TextSpan, node: TreeNode) -> bool:
-    """Whether a span is the key of a member."""
+    """Whether a span is that of a member's key in the tree of `node`."""
     return any(each.key_span == span or _is_key(span, each.node) for each in node.members) or any(
         _is_key(span, each) for each in node.items
     )
 
 
 def _mark_spans_unknown(node: TreeNode, spans: list[TextSpan]) -> TreeNode:
-    """Return a copy of a node in which the values at the spans are unknown."""
+    """Return a copy of a node in which the values at `spans` are unknown."""
     if node.span in spans:
         return TreeNode("unknown", node.span, UNKNOWN)
     members = tuple(
@@ -66,7 +66,7 @@ _MAX_DOCUMENTS = 50
 
 
 def character_offsets(launch: Document, span: TextSpan, text: str) -> list[int]:
-    """Offset in the launch file of each character of the text and of its end; empty if the texts differ."""
+    """Return the launch-file offsets of a text's characters and of its end, or an empty list if the texts differ."""
     start = launch.text.find(text, *span)
     if start >= 0:
         return list(range(start, start + len(text) + 1))
@@ -85,10 +85,10 @@ def character_offsets(launch: Document, span: TextSpan, text: str) -> list[int]:
 
 
 def _offsets_in_script(script: str, text: str) -> list[int]:
-    """Return the offset in a script of each character of a text that it writes, and of its end.
+    """Return the script offset of each character of a text that the script writes, and of the end of the text.
 
     The text is a here-document of the script with its variables expanded; the characters of a value have the span
-    of its variable. Empty if no here-document gives the text, or several do.
+    of its variable. The result is empty unless exactly one here-document gives the text.
     """
     aligned = [
         each
@@ -107,7 +107,7 @@ def _here_document_spans(script: str) -> Iterator[TextSpan]:
 
 
 def _align_expanded_text(script: str, body: TextSpan, text: str) -> list[int]:
-    """Return the offset in the script of each character of a text; empty if the body does not expand to it."""
+    """Return the script offset of each character of `text`, or an empty list if `body` does not expand to it."""
     offsets: list[int] = []
     position = body.start
     pending: TextSpan | None = None

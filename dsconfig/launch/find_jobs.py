@@ -46,14 +46,14 @@ if TYPE_CHECKING:
 def jobs_of_launch_file(
     launch: Document, config_path: str | None = None, budget: ReadingBudget | None = None
 ) -> Iterator[LaunchedJob]:
-    """Yield every job of a launch file; a script may have several.
+    """Yield every job of a launch file; a script may start several.
 
     `config_path`: real path of a config; a script's jobs with other configs are skipped. `budget`: shared budget
     of all launch files that are read together.
 
     Raises:
         OSError: a config cannot be read.
-        BudgetExceededError: a budget is given and this file exceeds it.
+        BudgetExceededError: the launch file exceeds the given budget.
     """
     if not is_shell_script_name(launch.name):
         if budget is not None:
@@ -77,7 +77,7 @@ def jobs_of_launch_file(
 
 
 def launch_file_exceeds_budget(launch: Document) -> bool:
-    """Whether reading the commands of a launch file exceeds the budget, so that none is known."""
+    """Whether reading the commands of a launch file exceeds the budget, so that none of them is known."""
     data = None if is_shell_script_name(launch.name) else launch.value()
     launch_format = SCRIPT if data is None else detect_launch_format(data)
     if launch_format is None or not (data is None or (launch_format.commands and isinstance(data, dict))):
@@ -88,7 +88,7 @@ def launch_file_exceeds_budget(launch: Document) -> bool:
 
 
 def job_of_launch_file(launch: Document) -> LaunchedJob | None:
-    """Return the selected job of a launch file, else its first; None for any other document, and without DeepSpeed.
+    """Return the selected or first job of a launch file, or None if the document starts no job with DeepSpeed.
 
     Raises:
         OSError: the config cannot be read.
@@ -120,7 +120,7 @@ def _first_job(launch: Document) -> LaunchedJob | None:
 
 
 def _job_in_omegaconf_file(launch: Document) -> LaunchedJob | None:
-    """The job of a YAML file of OmegaConf or Hydra; None for any other file, such as an Accelerate launch file."""
+    """Return the job of a YAML file of OmegaConf or Hydra, or None for others, such as Accelerate launch files."""
     if launch.format != "yaml" or launch.embedded_at is not None or is_launch_file(launch.value()):
         return None
     from dsconfig.launch.omegaconf import find_omegaconf_job
@@ -191,7 +191,7 @@ def _job_with_config_key(
 def _read_training_arguments(
     launch_format: LaunchFileFormat, launch: Document, data: JsonObject
 ) -> LaunchArguments:
-    """Read the training arguments of a launch file."""
+    """Read the training arguments of a launch file in the given format."""
     from dsconfig.launch.training_arguments import read_launch_file_arguments
 
     if launch_format.name != "Transformers":
@@ -204,7 +204,7 @@ def _read_training_arguments(
 def _merge_config_overrides(
     config: Document | None, launch_format: LaunchFileFormat, data: Mapping[str, Json]
 ) -> Document | None:
-    """Merge the launch file's overrides into the config."""
+    """Return the config with the launch file's overrides merged into it."""
     overrides = value_at_dotted_path(data, launch_format.overwrites) if launch_format.overwrites else None
     if config is None or not isinstance(overrides, Mapping):
         return config
@@ -232,7 +232,7 @@ def _has_custom_training_loop(launch_format: LaunchFileFormat, launch: Document)
 def _job_with_built_config(
     launch_format: LaunchFileFormat, launch: Document, data: Mapping[str, Json]
 ) -> LaunchedJob | None:
-    """Return the job of a launch file whose program builds the config from its keys; None if it builds none."""
+    """Return the job of a launch file from whose keys the program builds a config, or None if it builds none."""
     from dsconfig.launch import framework_configs
     from dsconfig.launch.launched_job import LaunchedJob
     from dsconfig.launch.training_arguments import read_launch_file_arguments
@@ -263,9 +263,9 @@ def _job_with_built_config(
 
 
 def add_consumer_version(reader: ConsumerEvidence, name: str) -> ConsumerEvidence:
-    """Add the pinned or installed version of a consumer if it fills "auto" differently from the newest one.
+    """Add the pinned or installed version of a consumer if this version fills "auto" differently from the newest.
 
-    An unknown version may do so, and is added, too.
+    An unknown version is added too, because it may also differ.
     """
     if reader.version is not None or reader.name not in HUGGING_FACE:
         return reader
@@ -282,9 +282,9 @@ def add_consumer_version(reader: ConsumerEvidence, name: str) -> ConsumerEvidenc
 
 
 def add_trainer_fact(reader: ConsumerEvidence, name: str) -> ConsumerEvidence:
-    """Return the consumer of an Accelerate launch file, with its programs.
+    """Add to the consumer of an Accelerate launch file its programs, and whether every job uses a Trainer.
 
-    Also with the fact whether every job that passes the file uses a Trainer.
+    Only jobs that pass the launch file count.
     """
     budget = ReadingBudget(FOLDER_STEPS)
     scripts = () if name.startswith("<") else scripts_calling_accelerate_launch(name)
@@ -295,15 +295,15 @@ def add_trainer_fact(reader: ConsumerEvidence, name: str) -> ConsumerEvidence:
 
 
 def add_launch_arguments(reader: ConsumerEvidence, name: str, launch: str | None = None) -> ConsumerEvidence:
-    """Return the consumer with the arguments and world size from the launch files that name the config.
+    """Return a config's consumer with the arguments and world size from the launch files that name the config.
 
-    Several launch files: values they agree in are used; an argument that differs is unknown, and the reason
-    lists its values. If one of them exceeds the reading budget, no arguments are used.
+    With several launch files, the values that they share are used; an argument that differs is unknown, and
+    the reason lists its values. If one of them exceeds the reading budget, no arguments are used.
 
     Args:
         reader: consumer of the config.
         name: path of the config.
-        launch: the only launch file to use; None: all that name the config.
+        launch: the only launch file to use, or None to use all that name the config.
     """
     if name.startswith("<") or not name:
         return reader
@@ -347,7 +347,7 @@ def add_launch_arguments(reader: ConsumerEvidence, name: str, launch: str | None
 
 
 def jobs_giving_arguments(reader: ConsumerEvidence, name: str) -> list[LaunchedJob]:
-    """Return the jobs from which the consumer of a config gets its training arguments."""
+    """Return the jobs from which the consumer of a config gets the training arguments."""
     if not reader.launch:
         return []
     return _flatten_jobs(_jobs_by_launch_file(name, reader.name)) or _flatten_jobs(
@@ -378,7 +378,7 @@ def is_config_autotuned(name: str) -> bool:
 def _jobs_by_launch_file(
     name: str, reader: str | None, launch: str | None = None
 ) -> dict[str, list[LaunchedJob] | None]:
-    """Jobs by launch file for a config and consumer (None: any); None as value: the file exceeds the budget."""
+    """Return the jobs with a config and consumer (None for any) by launch file, or None if it exceeds the budget."""
     budget = ReadingBudget(FOLDER_STEPS)
     jobs_by_file: dict[str, list[LaunchedJob] | None] = {}
     # One budget for all files: a repository may have hundreds of scripts that name the same config.
@@ -413,7 +413,7 @@ def _remove_arguments_of_jobs(
 def _trainer_jobs(
     name: str, jobs: Mapping[str, list[LaunchedJob] | None]
 ) -> dict[str, list[LaunchedJob] | None]:
-    """Return the jobs in which a Trainer reads a config of Accelerate; empty if any has another consumer."""
+    """Return the jobs in which a Trainer reads a config of Accelerate, or no jobs if any has another consumer."""
     if any(jobs.values()):
         return {}
     trainer_jobs = _jobs_by_launch_file(name, "transformers")
@@ -423,9 +423,9 @@ def _trainer_jobs(
 def _jobs_reading_config(
     script: str, name: str, reader: str | None, budget: ReadingBudget
 ) -> list[LaunchedJob] | None:
-    """Return the jobs of a launch file in which this consumer (None: any) reads the config at a path.
+    """Return the jobs of a launch file in which the given consumer (None for any) reads the config at a path.
 
-    None: the launch file exceeds the reading budget.
+    Return None if the launch file exceeds the reading budget.
     """
     path = os.path.realpath(name)
     try:
@@ -451,7 +451,7 @@ def _jobs_reading_config(
 
 
 def _world_size_from_accelerate_file(job: LaunchedJob) -> int | None:
-    """World size set by the Accelerate launch file that a command names."""
+    """Return the world size set by the Accelerate launch file that a command names."""
     data = job.document.value() if job.document else None
     return (
         world_size_in_launch_file(data)

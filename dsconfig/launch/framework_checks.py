@@ -1,4 +1,4 @@
-"""Checks by which programs around DeepSpeed reject a combination of arguments and config."""
+"""Checks with which programs around DeepSpeed reject combinations of arguments and config."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class FrameworkCheck(NamedTuple):
-    """One check of a program.
+    """A check with which a program rejects a combination of arguments and config.
 
     Signs: `key` is on, `!key` is off, `key=a|b` has one of these values, `key~a` contains it.
 
@@ -30,10 +30,10 @@ class FrameworkCheck(NamedTuple):
     """
 
     key: str
-    """The rejected key, or the first sign's key if this one is not in the file."""
+    """The rejected key; the first sign's key is reported if the rejected one is not in the file."""
     signs: tuple[str, ...]
     condition: str
-    """Condition in words: `with DeepSpeed`."""
+    """Condition in words, such as `with DeepSpeed`."""
     source: str
     help: str = "remove it"
     holds: Callable[[Mapping[str, Json]], bool] | None = None
@@ -41,11 +41,11 @@ class FrameworkCheck(NamedTuple):
     of_config: Callable[[Document], bool] | None = None
     """Condition on the config that no sign can express."""
     changes: tuple[str, ...] = ()
-    """Changes in `consumer_versions.CHANGES` that must be in force, or, after a `!`, must not be."""
+    """Changes in `consumer_versions.CHANGES` that a version must include or, with the prefix `!`, must not include."""
 
 
 class FailedFrameworkCheck(NamedTuple):
-    """A check that fails for a job: the location and value of the rejected key."""
+    """A check that fails for a job, with the path and value of the rejected key."""
 
     check: FrameworkCheck
     path: tuple[str, ...]
@@ -54,7 +54,7 @@ class FailedFrameworkCheck(NamedTuple):
 
 
 def failed_framework_checks(job: LaunchedJob, version: str | None = None) -> Iterator[FailedFrameworkCheck]:
-    """Yield the checks of a job's program that fail. `version`: of its consumer; None: the newest."""
+    """Yield the failing checks of a job's program. `version`: the consumer's version, or None for the newest."""
     arguments = job.launch.value() if job.arguments is None else job.arguments
     if not isinstance(arguments, Mapping):
         return
@@ -90,7 +90,7 @@ def failed_framework_checks(job: LaunchedJob, version: str | None = None) -> Ite
 
 
 def _version_has_check(row: FrameworkCheck, reader: str, version: str | None) -> bool:
-    """Whether a version of the consumer has this check."""
+    """Whether a version of the consumer has the check in a row of the table."""
     return all(
         version_includes_change(word.lstrip("!"), reader, version) != word.startswith("!")
         for word in row.changes
@@ -98,7 +98,7 @@ def _version_has_check(row: FrameworkCheck, reader: str, version: str | None) ->
 
 
 def _encoded_config_checks(job: LaunchedJob) -> Iterator[FrameworkCheck]:
-    """Yield a check for a config given as text instead of a path, which old versions do not accept."""
+    """Yield a check for a config passed as text instead of a path, which old versions do not accept."""
     if job.encoding is not None and job.format.reader in HUGGING_FACE:
         key, changes = job.key.lstrip("-"), (f"!{job.encoding}",)
         condition = {"json_text": "as JSON text", "base64": "as base64"}[job.encoding]
@@ -106,7 +106,7 @@ def _encoded_config_checks(job: LaunchedJob) -> Iterator[FrameworkCheck]:
 
 
 def _numeric_argument_checks(job: LaunchedJob) -> Iterator[FrameworkCheck]:
-    """Yield checks for arguments that the Trainer calculates with: text, and a batch of 0."""
+    """Yield checks for arguments that the Trainer calculates with: strings, and a batch size of 0."""
     own_names = {trainer_name: name for name, trainer_name in job.format.arguments.items()}
     is_yaml_of_arguments = job.format.name == "Transformers" and _is_parsed_without_conversion(job.launch)
     for name, default in BY_NAME["transformers"].defaults.items():
@@ -139,13 +139,13 @@ def _numeric_argument_checks(job: LaunchedJob) -> Iterator[FrameworkCheck]:
 
 
 _EXPONENT_WITHOUT_POINT = re.compile(r"[1-9]\d*[eE]-\d+")
-"""Number that YAML 1.1, and so PyYAML, reads as text: `2e-5`, but not `2.0e-5`."""
+"""Pattern of numbers that YAML 1.1, and so PyYAML, reads as strings: `2e-5`, but not `2.0e-5`."""
 
 
 def _is_parsed_without_conversion(launch: Document) -> bool:
-    """Whether the programs around a YAML file read it with `parse_yaml_file`, which keeps text as it is.
+    """Whether the programs around a YAML file read it with `parse_yaml_file`, which keeps strings unchanged.
 
-    TRL's parser and OmegaConf convert it.
+    TRL's parser and OmegaConf convert strings that contain numbers.
     """
     if launch.format != "yaml" or launch.is_data:
         return False
@@ -160,7 +160,7 @@ def _is_parsed_without_conversion(launch: Document) -> bool:
 
 _SAMPLE_COUNTS = ("per_device_train_batch_size", "gradient_accumulation_steps")
 _PLACEHOLDER = re.compile(r"[${?<]")
-"""Placeholders that another program replaces later."""
+"""Pattern of placeholders that another program replaces later."""
 _ARGUMENTS = "transformers 5.24 training_args.py:TrainingArguments.__post_init__"
 
 
@@ -193,7 +193,7 @@ def _check_sign_holds(sign: str, launch: Mapping[str, Json], config: Json) -> bo
 
 
 def _has_several_devices(launch: Mapping[str, Json]) -> bool:
-    """Whether the variables give each process of a job several GPUs."""
+    """Whether the environment variables in a launch file give each process of a job several GPUs."""
     visible, count = (
         value_at_dotted_path(launch, "ENV.CUDA_VISIBLE_DEVICES"),
         str(value_at_dotted_path(launch, "ENV.NPROC_PER_NODE")),
@@ -205,18 +205,18 @@ def _has_several_devices(launch: Mapping[str, Json]) -> bool:
 
 
 def _lacks_zero_section(config: Document) -> bool:
-    """Whether the config has no section `zero_optimization`."""
+    """Whether a config has no section `zero_optimization`."""
     data = config.value()
     return isinstance(data, Mapping) and "zero_optimization" not in data
 
 
 def _is_config_known(_: Document) -> bool:
-    """Condition that only requires a config."""
+    """Return True: a condition that requires nothing but a known config."""
     return True
 
 
 def _is_not_strict_json(config: Document) -> bool:
-    """Whether a file is not strict JSON: `json.load` fails, or reads other values than Hjson."""
+    """Whether a config file is not strict JSON: `json.load` fails or returns other values than Hjson."""
     is_built = config.is_data or config.embedded_at is not None or ": " in config.name
     return not is_built and not config.is_readable("json")
 
@@ -228,7 +228,7 @@ def _uses_tensor_parallelism(launch: Mapping[str, Json]) -> bool:
 
 
 def _strict_json_check(key: str, source: str) -> FrameworkCheck:
-    """Check of a program that reads a config with `json.load` and passes DeepSpeed a dict."""
+    """Return the check of a program that reads a config with `json.load` and passes a dict to DeepSpeed."""
     return FrameworkCheck(
         key,
         (key,),
@@ -384,7 +384,7 @@ PROGRAM_CHECKS: Mapping[str, tuple[FrameworkCheck, ...]] = {
         ),
     ),
 }
-"""Checks by the program's name in the table of formats."""
+"""Checks of each program, by its name in the table of formats."""
 TRAINER_CHECKS = (
     FrameworkCheck(
         "bf16",

@@ -38,7 +38,7 @@ _STRATEGIES: Mapping[str, Mapping[str, Json]] = MappingProxyType({
         "offload_params_device": "nvme", "offload_optimizer_device": "nvme",
     },
 })  # fmt: skip
-"""Arguments of each registered strategy name."""
+"""Arguments of `DeepSpeedStrategy` for each strategy name that Lightning registers."""
 # The defaults are Lightning's, not DeepSpeed's: `allgather_bucket_size` is 2e8 instead of 5e8, and
 # `overlap_comm` is on for every stage.
 _OFFLOAD: Mapping[str, tuple[str, Json]] = MappingProxyType(
@@ -80,7 +80,7 @@ _AIO: Mapping[str, Json] = MappingProxyType(
 
 
 def build_lightning_config(data: Mapping[str, Json]) -> JsonObject | None:
-    """Build the config that Lightning creates if its launch file names none; None for other strategies."""
+    """Build the config that Lightning creates if the launch file names none; return None for other strategies."""
     trainer = data.get("trainer")
     strategy = trainer.get("strategy") if isinstance(trainer, Mapping) else None
     if isinstance(strategy, str):
@@ -106,7 +106,7 @@ def build_lightning_config(data: Mapping[str, Json]) -> JsonObject | None:
 
 
 def lightning_added_keys(data: Mapping[str, Json]) -> JsonObject:
-    """Keys that the strategy writes into every config that lacks them, from the Trainer's own arguments.
+    """Return the keys that Lightning's strategy adds to a config from the Trainer's arguments if they are absent.
 
     Source: DeepSpeedStrategy._format_batch_size_and_grad_accum_config; fabric/strategies/deepspeed.py,
     _format_precision_config.
@@ -157,8 +157,8 @@ _NEOX_DEFAULTS: Mapping[str, Json] = MappingProxyType({
     "data_efficiency": None, "tensorboard": None, "wandb": None, "csv_monitor": None, "elasticity": None,
     "comms_logger": None, "compression_training": None, "checkpoint": None, "data_types": None,
 })  # fmt: skip
-"""Fields of `NeoXArgsDeepspeedConfig` with their defaults. NeoX does not pass on a value equal to its
-default.
+"""Fields of `NeoXArgsDeepspeedConfig` with their defaults. NeoX does not pass on a field that has its default
+value.
 """
 _NEOX_ZERO: Mapping[str, Json] = MappingProxyType({
     "stage": 0, "allgather_partitions": True, "reduce_scatter": True, "allgather_bucket_size": 500_000_000,
@@ -168,7 +168,7 @@ _BATCH_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_a
 
 
 def build_neox_config(data: Mapping[str, Json]) -> JsonObject | None:
-    """Return the config of a GPT-NeoX job; None if there is none, see `why_neox_has_no_config`."""
+    """Return the config of a GPT-NeoX job, or None for the reasons in `why_neox_has_no_config`."""
     if why_neox_has_no_config(data):
         return None
     settings = _hyphens_to_underscores(data)
@@ -197,7 +197,7 @@ def build_neox_config(data: Mapping[str, Json]) -> JsonObject | None:
 
 
 def why_neox_has_no_config(data: Mapping[str, Json]) -> str:
-    """Reason why a GPT-NeoX file alone defines no config, as a clause; empty if it defines one."""
+    """Return the reason why a GPT-NeoX file alone defines no config, or an empty string if it defines one."""
     settings = _hyphens_to_underscores(data)
     if all(settings.get(key) is None for key in _BATCH_KEYS[:2]):
         return "without a batch size, so it is one of several files that are merged"
@@ -207,13 +207,13 @@ def why_neox_has_no_config(data: Mapping[str, Json]) -> str:
 
 
 def neox_world_size(data: Mapping[str, Json]) -> int | None:
-    """Number of ranks; None if the file does not set it."""
+    """Return the number of ranks of a GPT-NeoX job, or None if its file does not set it."""
     ranks = _hyphens_to_underscores(data).get("global_num_gpus")
     return ranks if type(ranks) is int and ranks > 0 else None
 
 
 def _neox_data_parallel_size(settings: Mapping[str, Json]) -> int | None:
-    """Data-parallel size: the ranks divided by the pipeline and model parallel sizes; None if unknown."""
+    """Return the ranks divided by the pipeline and model parallel sizes, or None if unknown."""
     ranks = neox_world_size(settings)
     sizes = {key: settings.get(key, 1) for key in ("pipe_parallel_size", "model_parallel_size")}
     if ranks is None or any(type(size) is not int for size in sizes.values()):
@@ -227,7 +227,7 @@ def _neox_data_parallel_size(settings: Mapping[str, Json]) -> int | None:
 
 
 _OWN_OPTIMIZERS = frozenset(("cpu_adam", "cpu_torch_adam", "sm3", "madgrad_wd"))
-"""Optimizers that NeoX builds itself, unknown to DeepSpeed: megatron/training.py:get_optimizer."""
+"""Optimizers that NeoX builds itself and DeepSpeed does not know: megatron/training.py:get_optimizer."""
 
 
 def _neox_optimizer_type(optimizer: Json) -> str:
@@ -236,12 +236,12 @@ def _neox_optimizer_type(optimizer: Json) -> str:
 
 
 def _hyphens_to_underscores(data: Mapping[str, Json]) -> JsonObject:
-    """Return the file with underscores in its keys; NeoX accepts hyphens too."""
+    """Return the keys of a NeoX file with underscores; NeoX accepts hyphens too."""
     return {str(key).replace("-", "_"): value for key, value in data.items()}
 
 
 def _neox_batch_triplet(config: Mapping[str, Json], ranks: int | None) -> tuple[Json, Json, Json]:
-    """Return the batch triplet that NeoX passes on; accumulation steps default to 1."""
+    """Return the batch triplet that NeoX passes to DeepSpeed; the accumulation steps default to 1."""
     train, micro, steps = (config[key] for key in _BATCH_KEYS)
     is_valid = all(each is None or (type(each) is int and each > 0) for each in (train, micro, steps))
     if ranks is None or not is_valid or steps is None:
@@ -263,7 +263,7 @@ def _neox_batch_triplet(config: Mapping[str, Json], ranks: int | None) -> tuple[
 def build_openrlhf_config(flags: Mapping[str, Json | UnknownValue]) -> JsonObject:
     """Return the config of an OpenRLHF job from its parsed flags.
 
-    A flag whose value only a run shows is `UNKNOWN`, and so is each key of the config that depends on it.
+    A flag whose value is known only at run time is `UNKNOWN`, as is each config key that depends on it.
     """
 
     def flag_value(default: Json | UnknownValue, *names: str) -> Any:
@@ -320,9 +320,9 @@ _OPENRLHF_BATCH = 128
 
 
 def _default_dtype(flags: Mapping[str, Json | UnknownValue]) -> Json | UnknownValue:
-    """Return the dtype without `--param_dtype`: bf16 since 0.9, which renamed the flags; fp32 without `--bf16` before.
+    """Return OpenRLHF's dtype without `--param_dtype`: bf16 since 0.9, before that fp32 unless `--bf16` is set.
 
-    The spelling of the other flags shows the release; without any of them it is unknown.
+    Release 0.9 renamed the flags, so their spelling shows the release. Without any of them the dtype is unknown.
     """
     if flags.get("bf16") is not None:
         return choose if (choose := flags["bf16"]) is UNKNOWN else "bf16" if choose else "fp32"

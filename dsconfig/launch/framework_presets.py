@@ -1,7 +1,7 @@
-"""Configs that programs have under a name, for a machine on which the program is not installed.
+"""Named config presets of programs, for machines on which these programs are not installed.
 
-Sources: ms-swift 4.6 swift/config/*.json; trl 1.16 trl/accelerate_configs/*.yaml. Releases differ in details that
-decide no diagnostic.
+Sources: ms-swift 4.6 swift/config/*.json; trl 1.16 trl/accelerate_configs/*.yaml. Releases differ only in
+details that affect no diagnostic.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dsconfig.core.json_types import Json, JsonObject
 PRESET = "preset"
 """Value of `Format.builds` for a job whose config is a preset."""
 _NAME = r"(?:default-)?zero([0-3])([-_]offload)?"
-"""Names of ms-swift 4 and TRL; `default-zero3` and `zero3-offload` are those of ms-swift 1 and 2 (swift/llm/utils/
-argument.py:SftArguments)."""
+"""Pattern of preset names in ms-swift and TRL. `default-zero3` and `zero3-offload` are names of ms-swift 1 and 2
+(swift/llm/utils/argument.py:SftArguments)."""
 
 
 def framework_preset(program: str, name: str) -> JsonObject | None:
-    """Return the preset of a framework by its name, a config or an Accelerate launch file; None if unknown."""
+    """Return the preset of a program by name, as a config or Accelerate launch file, or None if unknown."""
     match = re.fullmatch(_NAME, name)
     if match is None or (program == "TRL" and "-" in name):
         return None

@@ -15,7 +15,7 @@ from dsconfig.launch.python.syntax_trees import (
 )
 
 _GENERATING = frozenset({"GRPOConfig", "RLOOConfig", "OnlineDPOConfig", "NashMDConfig", "XPOConfig"})
-"""Arguments of TRL's trainers that generate with the model that they train."""
+"""Argument classes of TRL's trainers that generate with the model that they train."""
 
 
 class GenerationCalls(ProgramCalls):
@@ -43,7 +43,7 @@ class GenerationCalls(ProgramCalls):
                 yield self._describe_call("inference mode", call)
 
     def _passed_argument_names(self, call: ast.Call, *names: str) -> frozenset[str]:
-        """Return which of the asked names a call passes, or may pass in an unpacked dict."""
+        """Return which of `names` a call passes as keywords, or may pass in an unpacked dict."""
         passed = {each.arg for each in call.keywords if each.arg in names}
         for each in call.keywords:
             if each.arg is not None:
@@ -90,7 +90,7 @@ def _is_inference_mode(node: ast.expr) -> bool:
 
 
 def _keys_of_dict_literal(value: ast.expr) -> frozenset[str] | None:
-    """Return the keys of a dict literal without unpacking; None for any other value."""
+    """Return the keys of a dict literal or `dict(...)` call, or None if not all of them are constants."""
     if isinstance(value, ast.Dict) and all(isinstance(key, ast.Constant) for key in value.keys):
         return frozenset(str(key.value) for key in value.keys if isinstance(key, ast.Constant))
     if isinstance(value, ast.Call) and called_function_name(value) == "dict" and not value.args:
@@ -100,7 +100,7 @@ def _keys_of_dict_literal(value: ast.expr) -> frozenset[str] | None:
 
 
 def _value_of_literal_key(value: ast.expr, key: str) -> ast.expr | None:
-    """Return the value of a key in a dict literal or a call of `dict`."""
+    """Return the value of a key in a dict literal or a call of `dict`, or None if the key is absent."""
     if isinstance(value, ast.Dict):
         pairs = zip(value.keys, value.values, strict=True)
         return next((each for name, each in pairs if name is not None and literal_value(name) == key), None)

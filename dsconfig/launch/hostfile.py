@@ -1,4 +1,4 @@
-"""Hostfile of DeepSpeed's launcher: hosts with slots, lines that the launcher rejects, and the processes it starts."""
+"""Hostfiles of DeepSpeed's launcher: hosts and slots, rejected lines, and the number of processes started."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class HostfileProblem(NamedTuple):
-    """A line that the launcher rejects (counted from 1; 0 for the file as a whole), and why."""
+    """A hostfile line that the launcher rejects (counted from 1; 0 for the whole file), and the reason."""
 
     line: int
     message: str
 
 
 class Hostfile(NamedTuple):
-    """A parsed hostfile: slots by host in file order, and its problems."""
+    """A parsed hostfile: slots by host in file order, and the problems in its lines."""
 
     slots: dict[str, int]
     problems: tuple[HostfileProblem, ...]
@@ -35,9 +35,9 @@ _ENTRY = r"(?a)(\S+)\s+slots=(\d{1,9})"
 
 
 def read_hostfile(text: str) -> Hostfile:
-    """Read a hostfile as DeepSpeed does since 0.8.0: `worker-0 slots=8`, one host a line, `#` for comments.
+    """Read a hostfile as DeepSpeed does since 0.8.0: `worker-0 slots=8`, one host per line, `#` for comments.
 
-    Earlier releases know no comments and nothing behind the slots.
+    Earlier releases allow neither comments nor any text after the slots.
 
     Source: deepspeed launcher/runner.py:_parse_hostfile.
     """
@@ -64,14 +64,14 @@ _LONGEST = 60
 
 
 def span_of_line(text: str, line: int) -> TextSpan:
-    """Span of a line, counted from 1, without its end; 0: the start of the text."""
+    """Return the span of a line, counted from 1, without its line end; line 0 is the start of the text."""
     lines = text.split("\n")[:line]
     end = len("\n".join(lines))
     return TextSpan(end - len(lines[-1]), end) if lines else TextSpan(0, 0)
 
 
 def is_hostfile(name: str, text: str) -> bool:
-    """Whether a file is a hostfile, by its name or its lines: any name may follow `--hostfile`."""
+    """Whether a file is a hostfile, judging by its name and lines; `--hostfile` accepts any file name."""
     base, _, suffix = name.replace("\\", "/").rpartition("/")[2].partition(".")
     if suffix not in ("", "txt") or text.lstrip().startswith(("{", "[", "#!")):
         return False
@@ -83,9 +83,10 @@ _MOST_LINES = 1000
 
 
 def parse_slot_filter(words: str) -> dict[str, list[int] | None] | None:
-    """Parse `--include` or `--exclude`: slots by host, None for all slots of a host.
+    """Parse `--include` or `--exclude` into slots by host, with None for all slots of a host.
 
-    None if DeepSpeed cannot parse it: it splits at `@`, `:` and `,` and converts each slot to an integer.
+    Return None if DeepSpeed cannot parse the filter: DeepSpeed splits it at `@`, `:` and `,` and converts each
+    slot to an integer.
 
     Source: deepspeed launcher/runner.py:parse_node_config_list.
     """
@@ -112,9 +113,10 @@ _MAX_SLOTS = 1024
 
 
 def hosts_of(path: str, folder: str, script: ShellInterpreter) -> Mapping[str, int] | None:
-    """Return the slots by host of a hostfile that a script names; None if they are unknown, or if DeepSpeed rejects it.
+    """Return the slots by host of a hostfile that a script names, or None if unknown or rejected by DeepSpeed.
 
-    A file that the script writes is known if it is a here-document. `folder`: directory that `cd` has entered.
+    A file that the script writes is known if it is a here-document. `folder`: directory that the script has
+    entered with `cd`.
     """
     if not path or "$" in path or "`" in path or os.path.isabs(path):
         return None  # the repository does not say what stands at /job/hostfile
@@ -139,7 +141,7 @@ _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
 
 def _may_write(script: ShellInterpreter, path: str) -> bool:
-    """Whether a script redirects output to a file."""
+    """Whether a script may redirect output to a file with the name of `path`."""
     name = os.path.basename(path)
     for match in _REDIRECTION.finditer(script.text):
         variable = _VARIABLE.fullmatch(match[1])
@@ -150,7 +152,7 @@ def _may_write(script: ShellInterpreter, path: str) -> bool:
 
 
 def count_slots(slots: Mapping[str, int], launcher: LauncherCall) -> int | None:
-    """Count the processes that `deepspeed` starts on the hosts of a hostfile; None if it rejects its flags.
+    """Count the processes that `deepspeed` starts on a hostfile's hosts; return None if it rejects its flags.
 
     Source: deepspeed launcher/runner.py:parse_resource_filter, main.
     """

@@ -1,4 +1,4 @@
-"""Jobs that the shell commands of a notebook start, also with files that its own cells write."""
+"""Jobs that the shell commands of a notebook start, including jobs with files written by its cells."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def consumer_of_written_file(document: Document) -> ConsumerEvidence | None:
-    """Return the consumer of a file written by a cell, from the only command that gets the file.
+    """Return the consumer of a file written by a cell, according to the only command that receives the file.
 
-    None for any other config, and if no command or several have the file.
+    Return None for any other config, or unless exactly one command receives the file.
     """
     config = None if document.cell is None else config_of_document(document)
     if config is None or not config.written_to or config.reader is not None:
@@ -47,7 +47,7 @@ def jobs_of_notebook(
     """Yield the jobs of the shell commands in a notebook, such as `!deepspeed train.py --deepspeed ds.json`.
 
     Raises:
-        BudgetExceededError: the commands exceed their budget or that of the directory, if the latter is given.
+        BudgetExceededError: the commands exceed their own budget, or the directory's budget if one is given.
     """
     text = shell_of_notebook(data.decode("utf-8", "replace"))
     launch = Document(name, text, "json", LocatedTree(None, ()))

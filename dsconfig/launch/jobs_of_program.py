@@ -1,4 +1,4 @@
-"""Jobs of commands whose program builds its config as a dict: `deepspeed main.py --zero_stage 3`."""
+"""Jobs of commands, such as `deepspeed main.py --zero_stage 3`, whose program builds its config as a dict."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dsconfig.launch.python.interpreted_values import ValueOrigin
 
 _RECEIVES_CONFIG = (b"deepspeed.initialize", b"deepspeed=", b"DeepSpeedPlugin", b"hf_ds_config")
-"""Words of which one is in each program that passes a dict to a consumer."""
+"""Words at least one of which occurs in every program that passes a dict to a consumer."""
 
 
 def jobs_with_built_configs(
@@ -47,7 +47,7 @@ def jobs_with_built_configs(
 
 
 def _document_of_dict(literal: ValueOrigin) -> Document | None:
-    """Return the config that a dict in a source is; None if it has too few keys of one."""
+    """Return the config that a dict literal in a program represents, or None if it has too few config keys."""
     from dsconfig.launch.python.config_dicts import config_documents_in_source
 
     path = literal.module.path
@@ -62,7 +62,7 @@ def _document_of_dict(literal: ValueOrigin) -> Document | None:
 
 
 def _may_pass_config(program: str) -> bool:
-    """Whether the program, or a module in its repository, passes something to DeepSpeed; a search for words."""
+    """Whether a program or a module in its repository may pass a config to DeepSpeed, judging by its words."""
     try:
         data = read_contents(program, MAX_SIZE)
     except OSError:

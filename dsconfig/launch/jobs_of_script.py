@@ -1,4 +1,4 @@
-"""Jobs of a shell script, or of a manifest that runs commands."""
+"""Jobs of a shell script or of a manifest that runs commands."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ from dsconfig.launch.training_arguments_in_code import FILLING_ARGUMENTS, traini
 from dsconfig.launch.typical_config_keys import are_config_keys
 
 _MAX_COMMANDS = 200
-"""Most commands of a script that become jobs."""
+"""Maximum number of commands in a script that become jobs."""
 _UNEXPANDED = re.compile(r"\$[\w({]|`")
 
 
 FollowFile: TypeAlias = Callable[[Document], "LaunchedJob | None"]
-"""Function that returns the job of a launch file, as `find_jobs.job_of_launch_file`."""
+"""Function that returns the job of a launch file, such as `find_jobs.job_of_launch_file`."""
 
 
 def first_job_of_commands(
     launch_format: LaunchFileFormat, launch: Document, data: Mapping[str, Json] | None, follow: FollowFile
 ) -> LaunchedJob | None:
-    """Return the job of the first command whose config exists, else of the first that names one."""
+    """Return the job of the first command whose config exists, else of the first command that names a config."""
     first: LaunchedJob | None = None
     for job in jobs_of_commands(launch_format, launch, data, follow=follow):
         if job.document is not None:
@@ -84,14 +84,14 @@ def jobs_of_commands(
     budget: ReadingBudget | None = None,
     follow: FollowFile = lambda _: None,
 ) -> Iterator[LaunchedJob]:
-    """Yield the job of each command; none if reading the commands exceeds the budget.
+    """Yield the job of each command, or nothing if reading the commands exceeds the budget.
 
-    `data`: manifest that contains the commands; None: the launch file is a script. `config_path`: real path of the
-    only config whose jobs are needed. `budget`: that of the directory. `follow`: function that returns the job of a
-    launch file, for commands that pass one to their program.
+    `data`: manifest that contains the commands, or None if the launch file is a script. `config_path`: real path of
+    the only config whose jobs are needed. `budget`: budget of the directory. `follow`: function that returns the
+    job of a launch file, for commands that pass one to their program.
 
     Raises:
-        BudgetExceededError: the commands exceed their budget or that of the directory, if the latter is given.
+        BudgetExceededError: the commands exceed their own budget, or the directory's budget if one is given.
     """
     if budget is not None:
         budget.spend(len(launch.text))
@@ -127,7 +127,7 @@ def jobs_of_commands(
 
 
 def launchers_without_config(script: Document) -> Iterator[LaunchedJob]:
-    """Yield a job for each command of a script whose launcher starts a program, whether or not it names a config.
+    """Yield a job for each launcher command of a script that starts a program, with or without a config.
 
     The program may build its config from flags, as the examples of DeepSpeed-Chat do: only `launcher`, `line`,
     `program_file` and `arguments` are known.
@@ -146,7 +146,7 @@ def launchers_without_config(script: Document) -> Iterator[LaunchedJob]:
 def commands_exceed_budget(
     launch_format: LaunchFileFormat, launch: Document, data: Mapping[str, Json] | None
 ) -> bool:
-    """Whether reading the commands exceeds the budget, so that none is known."""
+    """Whether reading the commands of a launch file exceeds the budget, so that none of them is known."""
     return _read_script(launch_format, launch, data).shell is None
 
 
@@ -164,12 +164,12 @@ def script_starts_job(script: Document, follow: FollowFile) -> bool:
 
 
 class _ParsedScript(NamedTuple):
-    """The commands of a text that run DeepSpeed, and the shell that read it; None if it was not read."""
+    """The commands of a shell text that run DeepSpeed, and the shell that read it (None if it was not read)."""
 
     commands: tuple[LaunchCommand, ...]
     shell: ShellInterpreter | None
     used: int
-    """Budget steps spent."""
+    """Number of budget steps spent on reading the text."""
 
 
 def _read_script(
@@ -197,7 +197,7 @@ def _read_script(
 def _parse_shell_text(
     text: str, path: str, variables: tuple[tuple[str, str], ...], location: str, _: int
 ) -> _ParsedScript:
-    """Parse a shell text; cached, because many configs of a directory ask about the same scripts."""
+    """Parse a shell text, cached because many configs of a directory need the same scripts."""
     shell = ShellInterpreter(text, path, dict(variables), location=location)
     try:
         commands = tuple(islice(find_launch_commands(shell), _MAX_COMMANDS))
@@ -207,7 +207,7 @@ def _parse_shell_text(
 
 
 _LOOKUP_COST = 200
-"""Budget steps charged for resolving a config's path."""
+"""Number of budget steps charged for resolving a config's path."""
 
 
 def _command_names_config(config_path: str, command: LaunchCommand, launch: Document) -> bool:
@@ -219,7 +219,7 @@ def _command_names_config(config_path: str, command: LaunchCommand, launch: Docu
 def _job_of_passed_launch_file(
     command: LaunchCommand, launch: Document, line: int | None, follow: FollowFile
 ) -> LaunchedJob | None:
-    """Return the job of a launch file that a command passes to its program; None if it passes no launch file."""
+    """Return the job of a launch file that a command passes to its program, or None if it passes no launch file."""
     if command.flag.startswith("--") or not command.argument_file.endswith((".yaml", ".yml", ".json")):
         return None  # the command names the config itself
     lookup = resolve_written_path(command.argument_file, launch.name, command.folder)
@@ -239,9 +239,9 @@ def _job_of_passed_launch_file(
 
 
 def _with_command_arguments(job: LaunchedJob, command: LaunchCommand, data: Json) -> LaunchedJob:
-    """Return the job of a file of arguments, with the flags of the command that passes it to its program.
+    """Return the job of an argument file, with the flags of the command that passes this file to its program.
 
-    Programs of the table parse the flags over the file: trl scripts/utils.py:TrlParser, axolotl cli/utils/load.py,
+    In programs of the table, the flags override the file: trl scripts/utils.py:TrlParser, axolotl cli/utils/load.py,
     LLaMA-Factory hparams/parser.py:read_args. Any other program may use the file alone.
     """
     arguments, program = job.training_arguments, command.format
@@ -263,9 +263,9 @@ def _with_command_arguments(job: LaunchedJob, command: LaunchCommand, data: Json
 
 
 def _merge_argument_file(command: LaunchCommand, launch: Document) -> tuple[LaunchCommand, bool]:
-    """Merge the arguments of a command's file below its flags; also return whether all are known.
+    """Merge the arguments of a command's file with its flags, which win; also return whether all are known.
 
-    A Python program in the repository says itself how it reads the file, see `training_arguments_of_command`.
+    A Python program in the repository shows how it reads the file; see `training_arguments_of_command`.
     """
     if not command.argument_file or "config" not in command.arguments:
         return command, True
@@ -361,7 +361,7 @@ def _without_defaults_of_unknown_flags(
 
 
 def _job_with_built_config(job: LaunchedJob, command: LaunchCommand) -> LaunchedJob | None:
-    """Return the job of a command that names no config; None if its program builds none from the flags."""
+    """Return the job of a command without a config, or None if its program builds none from the flags."""
     job_format = job.format
     if command.format is None:
         if "use_deepspeed" not in command.arguments:
@@ -444,11 +444,11 @@ _TRAINER_IMPORT = (
     rb"from\s+(?:transformers|trl)[\w.]*\s+import\s+(?:\([^)]*|[^\n(]*)\b(?!PPO)\w*Trainer\b"
     rb"|\btransformers\.Trainer\("
 )
-"""Import of a Trainer; TRL's PPOTrainer has a loop of its own."""
+"""Pattern of an import of a Trainer, except TRL's PPOTrainer, which has its own training loop."""
 
 
 def _program_imports_trainer(path: str) -> bool:
-    """Whether a program imports a Trainer, which fills a config even where the program also calls Accelerate."""
+    """Whether a program imports a Trainer, which fills the config even if the program also calls Accelerate."""
     try:
         return re.search(_TRAINER_IMPORT, read_contents(path, MAX_SIZE)) is not None
     except OSError:
@@ -464,18 +464,18 @@ def _remove_process_count(launch: Document, command: LaunchCommand) -> Document:
 
 
 def _flags_of_launch_file(command: LaunchCommand) -> JsonObject:
-    """Return the flags of `accelerate launch` that its launch file can also set, without those of the program."""
+    """Return the flags of `accelerate launch` that a launch file can also set, without the program's flags."""
     return {key: parse_argument_text(command.arguments.get(key)) for key in _launcher_flags(command)}
 
 
 def _launcher_flags(command: LaunchCommand) -> Iterator[str]:
-    """Yield the flags of the launcher itself that have a key in an Accelerate launch file."""
+    """Yield the launcher's own flags in a command that have a key in an Accelerate launch file."""
     known = BLOCK_KEYS | {"mixed_precision"}
     yield from (key for key in (command.launcher.flags if command.launcher else ()) if key in known)
 
 
 def _is_flag_without_trainer(command: LaunchCommand, config: Document) -> bool:
-    """Whether a program passes the file of `--deepspeed` to DeepSpeed without a Trainer: no arguments, no "auto"."""
+    """Whether a program passes its `--deepspeed` file to DeepSpeed, judging by no Trainer arguments and no "auto"."""
     has_trainer_arguments = "output_dir" in command.arguments or _config_filling_arguments(command)
     return (
         command.has_known_flags
@@ -495,12 +495,12 @@ def _has_trainer(command: LaunchCommand, launch: Document) -> bool:
 
 
 def _config_filling_arguments(command: LaunchCommand) -> set[str]:
-    """Trainer arguments of a command that fill a config."""
+    """Return the names of a command's Trainer arguments that fill a config."""
     return command.arguments.keys() & BY_NAME["transformers"].defaults.keys()
 
 
 def _build_config_from_flags(command: LaunchCommand, launch: Document) -> Document | None:
-    """Return the config that a program builds from its flags."""
+    """Return the config that a command's program builds from its flags."""
     name = f"{launch.name}: {command.flag}"
     if command.format is not None and command.format.builds == "openrlhf":
         # A value such as `$3` is None among the arguments: only a run shows it.
@@ -520,7 +520,7 @@ def _build_config_from_flags(command: LaunchCommand, launch: Document) -> Docume
 
 
 def _use_config_written_by_script(job: LaunchedJob, name: str, shell: ShellInterpreter) -> LaunchedJob:
-    """Return the job with the config that its script writes to this path, if it does."""
+    """Return the job with the config that its script writes to the path `name`, if the script does so."""
     try:
         document = _config_written_by_script(name, shell, job.launch)
     except BudgetExceededError:

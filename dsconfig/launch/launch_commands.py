@@ -1,4 +1,4 @@
-"""Command of a job: its config, arguments and number of processes, with shell variables expanded."""
+"""Commands of jobs: their configs, arguments and process counts, with shell variables expanded."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CONFIG_FLAGS = {
     "accelerate_config": "transformers",
     "ds_config": "deepspeed",
 }
-"""Flags that name a config or an Accelerate launch file, by precedence, and the consumer that each implies.
+"""Flags that name a config or an Accelerate launch file, by precedence, each with the consumer it implies.
 """
 _SUFFIXES = (".json", ".yaml", ".yml", ".conf", ".hjson", ".jsonc")
 _PROGRAMS = [each for each in FORMATS if each.programs]
@@ -44,51 +44,51 @@ _BEFORE_ARGUMENTS = 40
 
 
 class LaunchCommand(NamedTuple):
-    """A command that runs DeepSpeed."""
+    """A command that runs DeepSpeed, with its flags and number of processes."""
 
     path: str
-    """The config as the command names it: a path or a preset's name; empty if the program builds its own, or none."""
+    """The config as written: a path or preset name, or empty if the program builds its own config or uses none."""
     flag: str
     consumer: str
     format: LaunchFileFormat | None
-    """The program's row in the table; None if the table has no row for it."""
+    """The program's row in the table, or None if the table has no row for it."""
     arguments: dict[str, Json]
-    """Flags without their dashes; None if the value is unknown before the run.
+    """Values of the flags by name, without dashes, or None if the value is unknown before the run.
 
-    Two more keys: `ENV` holds the variables, `SCRIPT` the name of the script, module or subcommand.
+    The key `ENV` holds the variables, and `SCRIPT` the name of the script, module or subcommand.
     """
     world_size: int | None
     offset: int
-    """Start of the command in the text."""
+    """Offset of the command in the shell text."""
     folder: str
-    """Directory that earlier `cd` commands have entered."""
+    """Directory that the script has entered with `cd`."""
     has_known_flags: bool = False
-    """Whether every flag is known: no word outside flag values contains an unexpanded variable."""
+    """Whether every flag is known because no word outside flag values contains an unexpanded variable."""
     open_variables: tuple[str, ...] = ()
-    """Unset shell variables that decide the number of processes, those of the nodes first."""
+    """Unset shell variables that determine the number of processes; those for the number of nodes come first."""
     varying_flags: frozenset[str] = frozenset()
     """Flags whose values depend on one of `variables_deciding_processes`."""
     processes: ProcessCount = ProcessCount(None)
-    """Number of processes the command starts, and the expressions that leave it open."""
+    """Number of processes that the command starts, and the expressions that leave it unknown."""
     program_file: str = ""
-    """Path of the Python program it starts, as written."""
+    """Path of the Python program that the command starts, as written."""
     launcher: LauncherCall | None = None
-    """The launcher with its own flags; None if dsconfig does not know it."""
+    """The command's launcher with its own flags, or None if dsconfig does not know the launcher."""
     argument_file: str = ""
-    """File with the arguments of its program, as written: `llamafactory-cli train x.yaml`, `--config x.yaml`."""
+    """File with the program's arguments, as written: `llamafactory-cli train x.yaml`, `--config x.yaml`."""
     may_have_more_flags: bool = False
-    """Whether a variable that only a run shows may hold further flags of its program: `train.py $EXTRA_ARGS`."""
+    """Whether a variable known only at run time may hold further flags of the program: `train.py $EXTRA_ARGS`."""
 
     @property
     def has_own_config_flag(self) -> bool:
-        """Whether a flag of the program's own names the config, if the file there is one."""
+        """Whether one of the program's own flags names the config, provided that the named file is a config."""
         name = self.flag.removeprefix("--").replace("-", "_")
         return bool(self.path) and self.flag.startswith("--") and name not in CONFIG_FLAGS
 
     def job_without_config(
         self, job_format: LaunchFileFormat, launch: Document, argument_format: LaunchFileFormat
     ) -> LaunchedJob:
-        """Return the job of this command before its config is found. `argument_format`: names of its arguments."""
+        """Return the job of this command before its config is found. `argument_format`: argument names."""
         return LaunchedJob(
             job_format,
             launch,
@@ -145,7 +145,7 @@ def _parse_launch_command(shell: ShellCommand, script: ShellInterpreter) -> Laun
 
 
 def _may_name_config(flags: Mapping[str, Json], name: str) -> bool:
-    """Whether a flag of a program's own, such as `--ds_config_path`, may name a config; its file must show it."""
+    """Whether a program's own flag, such as `--ds_config_path`, may name a config; only the file can confirm it."""
     value = flags[name]
     return (
         isinstance(value, str)
@@ -156,7 +156,7 @@ def _may_name_config(flags: Mapping[str, Json], name: str) -> bool:
 
 
 def names_other_config(command: LaunchCommand, config: str) -> bool:
-    """Whether a flag of a command, even with an unknown value, replaces the default path of a config."""
+    """Whether a flag of a command replaces the default path of a config, even with an unknown value."""
     name = os.path.basename(config)
     values = (
         value
@@ -223,7 +223,7 @@ def _build_launch_command(
 
 
 def _may_have_more_flags(words: tuple[str, ...]) -> bool:
-    """Whether a word behind the program, and not the value of a flag, is a variable without a known value."""
+    """Whether a word after the program that is not the value of a flag is a variable with an unknown value."""
     program = _program_file_of_command(words)
     start = words.index(program) if program in words else 0
     return any(
@@ -237,9 +237,9 @@ _VARIABLE = re.compile(r"\$(?:\w+|[@*]|\{[^{}]*\})")
 
 
 def _argument_file(words: tuple[str, ...], flags: Mapping[str, Json]) -> str:
-    """Return the file that holds the arguments of a command's program; empty if there is none.
+    """Return the file with the arguments of a command's program, or an empty string if there is none.
 
-    A flag `--config` names it, or it is the first word behind the program: transformers
+    The flag `--config` or the first word after the program names this file: transformers
     hf_argparser.py:parse_yaml_file, LLaMA-Factory hparams/parser.py:read_args, axolotl cli/main.py:train.
     """
     named = flags.get("config")
@@ -259,13 +259,13 @@ _TRAINING_COMMANDS = frozenset(("train", "sft", "pt", "rlhf", "grpo", "dpo", "fi
 
 
 def _flag_spelling(flag: str, words: tuple[str, ...]) -> str:
-    """Return the flag as the command spells it; DeepSpeed itself has no `--deepspeed-config`."""
+    """Return a flag with the command's spelling, because DeepSpeed itself has no `--deepspeed-config`."""
     spelling = f"--{flag.replace('_', '-')}"
     return spelling if any(word.partition("=")[0] == spelling for word in words) else f"--{flag}"
 
 
 def _program_file_of_command(words: tuple[str, ...]) -> str:
-    """Path of the Python program that a command starts; `-m package.module` becomes `package/module.py`."""
+    """Return the path of the program that a command starts; `-m package.module` becomes `package/module.py`."""
     for word, following in zip(words[:_BEFORE_ARGUMENTS], (*words[1:], ""), strict=False):
         if word.endswith(".py"):
             return word
@@ -279,7 +279,7 @@ _LAUNCHERS = ("torch", "accelerate", "deepspeed")
 
 
 def _words_depending_on_variables(shell: ShellCommand, variables: tuple[str, ...]) -> frozenset[str]:
-    """Words whose values depend on the `opened` variables, including the values of `--flag=value`."""
+    """Return the words of a command that depend on `variables`, including the values of `--flag=value`."""
     words = (
         [word for word, origins in shell.dependencies.items() if not origins.isdisjoint(variables)]
         if variables
@@ -289,7 +289,7 @@ def _words_depending_on_variables(shell: ShellCommand, variables: tuple[str, ...
 
 
 def _config_of_elastic_run(words: tuple[str, ...]) -> str | None:
-    """Return the config of `dsconfig elastic run`; None for any other command."""
+    """Return the config of `dsconfig elastic run`, or None for any other command."""
     for at, word in enumerate(words[:-3]):
         if word.endswith("dsconfig") and words[at + 1 : at + 3] == ("elastic", "run"):
             return next((path for path in words[at + 3 :] if path.endswith(_SUFFIXES) or "$" in path), None)
@@ -297,7 +297,7 @@ def _config_of_elastic_run(words: tuple[str, ...]) -> str | None:
 
 
 def _script_name(words: tuple[str, ...]) -> str | None:
-    """Name of the script or module that a command runs: `dpo` for `scripts/dpo.py` and `-m trl.scripts.dpo`."""
+    """Return the script or module that a command runs: `dpo` for `scripts/dpo.py` and `-m trl.scripts.dpo`."""
     for word, before in zip(words, ("", *words), strict=False):
         if word.endswith(".py"):
             return word.rpartition("/")[2].removesuffix(".py")
@@ -317,7 +317,7 @@ def _program_format(words: tuple[str, ...], flags: Mapping[str, Json]) -> Launch
 
 
 def _parse_long_flags(words: tuple[str, ...]) -> dict[str, Json]:
-    """Return the long flags of a command: text, or True if no value follows."""
+    """Return the long flags of a command, each with its value as text, or True if no value follows."""
     flags: dict[str, Json] = {}
     is_llamafactory = any(word.rpartition("/")[2] == "llamafactory-cli" for word in words[:_BEFORE_ARGUMENTS])
     for at, (word, following) in enumerate(zip(words, [*words[1:], "--"], strict=False)):
@@ -341,15 +341,15 @@ def _parse_long_flags(words: tuple[str, ...]) -> dict[str, Json]:
 
 
 _HYDRA_OVERRIDE = re.compile(r"\+{1,2}(?:\w+\.)*(deepspeed_config|ds_config)=(.*)")
-"""Override of a Hydra program that names a config: `++deepspeed_config=ds.json`."""
+"""Pattern of a Hydra override that names a config: `++deepspeed_config=ds.json`."""
 _OVERRIDE = re.compile(r"([a-z][a-z0-9_]*)=(.*)")
-"""Override of an argument in the file: `llamafactory-cli train x.yaml learning_rate=1e-5`."""
+"""Pattern of a word that overrides an argument in a file: `llamafactory-cli train x.yaml learning_rate=1e-5`."""
 
 
 def _flag_names_config(
     flag: str, flags: Mapping[str, Json], words: tuple[str, ...], program: LaunchFileFormat | None
 ) -> bool:
-    """Whether the value of `flag` names the config of this command."""
+    """Whether the value of `flag` names the config of a command."""
     value = flags.get(flag)
     if not isinstance(value, str) or not value:
         return False
@@ -380,7 +380,7 @@ def _builds_plugin_config(words: tuple[str, ...], flags: Mapping[str, Json]) -> 
 
 
 class ScriptWithVariables(NamedTuple):
-    """A shell text, its path, and the variables set before it starts."""
+    """A shell text, its path, and the variables that are set before the text is run."""
 
     text: str
     path: str
@@ -388,7 +388,7 @@ class ScriptWithVariables(NamedTuple):
 
 
 def hashable_script_state(shell: ShellInterpreter) -> ScriptWithVariables:
-    """Return the text, path and variables of a shell, as a hashable value."""
+    """Return the text, path and variables of a shell as a hashable value."""
     return ScriptWithVariables(shell.text, shell.path, tuple(shell.environment.items()))
 
 
@@ -396,7 +396,7 @@ def hashable_script_state(shell: ShellInterpreter) -> ScriptWithVariables:
 class ArgumentsForRanks:
     """Callable that returns the arguments of a command for a number of ranks.
 
-    With `--nnodes=$N --nproc_per_node=8`, 16 ranks mean N=2; the script is evaluated again with that value.
+    With `--nnodes=$N --nproc_per_node=8`, 16 ranks mean N=2, and the script is evaluated again with that value.
     """
 
     script: ScriptWithVariables
@@ -407,7 +407,7 @@ class ArgumentsForRanks:
         return f"AtRanks({self.script.path!r}, {self.command.offset})"
 
     def __call__(self, ranks: int) -> LaunchArguments | None:
-        """Return the arguments on `ranks` ranks; None if no value of the open variables gives that number."""
+        """Return the arguments for `ranks` ranks, or None if no values of the unset variables give that number."""
         solution = _command_for_ranks(self.script, self.command.offset, self.command.open_variables, ranks)
         if solution is None:
             return None
@@ -437,7 +437,7 @@ def _command_for_ranks(
 def _command_at_offset(
     script: ScriptWithVariables, offset: int, values: Mapping[str, str], budget: ReadingBudget
 ) -> LaunchCommand | None:
-    """Return the command at `offset`, with `values` as variables of the job's shell."""
+    """Return the command at `offset`, evaluated with `values` as variables of the job's shell."""
     commands = find_launch_commands(
         ShellInterpreter(script.text, script.path, {**dict(script.variables), **values}, budget)
     )

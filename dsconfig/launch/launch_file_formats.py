@@ -1,4 +1,4 @@
-"""Launch file formats: how each is recognized, where its config is, and which arguments fill it."""
+"""Launch file formats: how each is recognized, where its config is, and which arguments fill the config."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ class ConfigWriteRule(NamedTuple):
 
     key: str
     place: str
-    """Dotted path in the config."""
+    """Dotted path of the key that the program writes into the config."""
     value: Json = None
-    """Value that is written; None: the key's own value."""
+    """Value that is written, or None to write the value of the launch file's key."""
     unless: str = ""
     """Dotted path that prevents the write if the config has it."""
     minimum: int | None = None
-    """Write only if the number is larger; None: for any value."""
+    """Write only if the value is a number larger than this one; None allows any value."""
     only: str = ""
-    """Write only if the value is, or contains, this word."""
+    """Write only if the value is or contains this word."""
     stage: int | None = None
     """Write only into a config with this ZeRO stage."""
 
 
 class LaunchFileFormat(NamedTuple):
-    """One format.
+    """A format of launch files.
 
-    A sign is a dotted key; `key=a|b` requires one of these values, `key~word` a value with this word.
+    A sign is a dotted key; `key=a|b` requires one of these values, `key~word` a value that contains the word.
     """
 
     name: str
     reader: str
     signs: tuple[tuple[str, ...], ...]
-    """Alternatives; a file has the format if it has all keys of one of them."""
+    """Alternative groups of signs; a file has the format if it matches all signs of one group."""
     config: tuple[str, ...]
     """Keys that hold the config: its path, a preset's name, or the config itself. The first that is set wins.
     """
@@ -51,43 +51,43 @@ class LaunchFileFormat(NamedTuple):
     preset: str = ""
     """Path of a preset in the installed packages, with `{}` for its name."""
     arguments: Mapping[str, str] = MappingProxyType({})
-    """Training arguments with another name in this format: this name first, the Trainer's second."""
+    """Training arguments with another name in this format, mapped to the Trainer's names."""
     defaults: Mapping[str, Json] = _NONE
-    """Defaults that differ from the Trainer's; None: unknown before the run."""
+    """Defaults that differ from the Trainer's; a value of None is unknown before the run."""
     world_size_keys: tuple[str, ...] = ()
     """Keys whose product is the world size."""
     required_keys: tuple[str, ...] = ()
-    """Keys that must be set for `world` to be known; other missing keys count as 1."""
+    """Keys that must be set for the world size to be known; other missing keys count as 1."""
     arguments_key: str = ""
-    """Dotted key of the object with the training arguments; empty: the root."""
+    """Dotted key of the object with the training arguments; empty if they are at the root."""
     commands: tuple[str, ...] = ()
     """Keys with shell commands that name the config."""
     environment: tuple[str, ...] = ()
-    """Keys with environment variables for these commands."""
+    """Keys with environment variables for the commands in the launch file."""
     variables: Mapping[str, str] = MappingProxyType({})
-    """Environment variables the program sets for the commands, and the keys with their values, by precedence.
+    """Environment variables that the program sets for commands, each with the key of its value, by precedence.
     """
     writes: tuple[ConfigWriteRule, ...] = ()
     """Writes into the config caused by keys of the launch file."""
     samples_per_step: int | None = None
-    """Samples per optimizer step; the program chooses the accumulation steps that reach it."""
+    """Number of samples per optimizer step; the program chooses the accumulation steps accordingly."""
     programs: tuple[str, ...] = ()
-    """Patterns of words that run this program in a command."""
+    """Patterns of command words that run the program of this format."""
     scripts: tuple[str, ...] = ()
-    """Patterns of script names that other programs use too; the flags must match `signs` as well."""
+    """Patterns of script names that other programs use too, so that the flags must match `signs` as well."""
     sets: tuple[tuple[str, str, int], ...] = ()
-    """Keys the program writes into a config without a batch: config key, launch file key, default."""
+    """Keys that the program writes into a config without a batch size: config key, launch file key, default."""
     replaces_batch: bool = False
-    """Whether it writes `sets` into every config and replaces the batch there."""
+    """Whether the program writes `sets` into every config and replaces the batch size there."""
     overwrites: str = ""
-    """Key with a mapping that is merged over the config."""
+    """Key of a mapping whose values override those of the config."""
     number_format: Literal["yaml", "omegaconf", "human"] = "yaml"
-    """How numbers in an embedded config are parsed: OmegaConf reads `1e-5`; `human` adds `500m` and `2^20`.
+    """Syntax of numbers in an embedded config: `omegaconf` adds `1e-5` to that of YAML, `human` adds `500m` and `2^20`.
     """
     builds: str = ""
-    """Which function builds the config if none is named; see `config_synthesis` and `jobs_of_script`."""
+    """Name of the function that builds the config if none is named; see `config_synthesis` and `jobs_of_script`."""
     built_from: str = ""
-    """Key that stands for a built config in messages."""
+    """Key that messages name if the config is built."""
     fork: tuple[str, str] | None = None
     """The fork of DeepSpeed that this program installs, and the newest release on which it is based."""
 
@@ -383,13 +383,13 @@ FORMATS: tuple[LaunchFileFormat, ...] = (
         source="transformers hf_argparser.py:HfArgumentParser.parse_dict",
     ),
 )
-"""Special formats first: the last row matches any file with training arguments for the Trainer."""
+"""Formats in matching order, special ones first; the last row matches any file with the Trainer's arguments."""
 SCRIPTS = (".sh", ".bash", ".slurm", ".sbatch")
 """File name suffixes of shell scripts."""
 _SCRIPT_NAMES = (
     r"(?:GNU)?[Mm]akefile|[\w.-]+\.mk|(?:[\w.-]+\.)?(?:Docker|Container)file|(?:Docker|Container)file[\w.-]*"
 )
-"""Names of other files with shell commands: recipes of make, and commands of images."""
+"""Pattern of other files with shell commands, such as makefiles and Dockerfiles."""
 
 
 def is_shell_script_name(name: str) -> bool:
@@ -398,20 +398,20 @@ def is_shell_script_name(name: str) -> bool:
 
 
 SCRIPT = LaunchFileFormat("the shell", "transformers", (), (), "bash", commands=("",))
-"""Shell scripts, which are recognized by their file name alone."""
+"""Format of shell scripts, which are recognized by their file name alone."""
 
 
 def _root_key_of_sign(sign: str) -> str:
-    """Root key of a sign."""
+    """Return the root key of a sign."""
     return sign.replace("=", ".").replace("~", ".").partition(".")[0]
 
 
 _KEYS = frozenset([_root_key_of_sign(signs[0]) for each in FORMATS for signs in each.signs])
-"""Root keys of all signs, for a quick exit: most configs have none of them."""
+"""Root keys of all signs, for a quick rejection: most configs have none of them."""
 
 
 def detect_launch_format(data: object) -> LaunchFileFormat | None:
-    """The format of a launch file; None for any other value."""
+    """Return the format of a launch file, or None if `data` is not a launch file."""
     # A record of a Weights & Biases run has the same keys, but with `{value: ..., desc: ...}` for each.
     if not isinstance(data, Mapping) or _KEYS.isdisjoint(data) or "_wandb" in data:
         return None
@@ -433,7 +433,7 @@ def _matches_sign(data: Mapping[str, Json], sign: str) -> bool:
 
 
 def world_size_of(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> int | None:
-    """World size of a launch file: the product of the format's keys; None if a needed key is missing."""
+    """Return the world size of a launch file, the product of several keys, or None if a required key is missing."""
     from math import prod
 
     required = (*launch_format.world_size_keys[:1], *launch_format.required_keys)
@@ -449,7 +449,7 @@ def world_size_of(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> 
 
 
 def _positive_count(value: Json) -> int | None:
-    """Return a positive count given as a number or text; None if it is unknown before the run."""
+    """Return a positive count given as a number or text, or None if it is unknown before the run."""
     if isinstance(value, str) and value.isdecimal() and len(value) < _MAX_DIGITS:
         value = int(value)
     return value if type(value) is int and value > 0 else None

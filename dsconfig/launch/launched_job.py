@@ -1,4 +1,4 @@
-"""Job as its launch file describes it: config, consumer, arguments, and number of processes."""
+"""Jobs as launch files describe them: config, consumer, arguments, and number of processes."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ PROGRAM = "program"
 
 
 class LaunchedJob(NamedTuple):
-    """One job of a launch file."""
+    """A job that a launch file describes."""
 
     format: LaunchFileFormat
     launch: Document
     reference: str
-    """The path, preset, or dotted key of the config, as written."""
+    """Path, preset name or dotted key of the config, as written."""
     key: str
-    """Dotted key, or flag, that names the config."""
+    """Dotted key or flag that names the config."""
     document: Document | None
-    """The config; None if it was not found."""
+    """The config, or None if it was not found."""
     lookup: PathLookup | None
-    """Result of the search for its path; None for a preset and for an embedded config."""
+    """Result of the search for the config's path, or None for a preset or an embedded config."""
     training_arguments: LaunchArguments | None
-    """The training arguments; None if no program compares them with the config."""
+    """Training arguments of the job, or None if no program compares them with the config."""
     world_size: int | None
     embedded_path: KeyPath | None = None
     """Path of the embedded config in the launch file, if it has one."""
     line: int | None = None
-    """Line of the command in a script; None: use the line of the key."""
+    """Line of the command in a script, or None to use the line of the key."""
     arguments: Mapping[str, Json] | None = None
-    """Flags of the command; None: the keys of the launch file are the arguments."""
+    """Flags of the command, or None if the keys of the launch file are the arguments."""
     encoding: str | None = None
-    """Encoding of a config given instead of a path: `json_text` or `base64`, names in
+    """Encoding of a config passed instead of a path: `json_text` or `base64`, as named in
     `consumer_versions.CHANGES`.
     """
     flags: Mapping[str, Json] = MappingProxyType({})
@@ -63,21 +63,21 @@ class LaunchedJob(NamedTuple):
     is_template: bool = False
     """Whether the script creates the config from another file with `sed`."""
     processes: ProcessCount = ProcessCount(None)
-    """Number of processes that the command starts, and the expressions that leave it open."""
+    """Number of processes that the command starts, and the expressions that leave it unknown."""
     program_file: str = ""
     """Path of the Python program that the command starts, as written."""
     folder: str = ""
     """Directory that the script has entered with `cd`."""
     launcher: LauncherCall | None = None
-    """The launcher of the command with its own flags; None if dsconfig does not know it."""
+    """The launcher of the command with its own flags, or None if dsconfig does not know it."""
     other_consumers: tuple[str, ...] = ()
     """Other possible consumers, if the program does not show which one reads the config."""
     why: str = ""
-    """Evidence for the consumer in the program, as a clause."""
+    """Clause that names the evidence for the consumer in the program."""
     source: Document | None = None
-    """The dict of the program from which the config was built; None if it is not in a file of the repository."""
+    """The dict of the program from which the config was built, or None if it is not in a file of the repository."""
     started_by: str = ""
-    """Location of the command that passes the launch file to its program: `run.sh:12`."""
+    """Location of the command that passes the launch file to a program: `run.sh:12`."""
 
     @property
     def location(self) -> str:
@@ -86,7 +86,7 @@ class LaunchedJob(NamedTuple):
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Key of the facts that affect diagnostics; jobs that differ only in their data have equal keys."""
+        """Hashable key of the facts that affect diagnostics; jobs that differ only in their data have equal keys."""
         arguments = self.training_arguments
         names = consumer_from_spec(self.format.reader).training_argument_names
         relevant = (
@@ -117,7 +117,7 @@ class LaunchedJob(NamedTuple):
         return self.document is not None and (self.is_template or not self.is_embedded)
 
     def config(self, version: str | None) -> Document | None:
-        """Return the config; an Accelerate launch file is combined with the flags of its command.
+        """Return the config; the flags of the command override keys of an Accelerate launch file.
 
         Source: accelerate commands/launch.py:_validate_launch_command.
         """
@@ -186,7 +186,7 @@ class LaunchedJob(NamedTuple):
 
     @property
     def program_files(self) -> tuple[str, ...]:
-        """Path of the Python program that the command starts; empty if it is not in the repository."""
+        """Path of the Python program that the command starts; empty if the program is not in the repository."""
         path = (
             resolve_written_path(self.program_file, self.launch.name, self.folder).path
             if self.program_file
@@ -195,7 +195,7 @@ class LaunchedJob(NamedTuple):
         return () if path is None else (path,)
 
     def describe_unknown_batch_sizes(self, world_size: int | None) -> list[str]:
-        """Say which parts of the batch depend on the run, one line each. `world_size`: the job's, if known."""
+        """Return one line for each part of the batch size known only at run time. `world_size`: ranks, if known."""
         line = "" if self.line is None else f":{self.line}"
         where, lines = f"{self.launch.name}{line}", list[str]()
         if world_size is None and self.processes.open_expressions:
@@ -207,7 +207,7 @@ class LaunchedJob(NamedTuple):
 
     @property
     def command_span(self) -> TextSpan | None:
-        """Span of the command in a script; None for launch files with keys."""
+        """Span of the command in a script, or None for launch files with keys."""
         if self.line is None:
             return None
         lines = self.launch.text.split("\n")[: self.line]
@@ -216,7 +216,7 @@ class LaunchedJob(NamedTuple):
 
     @property
     def note(self) -> str:  # noqa: C901, PLR0911  one case for each way to a config
-        """How the launch file leads to the config, or why there is none, as a message."""
+        """Message that says how the launch file leads to the config, or why there is no config."""
         line = key_line_suffix(self.launch, self.key) if self.line is None else f":{self.line}"
         where = f"{self.launch.name}{line}"
         if self.embedded_path is not None:
@@ -259,14 +259,14 @@ class LaunchedJob(NamedTuple):
 
 
 class EncodedConfig(NamedTuple):
-    """A config given instead of a path: its bytes and its encoding."""
+    """A config passed instead of a path: its bytes and its encoding."""
 
     data: bytes
     encoding: str
 
 
 def decode_config_argument(word: str) -> EncodedConfig | None:
-    """Return the config that a word contains as JSON or base64; None if the word is a path."""
+    """Return the config that a command-line word contains as JSON or base64, or None if the word is a path."""
     if word.lstrip().startswith("{"):
         return EncodedConfig(word.encode("utf-8", "replace"), "json_text")
     if len(word) < _MIN_BASE64 or not _BASE64.fullmatch(word):
@@ -285,7 +285,7 @@ _MIN_BASE64 = 8
 
 
 def key_line_suffix(document: Document, key: str) -> str:
-    """Return the line of a key as a suffix of a file name, `:12`; empty if the key has no line."""
+    """Return the line of a key as a suffix of a file name (`:12`), or an empty string if the key has no line."""
     path = tuple(key.split("."))
     if document.is_data or not document.has_path(path):
         return ""

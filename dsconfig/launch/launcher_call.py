@@ -1,4 +1,4 @@
-"""The launcher that a command calls, with its own flags: those before the program."""
+"""Launchers that commands call, with the launchers' own flags, which precede the program."""
 
 from __future__ import annotations
 
@@ -8,46 +8,46 @@ from types import MappingProxyType
 from dsconfig.core.json_types import NamedTuple
 
 _SHORT_FLAGS = {"-H": "hostfile", "-i": "include", "-e": "exclude"}
-"""Short flags of `deepspeed`: launcher/runner.py:parse_args."""
+"""Short flags of `deepspeed` and their long names. Source: launcher/runner.py:parse_args."""
 _SWITCHES = frozenset(
     {
         "module", "no_python", "no_local_rank", "no_ssh", "no_ssh_check", "force_multi", "save_pid", "elastic_training",
         "bind_cores_to_rank", "quiet", "standalone", "multi_gpu", "use_deepspeed", "debug",
     }
 )  # fmt: skip
-"""Flags of the launchers without a value; a word behind them is the program."""
+"""Launcher flags that have no value, so that a word after them may be the program."""
 _MOST_WORDS = 60
 ALLOCATOR_VARIABLES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
 """Environment variables with the settings of torch's allocator (c10/core/AllocatorConfig.cpp)."""
 NODE_GPUS, MPI_WORKERS, MPI_SLOTS = "DSCONFIG_NODE_GPUS", "DSCONFIG_MPI_WORKERS", "DSCONFIG_MPI_SLOTS"
-"""Variables of dsconfig itself for what a manifest says about the machine of a command: its GPUs, and the workers
-and slots of MPI.
+"""Variables in which dsconfig keeps facts from a manifest: the GPUs of a command's machine, and the workers and slots
+of MPI.
 """
 DEEPSPEED, TORCHRUN, ACCELERATE, PYTHON = "deepspeed", "torchrun", "accelerate", "python"
 
 
 class LauncherCall(NamedTuple):
-    """A launcher: its name, its flags, and the GPUs that its environment names."""
+    """A call of a launcher: its name, its flags, the visible GPUs, and the program."""
 
     name: str
     """`deepspeed`, `torchrun` or `accelerate`; `python` for a program without a launcher."""
     flags: Mapping[str, str] = MappingProxyType({})
-    """Flags without dashes and with underscores; a switch has an empty value."""
+    """Values of the flags, whose names have underscores and no leading dashes; a switch has an empty value."""
     visible_devices: str = ""
     """Value of `CUDA_VISIBLE_DEVICES`; empty if it is not set."""
     program: tuple[str, ...] = ()
-    """The program and the first word behind it."""
+    """The program and the first word after it."""
 
     @property
     def visible_device_entries(self) -> tuple[str, ...] | None:
-        """The entries of `CUDA_VISIBLE_DEVICES`; None if it is unset or unknown before the run."""
+        """The entries of `CUDA_VISIBLE_DEVICES`, or None if it is unset or unknown before the run."""
         text = self.visible_devices.strip()
         if not text or any(character in text for character in "$`{"):
             return None
         return tuple(part.strip() for part in text.split(","))
 
     def integer_flag(self, *names: str) -> int | None:
-        """Return the value of the first of these flags as an integer; None if absent or unknown before the run."""
+        """Return the first of these flags that is set as an integer, or None if absent or unknown before the run."""
         text = next((self.flags[name] for name in names if name in self.flags), "")
         return int(text) if text.isdecimal() and len(text) < _LONGEST_NUMBER else None
 
@@ -56,7 +56,7 @@ _LONGEST_NUMBER = 10
 
 
 def find_launcher_call(words: tuple[str, ...], variables: Mapping[str, str]) -> LauncherCall | None:
-    """Return the launcher of a command; None if the command calls no known launcher."""
+    """Return the launcher call of a command, or None if the command calls no known launcher."""
     start = _find_launcher(words)
     if start is None:
         return None
@@ -85,7 +85,7 @@ def find_launcher_call(words: tuple[str, ...], variables: Mapping[str, str]) -> 
 
 
 def _find_launcher(words: tuple[str, ...]) -> tuple[str, int] | None:
-    """Return the launcher and the index of the word after its name; None if the command calls no launcher."""
+    """Return the launcher and the index of the word after its name, or None if the command calls no launcher."""
     for at, word in enumerate(words[:_MOST_WORDS]):
         base = word.rpartition("/")[2]
         if base in (DEEPSPEED, TORCHRUN):
@@ -104,7 +104,7 @@ def _find_launcher(words: tuple[str, ...]) -> tuple[str, int] | None:
 
 
 def _is_python(words: tuple[str, ...]) -> bool:
-    """Whether the words before a program start Python, with no options but short ones such as `-u`."""
+    """Whether the words before a program start Python with no options other than short ones such as `-u`."""
     return (
         bool(words)
         and words[0].rpartition("/")[2].rstrip("0123456789.") == "python"

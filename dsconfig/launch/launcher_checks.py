@@ -1,4 +1,4 @@
-"""Checks by which launchers reject their own flags, and flags that do not do what they say."""
+"""Problems of launcher commands: flags that launchers reject, and flags without their intended effect."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ Kind: TypeAlias = Literal[
 
 
 class LauncherProblem(NamedTuple):
-    """A problem of one command, its remedy, and the first release that behaves like this."""
+    """A problem of a launcher command, its remedy, and the releases with this behavior."""
 
     kind: Kind
     message: str
     help: str
     since: str = ""
-    """First DeepSpeed release with this behavior; empty: all."""
+    """First DeepSpeed release with this behavior; empty for all releases."""
     until: str = ""
-    """Last one; empty: still."""
+    """Last DeepSpeed release with this behavior; empty if the newest still has it."""
     line: int | None = None
-    """Line of the script, if it is not the first one of the command."""
+    """Line of the problem in the script, if it is not the first line of the command."""
 
 
 def find_launcher_problems(job: LaunchedJob) -> Iterator[LauncherProblem]:
@@ -72,7 +72,7 @@ def find_launcher_problems(job: LaunchedJob) -> Iterator[LauncherProblem]:
 
 
 def launcher_problems_in_script(script: Document) -> tuple[tuple[LaunchedJob, LauncherProblem], ...]:
-    """Return the problems of the launchers in every command of a script or manifest, each with its job.
+    """Return the problems of all launcher commands in a script or manifest, each with its job.
 
     Raises:
         OSError: a config that a command names cannot be read.
@@ -104,7 +104,7 @@ _LAUNCHERS = {
     "mpich": "0.8.2",
     "impi": "0.9.3",
 }
-"""Multi-node launchers of `deepspeed`, and the release that added each."""
+"""Multi-node launchers of `deepspeed`, each with the release that added it."""
 
 
 def _conflicting_flags(launcher: LauncherCall) -> Iterator[LauncherProblem]:
@@ -138,7 +138,7 @@ def _conflicting_flags(launcher: LauncherCall) -> Iterator[LauncherProblem]:
 
 
 def _wrong_program(launcher: LauncherCall) -> Iterator[LauncherProblem]:
-    """Yield a word that the launcher takes for the program, although the program follows it."""
+    """Yield a problem for a word that the launcher treats as the program, although the program comes after it."""
     first, second = (*launcher.program, "", "")[:2]
     is_free = not {"no_python", "module", "m"} & launcher.flags.keys()
     if is_free and first in ("python", "python3") and second == "-m":
@@ -179,9 +179,9 @@ _PLACE_FLAGS = {
 
 
 def _flags_behind_program(job: LaunchedJob, launcher: LauncherCall) -> Iterator[LauncherProblem]:
-    """Yield a problem for a flag of the launcher that stands behind the program, which does not know it.
+    """Yield a problem for a launcher flag after the program, which does not know this flag.
 
-    All launchers pass the words behind the program on to it: `nargs=argparse.REMAINDER`.
+    All launchers pass the words after the program to the program: `nargs=argparse.REMAINDER`.
     """
     misplaced = [
         name
@@ -204,13 +204,13 @@ _STARTS_PROCESSES = re.compile(
     r"spawn|Popen|subprocess|multiprocessing|os\.system|notebook_launcher|debug_launcher|torchrun|distributed\.run"
     r"|\bray\b|lightning|\bFabric\b|submitit|mpi4py|launch\("
 )
-"""Code by which a program starts its own processes."""
+"""Pattern of code with which a program starts its own processes."""
 _RANK_VARIABLES = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE"})
-"""Variables of a script that starts each process itself."""
+"""Environment variables that a script sets if it starts each process itself."""
 
 
 def _one_process_for_several_gpus(job: LaunchedJob, launcher: LauncherCall) -> Iterator[LauncherProblem]:
-    """Yield a problem for a program that Python starts alone, although several GPUs are visible to it."""
+    """Yield a problem for a program that starts as a single Python process although several GPUs are visible."""
     devices = launcher.visible_device_entries
     variables = (job.arguments or {}).get("ENV")
     if devices is None or len(devices) < _SEVERAL or job.world_size not in (None, 1):
@@ -234,7 +234,7 @@ _SEVERAL = 2
 
 
 def _text_of_program(job: LaunchedJob) -> str | None:
-    """Return the source of the program that a command starts; None if it is not in the repository."""
+    """Return the source of the program that a command starts, or None if it is not in the repository."""
     path = (
         resolve_written_path(job.program_file, job.launch.name, job.folder).path if job.program_file else None
     )
@@ -250,7 +250,7 @@ _FLAG_LINE = re.compile(r"--?[A-Za-z][\w.-]*")
 
 
 def _cut_command(text: str, line: int) -> Iterator[LauncherProblem]:
-    """Yield a problem for a flag on its own line after a command whose last line does not continue.
+    """Yield a problem for a line of flags that is cut off from the command above, for example by a missing `\\`.
 
     `line`: first line of the command, counted from 1.
     """
@@ -326,7 +326,7 @@ def _ignored_visible_devices(launcher: LauncherCall) -> Iterator[LauncherProblem
 
 
 class _NamedHostfile(NamedTuple):
-    """A hostfile that a command names, with its path as shown."""
+    """A hostfile that a command names, with its path as shown in messages."""
 
     path: str
     content: Hostfile
@@ -336,7 +336,7 @@ _MAX_HOSTFILE = 1 << 20
 
 
 def _hostfile_of_command(job: LaunchedJob, launcher: LauncherCall) -> _NamedHostfile | None:
-    """Return the hostfile of a command; None if it has none, or if it is not in the repository."""
+    """Return the hostfile that a command names, or None if there is none in the repository."""
     name = launcher.flags.get("hostfile", "")
     path = resolve_written_path(name, job.launch.name, job.folder).path if name and "$" not in name else None
     if path is None:

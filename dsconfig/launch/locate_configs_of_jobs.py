@@ -1,4 +1,4 @@
-"""Locate the config of each job that a file starts; a script may start several."""
+"""Location of the configs of all jobs that a file starts; a script may start several."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dsconfig.launch.located_config import LocatedConfig, locate_config, locate_
 
 
 def locate_jobs(host: Document) -> list[LocatedConfig]:
-    """Locate the config of each job that a file starts; jobs that differ in nothing that matters count once.
+    """Locate the config of each distinct job that a file starts; jobs with equal `LaunchedJob.identity` count once.
 
-    A file that is a config, or starts no job, gives the one result of `locate_config`, and so does a selected job.
+    For a config, a file that starts no job, or a selected job, the only result is that of `locate_config`.
 
     Raises:
         OSError: the config that a launch file names cannot be read.
@@ -30,7 +30,7 @@ def locate_jobs(host: Document) -> list[LocatedConfig]:
 
 
 def locate_again(host: Document, job_number: int) -> LocatedConfig:
-    """Locate the config of a job in another text of its file; `job_number`: see `LocatedConfig`.
+    """Locate the config of a job in a changed text of its file. `job_number`: see `LocatedConfig`.
 
     Raises:
         OSError: the config that a launch file names cannot be read.
@@ -45,7 +45,7 @@ def locate_again(host: Document, job_number: int) -> LocatedConfig:
 
 
 def read_config_of_job(source: ConfigSource | Document, job: int | None) -> Document:
-    """Read a source, and select one of its jobs; a warning names the others if none is requested.
+    """Read a config source and select one of its jobs, with a warning that lists the jobs if none is requested.
 
     Raises:
         OSError: the path cannot be read.
@@ -63,32 +63,32 @@ def read_config_of_job(source: ConfigSource | Document, job: int | None) -> Docu
 
 
 class SelectedJob(NamedTuple):
-    """The job of a file that a function or command with one result is about."""
+    """The job selected from a file, for functions and commands that have one result."""
 
     document: Document
-    """The file, or the config of a Python source."""
+    """The file with the selected job, or the selected config of a Python source."""
     number: int = 1
     others: str = ""
-    """Sentence that lists the jobs; empty if there is one, or if the user selected it."""
+    """Sentence that lists all jobs; empty if the file has only one or the user selected it."""
     configs_differ: bool = False
-    """Whether the jobs listed have different configs."""
+    """Whether the jobs of the file have different configs."""
 
     @property
     def note(self) -> str:
-        """Note that names the jobs and the one that the result is about."""
+        """Note that lists the jobs and names the selected one."""
         return f"{self.others}; this is about job {self.number}"
 
 
 def select_job(host: Document, number: int | None = None) -> SelectedJob:
-    """Select a job of a file that starts several, or a config of a Python source that contains several.
+    """Select one of the jobs that a file starts, or one of the configs in a Python source.
 
     Args:
         host: the file.
-        number: which job or config, from 1; None: the first job that has a config.
+        number: number of the job or config, from 1, or None for the first job that has a config.
 
     Raises:
         OSError: the config that a launch file names cannot be read.
-        ValueError: there is no such job, or none is requested of several configs in a Python source.
+        ValueError: there is no such job, or `number` is None and a Python source has several configs.
     """
     if host.is_in_program:
         return SelectedJob(_select_config_of_program(host, number), number or 1)
@@ -138,4 +138,4 @@ def _describe_jobs(host: Document, located: list[LocatedConfig]) -> str:
 
 
 _SHOWN_JOBS = 6
-"""Jobs that a note lists."""
+"""Maximum number of jobs that a note lists."""

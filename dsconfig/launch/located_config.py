@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from dsconfig.launch.launched_job import LaunchedJob
 
 Relation: TypeAlias = "Literal['file', 'embedded', 'named', 'launch', 'block', 'missing']"
-"""Relation between the host and the config.
+"""Relation between the file that the user named (the host) and the config.
 
 `file`: the host is the config. `embedded`: the config is embedded in it or built from its keys. `named`: the
 config is another file. `launch`: the host names an Accelerate launch file, which leads on. `block`:
@@ -50,24 +50,24 @@ class LocatedConfig(NamedTuple):
     host: Document
     """The file that the user named: the config itself, a launch file or a script."""
     config: Document | None
-    """The config; None if there is none, or if Accelerate builds it from the host's block."""
+    """The config, or None if there is none or Accelerate builds it from the host's block."""
     relation: Relation
     note: str = ""
-    """How the host leads to the config, or why there is none; empty for `file` and `block`."""
+    """Note on how the host leads to the config, or why there is none; empty for `file` and `block`."""
     error: OSError | None = None
-    """Why the named config cannot be read; None if it can."""
+    """Error from reading the named config, or None if the config could be read."""
     why_not_checked: str = ""
-    """Why the file that the host names is not checked: it does not look like a config."""
+    """Why the file that the host names is not checked, if it does not look like a config."""
     reference: str = ""
     """Path of the config as written in an Accelerate launch file."""
     why_unread: str = ""
-    """Why there is no config at that path, as the end of a sentence."""
+    """Why there is no config at the path in `reference`, as the end of a sentence."""
     job: LaunchedJob | None = None
-    """The job of the host; None for a config and for an Accelerate launch file."""
+    """The job of the host, or None for a config and for an Accelerate launch file."""
     reader: ConsumerEvidence | None = None
-    """The consumer implied by the host; None if the host is the config."""
+    """The consumer implied by the host, or None if the host is the config."""
     job_number: int = 0
-    """Index of the job among those of the host."""
+    """Index of the job among the jobs of the host."""
 
     def follow_accelerate_link(self, job: Job) -> LocatedConfig:
         """Follow the Accelerate launch file that this host names, with the job's version of Accelerate."""
@@ -79,7 +79,7 @@ class LocatedConfig(NamedTuple):
 
     @property
     def host_kind(self) -> str:
-        """Clause that says what the host is, if it is not the config itself."""
+        """Clause that describes the host if it is not the config itself."""
         if is_shell_script_name(self.host.name):
             return "it is a shell script"
         return f"it is a launch file of {self.program_name or 'Accelerate'}"
@@ -90,7 +90,7 @@ class LocatedConfig(NamedTuple):
         return "" if self.job is None else self.job.format.name
 
     def path_in_host(self, path: KeyPath) -> KeyPath | None:
-        """Return the path in the host of a config key; None if the program adds the key."""
+        """Return the host's path of a config key, or None if the program adds the key."""
         job = self.job
         return (
             _path_in_launch_file(self.host, path)
@@ -101,8 +101,8 @@ class LocatedConfig(NamedTuple):
     def map_diagnostic_to_host(self, diagnostic: Diagnostic) -> Diagnostic | None:
         """Map a diagnostic of the config to the host, with the host's path and location.
 
-        A fix that cannot be translated into an edit of the host becomes help text. None for a warning about a
-        key that the launch file's program adds: the user did not write it and cannot change it.
+        A fix that cannot be translated into an edit of the host becomes help text. Return None for a warning about a
+        key that the launch file's program adds, because the user did not write this key and cannot change it.
         """
         if self.relation != "embedded" or self.job is None:
             return diagnostic
@@ -132,31 +132,31 @@ class LocatedConfig(NamedTuple):
 
 
 class EditableConfig(NamedTuple):
-    """A config as an editable text, and its location in the launch file."""
+    """A config as editable text, with its location in the launch file."""
 
     document: Document
     reader: ConsumerEvidence
     world_size: int | None
     note: str
-    """How the launch file leads to it."""
+    """Note on how the launch file leads to the config."""
     embedding: EmbeddedLocation | None = None
-    """Location in the launch file; None for a file of its own."""
+    """Location of the config in the launch file, or None if the config is a separate file."""
 
 
 class LinkedConfig(NamedTuple):
     """A config named by an Accelerate launch file."""
 
     reference: str
-    """Path as written in the launch file."""
+    """Path of the config as written in the launch file."""
     document: Document | None
-    """The config; None if the file was not found."""
+    """The config, or None if the file was not found."""
     reader: ConsumerEvidence
-    """Consumer of the config."""
+    """Consumer of the linked config."""
     lookup: PathLookup
-    """Result of the search for the file."""
+    """Result of the search for the config file."""
 
     def missing_file_note(self, launch: str) -> str:
-        """Message for a file that was not found or may not be read."""
+        """Return the message for a config file that was not found or may not be read."""
         if why := self.lookup.why_unread:
             return f"{launch}: {self.reference} {why}"
         tried = self.lookup.shown_tried_folders or "here"
@@ -167,7 +167,7 @@ class LinkedConfig(NamedTuple):
 
 
 def locate_config(host: Document, consumer: str | None = None) -> LocatedConfig:
-    """Find the config that a file is, embeds or names. `consumer`: explicit consumer, if the user named one.
+    """Find the config that a file is, embeds or names. `consumer`: the consumer, if the user named one.
 
     Raises:
         OSError: the config that a launch file names cannot be read.
@@ -219,9 +219,9 @@ def locate_config_of_job(job: LaunchedJob) -> LocatedConfig:
 
 
 def find_config_link(launch: Document) -> tuple[str, PathLookup] | None:
-    """Return the path in an Accelerate launch file's `deepspeed_config_file`, and the file it resolves to.
+    """Return the path in an Accelerate launch file's `deepspeed_config_file`, and the result of resolving this path.
 
-    None if there is no such key, or if the file starts another backend: FSDP ignores the block.
+    Return None if there is no such key, or if the file selects another backend: FSDP ignores the block.
     """
     data = launch.value()
     # commands/launch.py:_validate_launch_command switches DeepSpeed on for this value only.
@@ -236,9 +236,9 @@ def find_config_link(launch: Document) -> tuple[str, PathLookup] | None:
 
 
 def read_linked_config(launch: Document, consumer: str | None = None) -> LinkedConfig | None:
-    """Return the config that an Accelerate launch file names; None if it names none.
+    """Return the config that an Accelerate launch file names, or None if it names none.
 
-    `consumer`: explicit consumer, if the user named one.
+    `consumer`: the consumer, if the user named one.
 
     Raises:
         OSError: the config cannot be read.
@@ -263,9 +263,9 @@ def read_linked_config(launch: Document, consumer: str | None = None) -> LinkedC
 
 
 def find_editable_config(host: Document, job_number: int | None = None) -> EditableConfig | None:
-    """Return the config of a launch file as an editable text; None if it has none or several.
+    """Return the config of a launch file as editable text, or None if the file has none or several.
 
-    `job_number`: only the config of this job counts, by default the selected one; see `LocatedConfig`.
+    `job_number`: job whose config is wanted, by default the selected job; see `LocatedConfig`.
 
     Raises:
         OSError: the config cannot be read.
@@ -309,7 +309,7 @@ def _editable_config_of_job(job: LaunchedJob) -> EditableConfig | None:
 
 
 def why_host_has_no_config(host: Document) -> str | None:
-    """Why a launch file has no config to check; None if it has one or the file is a config.
+    """Return why a launch file has no config to check, or None if it has one or is a config itself.
 
     Raises:
         OSError: a config cannot be read.
@@ -324,7 +324,7 @@ def why_host_has_no_config(host: Document) -> str | None:
 
 
 def files_affecting_diagnostics(host: Document) -> Iterator[str]:
-    """Yield the files that affect a file's diagnostics: itself, its config, and its launch files.
+    """Yield the files that affect the diagnostics of a host: the host, its config, and its launch files.
 
     Raises:
         OSError: a config cannot be read.
@@ -364,14 +364,14 @@ def _can_edit_host(job: LaunchedJob, fix: Fix) -> bool:
 
 
 _KEYS_AT_ROOT = "neox"
-"""Program whose launch files have the keys of the config at their root, or under `EXTRA`."""
+"""Program whose launch files have the keys of the config at their root, or under `_EXTRA_KEYS`."""
 _EXTRA_KEYS = "deepspeed_extra_args"
 _BUILDS_FROM_ARGUMENTS = ("lightning", "openrlhf", PRESET)
 """Programs that build the whole config from a few arguments; the user cannot set the other keys."""
 
 
 def _location_mapper(job: LaunchedJob) -> Callable[[Location | None, KeyPath], Location | None]:
-    """Return a function from a location in the config to the one in the launch file."""
+    """Return a function that maps a location in the config to the location in the launch file."""
     config, launch, reference_location = job.document, job.launch, _location_of_reference(job)
     if config is not None and config.embedded_at is not None:
         return lambda at, _: at
@@ -393,13 +393,13 @@ def _location_mapper(job: LaunchedJob) -> Callable[[Location | None, KeyPath], L
 
 
 def _location_in_file(launch: Document, path: KeyPath) -> Location | None:
-    """Location of a key, which may be written with hyphens."""
+    """Return the location of a config key in a launch file, where the key may be written with hyphens."""
     path_in_host = _path_in_launch_file(launch, path[:1])
     return None if path_in_host is None else location_of_path(launch, (*path_in_host, *path[1:]))
 
 
 def _path_in_launch_file(launch: Document, path: KeyPath) -> KeyPath | None:
-    """Path of a config key in a launch file with the same keys; None if absent."""
+    """Return the path of a config key in a launch file with the same keys, or None if the key is absent."""
     for first in (path[:1], tuple(str(part).replace("_", "-") for part in path[:1])):
         for base in ((), (_EXTRA_KEYS,)) if first else ():
             if launch.has_path((*base, *first, *path[1:])):
@@ -429,18 +429,18 @@ def _prefix_operation_paths(step: Operation, base: KeyPath) -> Operation:
 # -- from the config to the host: edited texts -------------------------------------------------------------
 
 Writer: TypeAlias = "Callable[[str], str]"
-"""Formats the text of a config for a location in a launch file, for example as a JSON string."""
+"""Function that formats the text of a config for a launch file, for example as a JSON string."""
 
 
 class EmbeddedLocation(NamedTuple):
-    """Location of a config in a launch file, and how to write a text there."""
+    """Location of a config in a launch file, and the way to write a new text there."""
 
     launch: Document
     span: TextSpan
     path: KeyPath | None
-    """Path of the config; None in a script."""
+    """Path of the config in the launch file, or None in a script."""
     first_line: int
-    """Line in the launch file of the config's first line."""
+    """Line of the launch file in which the config starts."""
     is_multiline: bool
     """Whether each line of the config is a line of the launch file."""
     format_text: Writer
@@ -450,7 +450,7 @@ class EmbeddedLocation(NamedTuple):
         return None if inner is None else self.first_line + (inner - 1 if self.is_multiline else 0)
 
     def write_into_host(self, text: str) -> str | None:
-        """Return the launch file with another config text; None if it would not parse back to it.
+        """Return the launch file with a new config text, or None if the result would not parse as intended.
 
         The result is parsed again: an edit must not change any value outside the config.
         """
@@ -476,14 +476,14 @@ class EmbeddedLocation(NamedTuple):
 
 
 def _locate_embedding(job: LaunchedJob, config: Document) -> EmbeddedLocation | None:
-    """Location of the config's text in the launch file; None if it cannot be determined."""
+    """Return the location of the config's text in the launch file, or None if it cannot be determined."""
     if config.embedded_at is not None and job.embedded_path is not None:
         return _locate_embedded_mapping(job.launch, job.embedded_path)
     return _locate_embedded_string(job, config.text)
 
 
 def value_at_path(data: object, path: KeyPath) -> object:
-    """Value at a path in nested mappings; None if absent."""
+    """Return the value at a path in nested mappings, or None if the path is absent."""
     for part in path:
         data = data.get(part) if isinstance(data, dict) else None
     return data
@@ -508,7 +508,7 @@ def _locate_embedded_mapping(launch: Document, path: KeyPath) -> EmbeddedLocatio
 
 
 def _locate_embedded_string(job: LaunchedJob, text: str) -> EmbeddedLocation | None:
-    """Location of a config that is a string in the launch file or part of a script."""
+    """Return the location of a config that is a string in the launch file or part of a script."""
     launch = job.launch
     path = None if is_shell_script_name(launch.name) else job.embedded_path
     span = TextSpan(0, len(launch.text)) if path is None else launch.span(path)
@@ -542,7 +542,7 @@ def _locate_embedded_string(job: LaunchedJob, text: str) -> EmbeddedLocation | N
 
 
 def _line_end_writer(raw: str) -> Writer:
-    """Return a function that converts line ends to those of `raw`."""
+    """Return a function that converts line endings to those of `raw`."""
     newline = "\r\n" if "\r\n" in raw else "\n"
     return lambda text: text.replace("\r\n", "\n").replace("\n", newline)
 
@@ -554,7 +554,7 @@ def _base64_writer(quote: str) -> Writer:
 
 
 def _block_scalar_writer(raw: str) -> Writer | None:
-    """Return a function that writes a text like this YAML block scalar (`|`, `>`); None for another scalar."""
+    """Return a function that writes text in the style of the YAML block scalar `raw`, or None for other scalars."""
     header, newline, body = raw.partition("\n")
     lines = [line for line in body.splitlines(keepends=True) if line.strip()]
     indent = min((line[: len(line) - len(line.lstrip())] for line in lines), key=len, default="")
@@ -584,7 +584,7 @@ def _decode(text: str) -> object:
 
 
 def _copy_without_path(data: object, path: KeyPath) -> Json:
-    """Copy of the data without the value at a path, for comparison."""
+    """Return a copy of nested data without the value at a path, for comparison."""
     if not isinstance(data, dict) or not path:
         return None
     others: dict[str, Json] = {key: value for key, value in data.items() if key != path[0]}

@@ -21,7 +21,7 @@ _KUBERNETES_VARIABLE = re.compile(r"\$\((\w+)\)")
 def commands_of(value: Json) -> Iterator[str]:
     """Yield the commands in a value of a manifest; a list of words is one command, followed by its `args`.
 
-    The variables and GPUs that the manifest gives to a command stand in front of it.
+    The variables and GPUs that the manifest gives to a command are prepended as assignments.
     """
     if isinstance(value, str):
         yield value
@@ -47,14 +47,14 @@ def commands_of(value: Json) -> Iterator[str]:
 
 
 _ENVIRONMENT = ("env", "environment")
-"""Keys with environment variables of a command: Kubernetes and GitHub Actions, Docker Compose."""
+"""Keys with environment variables of a command: `env` in Kubernetes and GitHub Actions, else Docker Compose."""
 
 
 _GPU_LIMITS = ("nvidia.com/gpu", "amd.com/gpu")
 
 
 def _gpu_count(container: Mapping[str, Json]) -> int | None:
-    """Return the GPUs of a container: Kubernetes' limits, or the reservations of Docker Compose; None if unknown."""
+    """Return the GPU count from Kubernetes limits or Docker Compose reservations, or None if it is unknown."""
     limits = value_at_dotted_path(container, "resources.limits")
     devices = value_at_dotted_path(container, "deploy.resources.reservations.devices")
     count: Json = None
@@ -82,7 +82,7 @@ def _environment_assignments(value: Json) -> Iterator[str]:
 
 
 def _join_command_words(words: list[Json]) -> str:
-    """Join the words of one command. Kubernetes writes variables as `$(NAME)`."""
+    """Join the words of a command, with the variables `$(NAME)` of Kubernetes converted to shell syntax."""
     texts = [
         _KUBERNETES_VARIABLE.sub(r"${\1}", word) if isinstance(word, str) else json.dumps(word)
         for word in words
@@ -98,7 +98,7 @@ _INPUT = re.compile(r"\$\{\{\s*([\w.]{1,99})\s*\}\}")
 def manifest_environment_variables(
     launch_format: LaunchFileFormat, data: Mapping[str, Json]
 ) -> dict[str, str]:
-    """Return variables by name, from the manifest and from the program that it configures."""
+    """Return the environment variables that a manifest and its program set, by name."""
     mappings = (value_at_dotted_path(data, key) for key in launch_format.environment)
     entries = (each for holder in mappings if isinstance(holder, Mapping) for each in holder.items())
     variables = {name: text for name, value in entries if (text := _scalar_as_text(value)) is not None}
@@ -134,7 +134,7 @@ def manifest_environment_variables(
 
 
 def _is_elastic_pytorchjob(data: Mapping[str, Json]) -> bool:
-    """Whether the node count of a PyTorchJob may vary; `PET_NNODES` is a range then.
+    """Whether the node count of a PyTorchJob may vary, so that `PET_NNODES` is a range.
 
     Source: kubeflow training-operator pkg/controller.v1/pytorch/envvar.go.
     """
@@ -145,7 +145,7 @@ def _is_elastic_pytorchjob(data: Mapping[str, Json]) -> bool:
 
 
 def expand_azure_inputs(text: str, data: Mapping[str, Json], budget: ReadingBudget) -> str:
-    """Expand `${{inputs.name}}` in a command of Azure ML.
+    """Expand references such as `${{inputs.name}}` in a command of Azure ML.
 
     Raises:
         BudgetExceededError: the text exceeds the budget.
@@ -171,7 +171,7 @@ _MAX_NUMBER = 10**9
 
 
 def _count_devices(value: Json) -> Json:
-    """Number of devices in `A100:8` or `{A100: 8}`."""
+    """Return the number of devices in a value such as `A100:8` or `{A100: 8}`."""
     if isinstance(value, Mapping):
         return next(iter(value.values()), None)
     name, colon, count = value.partition(":") if isinstance(value, str) else ("", "", "")
@@ -179,7 +179,7 @@ def _count_devices(value: Json) -> Json:
 
 
 def _count_replicas(value: Json) -> Json:
-    """Return a number, or the sum of `replicas` over all replica specs of a job."""
+    """Return a replica count: `value` if it is a number, else the sum of `replicas` over all replica specs."""
     if not isinstance(value, Mapping):
         return value
     counts = [each.get("replicas", 1) for each in value.values() if isinstance(each, Mapping)]
@@ -203,7 +203,7 @@ def extract_shell_commands(name: str, text: str) -> str:
 
 
 def _makefile_recipes(text: str) -> str:
-    """Return the recipes of a makefile; each line runs in a shell of its own."""
+    """Return the recipes of a makefile as shell text in which each line runs in its own shell."""
     lines: list[str] = []
     continues = in_recipe = False
     for line in text.split("\n"):
@@ -227,7 +227,7 @@ def _makefile_recipes(text: str) -> str:
 
 
 def _dockerfile_commands(text: str) -> str:
-    """Return the variables and the command of a Dockerfile; its build steps are left out."""
+    """Return the variables and the command of a Dockerfile as shell text, without the build steps."""
     lines: list[str] = []
     entry = ""
     pending, count = "", 0
@@ -262,7 +262,7 @@ def _dockerfile_commands(text: str) -> str:
 
 
 def _join_exec_form(value: str) -> str:
-    """Convert an instruction in exec form, `["a", "b"]`, or shell form to a shell command."""
+    """Convert a Dockerfile instruction in exec form (`["a", "b"]`) or shell form to a shell command."""
     if value.startswith("["):
         try:
             words = json.loads(value)

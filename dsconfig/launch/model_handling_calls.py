@@ -1,4 +1,4 @@
-"""Calls of a program that load, prepare, count or replace models in a way that partitioning does not allow."""
+"""Calls of a program that handle models in ways that fail with partitioned parameters."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from dsconfig.launch.python.syntax_trees import called_function_name, keyword_ar
 NO_MODEL = re.compile(
     r"Tokenizer|Processor|Config|FeatureExtractor|Scheduler|Dataset|Pipeline$", re.IGNORECASE
 )
-"""Classes whose `from_pretrained` loads no module of the training."""
+"""Pattern of classes whose `from_pretrained` loads no trainable module."""
 _RANK_AFTER_RANK = frozenset({"main_process_first", "local_main_process_first"})
 _WITH_REFERENCE_MODEL = frozenset({"DPOTrainer", "KTOTrainer", "BCOTrainer"})
-"""Trainers of TRL that prepare a reference model with the config of the job."""
+"""TRL trainers that prepare a reference model with the config of the job."""
 _WITHOUT_REFERENCE_MODEL = frozenset(
     {
         "get_peft_model",
@@ -45,7 +45,7 @@ class ModelHandlingCalls(GenerationCalls):
                     yield call
 
     def risky_model_calls(self) -> Iterator[ConfigSensitiveCall]:
-        """Yield loads that not all ranks reach together, sizes of partitions, and models that a trainer cannot use."""
+        """Yield calls that load, count or pass on models in a way that fails with partitioned parameters."""
         yield from self._loads_on_one_rank_first()
         yield from self._several_models_prepared()
         yield from self._sizes_of_partitions()
@@ -106,7 +106,7 @@ class ModelHandlingCalls(GenerationCalls):
         )
 
     def _sizes_of_partitions(self) -> Iterator[ConfigSensitiveCall]:
-        """Yield the first call of `numel` on a parameter, in a program that loads a partitioned model."""
+        """Yield the first call of `numel` on a parameter in a program that loads a partitioned model."""
         if (
             self.referenced | self.strings
         ) & _KNOWS_PARTITIONS or not self.referenced & _PARTITIONS_WHILE_LOADING:
@@ -145,7 +145,7 @@ class ModelHandlingCalls(GenerationCalls):
                 yield self._describe_call("reference model", call)
 
     def _models_without_config(self) -> Iterator[ConfigSensitiveCall]:
-        """Yield trainers of a model whose class, in this file, is a plain module without an attribute `config`."""
+        """Yield trainers of a model whose class is defined in the same file without the attribute `config`."""
         plain = {
             node.name
             for node in self.module.nodes
@@ -177,7 +177,7 @@ def _iterated_calls(loop: ast.For | ast.GeneratorExp | ast.ListComp) -> Iterator
 
 
 def _sets_config(node: ast.ClassDef) -> bool:
-    """Whether a class, or a function that replaces attribute access in it, may provide `config`."""
+    """Whether a class, or a method that customizes its attribute access, may provide the attribute `config`."""
     return any(
         (isinstance(each, ast.Attribute) and each.attr == "config" and isinstance(each.ctx, ast.Store))
         or (isinstance(each, ast.Name) and each.id == "config" and isinstance(each.ctx, ast.Store))

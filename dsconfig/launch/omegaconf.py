@@ -32,11 +32,11 @@ OMEGACONF = LaunchFileFormat("OmegaConf", "deepspeed", (), (), "omegaconf base.p
 _LIGHTNING = next(each for each in FORMATS if each.name == "Lightning")
 _INTERPOLATION = re.compile(r"\$\{([^${}]*)\}")
 _MAX_DEPTH = 10
-"""Deepest chain of interpolations, and deepest nesting in which a config is searched."""
+"""Maximum length of a chain of interpolations, and maximum depth at which a config is searched."""
 _MAX_VALUES = 50_000
-"""Most values of resolved data: interpolations of lists of interpolations multiply them."""
+"""Maximum number of resolved values: nested interpolations of lists multiply them."""
 _MAX_FILES = 50
-"""Most group files of one defaults list."""
+"""Maximum number of group files in one defaults list."""
 _CONFIG_NAMES = frozenset(("deepspeed", "ds_config", "deepspeed_config", "deepspeed_cfg", "ds_cfg", "ds"))
 
 
@@ -46,7 +46,7 @@ _CONFIG_NAMES = frozenset(("deepspeed", "ds_config", "deepspeed_config", "deepsp
 def resolve_interpolations(document: Document, root: Json = None, base: KeyPath = ()) -> Document:
     """Resolve numbers (`5e8`) and interpolations as OmegaConf does; values known only at run time are unknown.
 
-    `root`: the composed data to which the document belongs at `base`; None: the document itself.
+    `root`: composed data that contains the document at the path `base`, or None for the document itself.
     """
     value = parse_exponents(document.value())
     if not isinstance(value, dict):
@@ -82,7 +82,7 @@ def _resolve_value(value: Json, root: Json, path: KeyPath, depth: int, budget: R
 
 
 def _look_up_interpolation(name: str, root: Json, path: KeyPath, depth: int, budget: ReadingBudget) -> Any:
-    """The value of `${name}`: absolute, or relative with leading dots; resolvers such as `oc.env:` are unknown."""
+    """Return the value of `${name}`, absolute or relative with leading dots; that of a resolver is unknown."""
     if ":" in name or depth > _MAX_DEPTH:
         return UNKNOWN
     relative = name.lstrip(".")
@@ -104,15 +104,15 @@ def _look_up_interpolation(name: str, root: Json, path: KeyPath, depth: int, bud
 
 
 class _ComposedConfig(NamedTuple):
-    """Composed data, and the file from which each part comes."""
+    """Data composed from several files, with the file of each part."""
 
     data: Any
     files: tuple[tuple[KeyPath, Document], ...]
-    """Path at which the content of each group file is placed."""
+    """Group files, each with the path at which the composed data contains it."""
 
 
 def _compose_defaults(launch: Document, data: JsonObject) -> _ComposedConfig:
-    """Compose a root config with the group files of its defaults list, as far as they are static."""
+    """Compose a root config with those group files of its defaults list that are known before the run."""
     entries = data.get("defaults")
     root_values = {key: value for key, value in data.items() if key != "defaults"}
     if not isinstance(entries, list):
@@ -137,7 +137,7 @@ def _compose_defaults(launch: Document, data: JsonObject) -> _ComposedConfig:
 
 
 def _find_group_file(launch: Document, group: str, choice: str) -> tuple[KeyPath, Document] | None:
-    """Return the file of a choice and the path at which it is placed: `- strategy@trainer.strategy: deepspeed`."""
+    """Return the file of a group's choice and the path of its content: `- strategy@trainer.strategy: deepspeed`."""
     group = group.removeprefix("override ").removeprefix("optional ").strip().lstrip("/")
     group, _, package = group.partition("@")
     folder = group or os.path.dirname(launch.name)
@@ -172,7 +172,7 @@ def _merge_configs(base: JsonObject, over: Json) -> JsonObject:
 
 
 def find_omegaconf_job(launch: Document) -> LaunchedJob | None:
-    """Return the job of a YAML file that has a config, or a DeepSpeed strategy of Lightning, below some key."""
+    """Return the job of a YAML file with a config or a DeepSpeed strategy of Lightning below any key."""
     data = launch.value()
     if launch.format != "yaml" or not isinstance(data, dict) or are_config_keys(_collect_strings(data)):
         return None
@@ -190,7 +190,7 @@ def find_omegaconf_job(launch: Document) -> LaunchedJob | None:
 def _job_of_mapping(
     launch: Document, composed: _ComposedConfig, values: Any, path: KeyPath, node: Mapping[str, Any]
 ) -> LaunchedJob | None:
-    """Return the job of a mapping of the composed data; None if it is neither a config nor a strategy."""
+    """Return the job of a mapping in the composed data, or None if it is neither a config nor a strategy."""
     if _is_deepspeed_strategy(node.get("_target_")):
         return _job_of_strategy(launch, composed, values, path, node)
     if _trainer_names_strategy(path, node):
@@ -205,7 +205,7 @@ def _collect_strings(data: Mapping[Any, Any]) -> list[str]:
 
 
 def _nested_mappings(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
-    """Yield the mappings of a value, outer ones first."""
+    """Yield the mappings in a value with their paths, outer mappings first."""
     if isinstance(value, Mapping) and len(path) < _MAX_DEPTH:
         yield path, value
         for key, each in value.items():
@@ -217,7 +217,7 @@ def _is_deepspeed_strategy(target: object) -> bool:
 
 
 def _trainer_names_strategy(path: KeyPath, node: Mapping[str, Any]) -> bool:
-    """Whether a mapping is a Trainer of Lightning with the name of a DeepSpeed strategy."""
+    """Whether a mapping configures Lightning's Trainer with the name of a DeepSpeed strategy."""
     strategy, target = node.get("strategy"), node.get("_target_")
     is_trainer = path[-1:] == ("trainer",) or (isinstance(target, str) and target.endswith(".Trainer"))
     return isinstance(strategy, str) and strategy.startswith("deepspeed") and is_trainer
@@ -231,7 +231,7 @@ def _is_small_config(path: KeyPath, node: Mapping[str, Any]) -> bool:
 def _source_of_path(
     launch: Document, composed: _ComposedConfig, path: KeyPath
 ) -> tuple[Document, KeyPath] | None:
-    """Return the file that defines a path of the composed data, and the path in that file; None without one."""
+    """Return the file that defines a path of the composed data, and the path there, or None without one."""
     if launch.has_path(path):
         return launch, path
     for base, document in reversed(composed.files):
@@ -264,9 +264,9 @@ def _job_of_config(launch: Document, composed: _ComposedConfig, path: KeyPath) -
 
 
 def _may_be_read_by_omegaconf(host: Document) -> bool:
-    """Whether OmegaConf may parse the numbers of a file: `5e8` is a number for it, and a string for PyYAML.
+    """Whether OmegaConf may parse the numbers of a file; it reads `5e8` as a number, PyYAML as a string.
 
-    Only a repository whose programs load YAML with another library answers no.
+    The result is False only if programs of the repository load YAML, all of them with another library.
     """
     if re.search(_PLAIN_EXPONENT, host.text) is None or host.name.startswith("<"):
         return True
@@ -284,7 +284,7 @@ _LOADS_WITH_OMEGACONF = rb"\b(?:[Oo]mega[Cc]onf|hydra)\b"
 def _job_of_strategy(
     launch: Document, composed: _ComposedConfig, values: Any, path: KeyPath, node: Mapping[str, Any]
 ) -> LaunchedJob | None:
-    """Return the job of a `DeepSpeedStrategy` with its arguments."""
+    """Return the job of a mapping that configures `DeepSpeedStrategy`."""
     config = node.get("config")
     if isinstance(config, Mapping):
         job = _job_of_config(launch, composed, (*path, "config"))

@@ -1,4 +1,4 @@
-"""Number of processes of a command, and the shell variables to change for another number."""
+"""Number of processes that a command starts, and the shell variables to change for another number."""
 
 from __future__ import annotations
 
@@ -27,32 +27,32 @@ _RAY_FLAGS = (("actor.num_nodes", "actor.num_gpus_per_node"), ("actor_num_nodes"
 """Flags of OpenRLHF for the ranks of the trained model, which Ray starts: openrlhf cli/train_ppo_ray.py."""
 _NODE_FLAGS = ("nnodes", "num_nodes", "num_machines")
 _LAUNCHER_VARIABLES = (("NNODES", "NPROC_PER_NODE"), ("PET_NNODES", "PET_NPROC_PER_NODE"))
-"""Environment variables that launchers read besides their flags: programs that start torchrun, then torchrun
-itself.
+"""Environment variables that launchers read in addition to flags: first those of programs that start torchrun, then
+those of torchrun itself.
 
 Sources: ms-swift cli/main.py; torch distributed/argparse_util.py:env.
 """
 _MAX_WORDS = 40
 """Number of leading words searched for the launcher's flags."""
 _MAX_VARIABLES = 8
-"""Most shell variables tried to reach a world size."""
+"""Maximum number of shell variables tried to reach a world size."""
 _COUNT_NAMES = re.compile("node|gpu|proc|num|world|worker|machine|device|rank", re.IGNORECASE)
-"""Typical parts of the names of counts; variables with such names are tried first."""
+"""Pattern of words in the names of counts; variables with such names are tried first."""
 
 
 class ProcessCount(NamedTuple):
-    """Number of processes that a command starts."""
+    """Number of processes that a command starts, as far as it is known."""
 
     ranks: int | None
-    """World size; None: unknown before the run."""
+    """World size, or None if unknown before the run."""
     open_expressions: tuple[str, ...] = ()
-    """Expressions that leave it open, as written: `--nproc_per_node=$NGPU`."""
+    """Expressions that leave the world size unknown, as written: `--nproc_per_node=$NGPU`."""
     per_node: int | None = None
-    """Processes per node, if only the number of nodes is unknown."""
+    """Number of processes per node, if only the number of nodes is unknown."""
 
 
 def count_processes(flags: Mapping[str, Json], shell: ShellCommand, script: ShellInterpreter) -> ProcessCount:
-    """Count the processes of a command of a script on all nodes, from flags, hostfiles, MPI, variables or Slurm.
+    """Count the processes that a command starts on all nodes, from flags, hostfiles, MPI, variables or Slurm.
 
     `accelerate launch --num_processes` is the total; the flags of `deepspeed` and `torchrun` count per node.
     """
@@ -89,9 +89,9 @@ def count_processes(flags: Mapping[str, Json], shell: ShellCommand, script: Shel
 
 
 def _local_gpus(variables: Mapping[str, str]) -> ProcessCount:
-    """Return the visible GPUs that `deepspeed` and `--nproc_per_node gpu` use on one node.
+    """Return the number of visible GPUs that `deepspeed` and `--nproc_per_node gpu` use on one node.
 
-    Source: deepspeed launcher/runner.py:main, which reads CUDA_VISIBLE_DEVICES as the local slots without a hostfile;
+    Source: deepspeed launcher/runner.py:main, which takes the local slots from CUDA_VISIBLE_DEVICES without a hostfile;
     torch distributed/run.py:determine_local_world_size.
     """
     devices = variables.get("CUDA_VISIBLE_DEVICES", "")
@@ -129,11 +129,11 @@ def _processes_from_flags(name: str, flags: Mapping[str, Json], variables: Mappi
 
 
 _ALL_GPUS = ("gpu", "auto")
-"""Values of `--nproc_per_node` for all GPUs that a node has."""
+"""Values of `--nproc_per_node` that stand for all GPUs of a node."""
 
 
 def _multiply_counts(counts: Mapping[str, Json], nodes: str, processes: str) -> ProcessCount:
-    """Multiply counts, which are named by their flags or variables."""
+    """Multiply counts of nodes and processes; messages name their flags or variables."""
     ranks = _multiply_decimal_texts(*counts.values())
     open_counts = tuple(
         _format_flag_or_variable(name, count)
@@ -150,18 +150,18 @@ def _multiply_counts(counts: Mapping[str, Json], nodes: str, processes: str) -> 
 
 _MAX_LENGTH = 60
 _SUBSTITUTION = re.compile(r"`([^`]*)`")
-"""The backtick form of `$(...)`, whose backticks would end the code quote in a message."""
+"""Pattern of a command substitution in backticks, which would end the code quote in a message."""
 
 
 def _format_flag_or_variable(name: str, value: Json) -> str:
-    """Return a flag or variable as shown in messages."""
+    """Return a flag or variable with its value as shown in messages."""
     text = "" if value in (None, True) else _SUBSTITUTION.sub(r"$(\1)", str(value))
     text = text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 1]}…"
     return f"{name}={text}" if name and text else name or text
 
 
 def _processes_from_include_filter(flags: Mapping[str, Json]) -> ProcessCount:
-    """Return the number of slots in `--include` of the launcher `deepspeed`; unknown with `--exclude`.
+    """Return the number of slots in `--include` of the launcher `deepspeed`, which `--exclude` leaves unknown.
 
     Source: deepspeed launcher/runner.py:parse_resource_filter, where hosts are separated by `@`.
     """
@@ -176,7 +176,7 @@ def _processes_from_include_filter(flags: Mapping[str, Json]) -> ProcessCount:
 
 
 def _launcher_reads_variables(words: tuple[str, ...]) -> bool:
-    """Whether a command's launcher reads the environment variables; `deepspeed` does not."""
+    """Whether a command's launcher reads process counts from environment variables; `deepspeed` does not."""
     first = words[0].rpartition("/")[2]
     # `deepspeed` and `accelerate launch` do not read these variables.
     return first not in ("deepspeed", "accelerate") and not (
@@ -190,7 +190,7 @@ _TORCHRUN_WRAPPERS = re.compile(r"torch|swift|factory|xtuner|launch")
 
 
 def _processes_from_mpi(shell: ShellCommand) -> ProcessCount | None:
-    """Return the processes of `mpirun -np N`, or all slots of an MPIJob; None for any other command."""
+    """Return the process count of `mpirun`, by default all slots of an MPIJob; None for any other command."""
     words = shell.words
     if words[0].rpartition("/")[2] not in ("mpirun", "mpiexec"):
         return None
@@ -216,7 +216,7 @@ _MPI_PLACEMENT = (
     "-hostfile",
     "--hostfile",
 )
-"""Flags of MPI that place processes otherwise than one in each slot."""
+"""Flags of MPI that change the placement from the default of one process per slot."""
 
 
 _MPI_JOB_HOSTFILE = "/etc/mpi/hostfile"
@@ -225,7 +225,7 @@ _MAX_HOSTS = 10_000
 
 
 def _mpi_hosts(launcher: LauncherCall, shell: ShellCommand) -> Mapping[str, int] | None:
-    """Return the slots by worker of an MPIJob; None for any other hostfile."""
+    """Return the slots by worker of an MPIJob, or None for any other hostfile."""
     workers, slots = (_multiply_decimal_texts(shell.variables.get(name)) for name in (MPI_WORKERS, MPI_SLOTS))
     if launcher.flags["hostfile"] != _MPI_JOB_HOSTFILE or workers is None or slots is None:
         return None
@@ -236,9 +236,9 @@ _TASK_OPTIONS = ("-n", "--ntasks", "-N", "--nodes", "--ntasks-per-node")
 
 
 def _processes_from_slurm(shell: ShellCommand) -> ProcessCount:
-    """Return the tasks of a Slurm step if each is a training process: `srun python train.py`.
+    """Return the number of tasks of a Slurm step if each is a training process: `srun python train.py`.
 
-    Also the GPUs of the only task if that one starts the launcher: `srun deepspeed train.py`.
+    If the only task starts a launcher (`srun deepspeed train.py`), return the number of its GPUs.
     """
     launcher = next((word for word in shell.words[1:_MAX_WORDS] if _is_launcher_name(word)), "")
     if launcher == DEEPSPEED and shell.variables.get("SLURM_NTASKS") == "1":
@@ -277,7 +277,7 @@ def _is_launcher_name(word: str) -> bool:
 
 
 def _flag_values(words: tuple[str, ...], flags: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Yield the given flags among the first words, with their values."""
+    """Yield those of the first words that are one of `flags`, each with its value."""
     for word, following in pairwise((*words[:_MAX_WORDS], "")):
         name, equals, value = word.partition("=")
         if name in flags:
@@ -285,7 +285,7 @@ def _flag_values(words: tuple[str, ...], flags: tuple[str, ...]) -> Iterator[tup
 
 
 def _multiply_decimal_texts(*counts: Json) -> int | None:
-    """Return the product of counts written as decimal text; None if one is not a number or the product is 0."""
+    """Return the product of counts in decimal text, or None if one is not a number or the product is 0."""
     numbers = [
         int(count) for count in counts if isinstance(count, str) and count.isdecimal() and len(count) < 10
     ]
@@ -296,7 +296,7 @@ def _multiply_decimal_texts(*counts: Json) -> int | None:
 
 
 def variables_deciding_processes(shell: ShellCommand) -> tuple[str, ...]:
-    """Unset shell variables that decide how many processes a command starts, those of the nodes first."""
+    """Return the unset shell variables that determine a command's process count; those of the nodes come first."""
     if not shell.dependencies:
         return ()
     unset: dict[str, None] = {}
@@ -309,7 +309,7 @@ def variables_deciding_processes(shell: ShellCommand) -> tuple[str, ...]:
 
 
 def _words_with_flag_values(words: tuple[str, ...], flags: tuple[str, ...]) -> Iterator[str]:
-    """Yield the words that are, or contain, the value of one of these flags."""
+    """Yield the words that are or contain the value of one of `flags`."""
     for word, following in pairwise((*words, "")):
         name, equals, _ = word[2:].partition("=")
         if word.startswith("--") and name.replace("-", "_") in flags:
@@ -317,11 +317,11 @@ def _words_with_flag_values(words: tuple[str, ...], flags: tuple[str, ...]) -> I
 
 
 class HasWorldSize(Protocol):
-    """A command with a world size."""
+    """Protocol for a command with a world size."""
 
     @property
     def world_size(self) -> int | None:
-        """Number of processes on all nodes; None if unknown."""
+        """Number of processes on all nodes, or None if unknown."""
 
 
 CommandT = TypeVar("CommandT", bound=HasWorldSize)
@@ -330,10 +330,10 @@ CommandT = TypeVar("CommandT", bound=HasWorldSize)
 def solve_variables_for_ranks(
     evaluate: Callable[[Mapping[str, str]], CommandT | None], names: tuple[str, ...], ranks: int
 ) -> tuple[CommandT, dict[str, str]] | None:
-    """Find values of shell variables with which a command starts `ranks` processes; None without a solution.
+    """Find values of shell variables with which a command starts `ranks` processes, or return None.
 
-    `evaluate`: runs the reader with the given values. One variable at a time is set to the factor that is
-    missing, first with the others unset, then with the others set to 1.
+    `evaluate`: evaluates the command with the given values. One variable at a time is set to the missing factor,
+    first with the others unset, then with the others set to 1.
     """
     command = evaluate({})
     if command is not None and command.world_size == ranks:

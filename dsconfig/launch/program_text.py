@@ -1,4 +1,4 @@
-"""Text of a Python program: a source file, or the code cells of a notebook as one module."""
+"""Text of Python programs: source files, and notebooks whose code cells form one module."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ _HERE_DOCUMENT = re.compile(
 
 
 class UnreadableProgramError(ValueError):
-    """A program that is not read; the message says why, as the end of a clause."""
+    """Raised if a program cannot be read; the message says why, as the end of a clause."""
 
 
 class NotebookWrittenFile(NamedTuple):
-    """A file that a notebook writes with `%%writefile`, or with a here-document in a cell for the shell."""
+    """A file that a notebook writes with `%%writefile` or with a here-document in a shell cell."""
 
     path: str
     cell: NotebookCode
     start: int
-    """Offset of the file's text in the cell."""
+    """Offset in the cell at which the text of the written file starts."""
     end: int
 
 
 class ProgramText(NamedTuple):
-    """The Python text of a program."""
+    """The Python text of a program, with the notebook cells that it comes from."""
 
     text: str
     cells: tuple[tuple[int, NotebookCode], ...] = ()
@@ -49,7 +49,7 @@ class ProgramText(NamedTuple):
     written: tuple[NotebookWrittenFile, ...] = ()
 
     def cell_at(self, offset: int) -> tuple[int, NotebookCode | None]:
-        """Return the offset and the cell that contains an offset; (0, None) for a source file."""
+        """Return the start and content of the cell at an offset in the text, or (0, None) for a source file."""
         return next((each for each in reversed(self.cells) if each[0] <= offset), (0, None))
 
 
@@ -57,7 +57,7 @@ def decode_python_source(data: bytes) -> tuple[str, bool]:
     """Decode a source file as Python does; also return whether it can be written back as UTF-8.
 
     Raises:
-        UnreadableProgramError: the encoding is unknown, or is not the one of the bytes.
+        UnreadableProgramError: the encoding is unknown or does not fit the bytes.
     """
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
@@ -71,7 +71,7 @@ def read_program_text(text: str, name: str) -> ProgramText:
     """Return the Python text of a source file or notebook.
 
     Raises:
-        UnreadableProgramError: it is too large, or not a notebook.
+        UnreadableProgramError: the program is too large or is not a valid notebook.
     """
     if not is_notebook_name(name):
         program = ProgramText(text)
@@ -86,7 +86,7 @@ def read_program_text(text: str, name: str) -> ProgramText:
 
 
 def _join_code_cells(notebook: Notebook) -> ProgramText:
-    """Join the code cells of a notebook in their order, as if they were run from top to bottom."""
+    """Join the code cells of a notebook in order, as if they were run from top to bottom."""
     parts: list[str] = []
     cells: list[tuple[int, NotebookCode]] = []
     written: list[NotebookWrittenFile] = []
@@ -104,7 +104,7 @@ def _join_code_cells(notebook: Notebook) -> ProgramText:
 
 
 def _here_documents(cell: NotebookCode, text: str) -> Iterator[NotebookWrittenFile]:
-    """Yield the files that a shell cell writes as here-documents without variables."""
+    """Yield the files that a notebook's shell cell writes as here-documents without variables."""
     for match in _HERE_DOCUMENT.finditer(text):
         if "$" not in match["body"] and "`" not in match["body"]:
             yield NotebookWrittenFile(
@@ -113,7 +113,7 @@ def _here_documents(cell: NotebookCode, text: str) -> Iterator[NotebookWrittenFi
 
 
 def _blank_non_python_cell(text: str) -> str:
-    """Return the Python code of a cell; blanks for a cell that is no Python, which Jupyter cannot run either."""
+    """Return the code of a cell, or blanks if the cell is not Python, which Jupyter cannot run either."""
     for code in (text, python_of_cell(text)):
         try:
             with warnings.catch_warnings():

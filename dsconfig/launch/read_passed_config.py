@@ -1,4 +1,4 @@
-"""Documents of configs whose paths a job passes on, parsed as the job parses them, whatever the suffix."""
+"""Configs whose paths a job passes to a consumer, parsed as the consumer parses them, whatever the suffix."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from dsconfig.launch.launch_file_formats import detect_launch_format
 # pass on a dict.
 
 _SECTIONS = ("zero_optimization", "fp16", "bf16", "optimizer", "scheduler")
-"""Sections that every release opens: Hjson turns the indented lines below such a YAML key into one string."""
+"""Sections that every release reads; Hjson turns the indented lines below such a YAML key into one string."""
 _LOADS_YAML = rb"\b(?:(?:import|from) yaml|[Oo]mega[Cc]onf|ruamel|hydra|(?:load|read)_yaml)\b"
 
 
 def read_config_at_path(path: str) -> Document:
-    """Read the config at a path, with the parser of the consumer that is given this path.
+    """Read the config at a path with the parser of the consumer that receives this path.
 
     Raises:
         OSError: the file cannot be read.
@@ -58,9 +58,9 @@ def _resolve_yaml_interpolations(document: Document) -> Document:
 
 
 def parse_passed_config(data: bytes, path: str, reader: str, *, is_direct: bool = False) -> Document:
-    """Read a file whose path is passed to this consumer.
+    """Parse a config file whose path is passed to the consumer `reader`.
 
-    `is_direct`: no program in between could load the file itself.
+    `is_direct`: whether no program in between could load the file itself.
     """
     document = read_bytes(data, path, "json")
     if not _has_yaml_suffix(path) or _is_json(data):
@@ -79,7 +79,7 @@ def parse_passed_config(data: bytes, path: str, reader: str, *, is_direct: bool 
 
 
 def _is_loaded_as_yaml(path: str) -> bool:
-    """Whether a program around a config loads YAML itself."""
+    """Whether a program in the repository of a config loads YAML itself."""
     return any(re.search(_LOADS_YAML, each) for each in deepspeed_program_texts(path))
 
 

@@ -1,4 +1,4 @@
-"""Repository around a config: scripts, launch files, path resolution, and a budget for reading them."""
+"""Repository of a config: its scripts and launch files, path resolution, and a budget for reading files."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ _SKIPPED_FOLDERS = frozenset(("node_modules", "__pycache__", "site-packages", "w
 _TEST_FOLDERS = frozenset(("test", "tests"))
 """Directories whose files are searched only for configs inside them: tests mention every config."""
 _MAX_FOLDERS, _MAX_PROGRAMS, _MAX_OTHERS, _MAX_FILE = 1000, 500, 1000, 256 * 1024
-"""Limits for large repositories. A config beyond them gets its consumer from its content."""
+"""Limits for large repositories; beyond them the consumer of a config is derived from its content."""
 _MAX_TOTAL = 64 << 20
-"""Bytes of all texts kept in memory. DeepSpeed's own repository has 15 MB of texts that mention it."""
+"""Maximum number of bytes of texts in memory. DeepSpeed's own repository has 15 MB that mention DeepSpeed."""
 _MAX_JSON = 64 * 1024
-"""Longer JSON files are data, not launch files."""
+"""Maximum size of a JSON launch file in bytes; larger JSON files are data."""
 
 
 def deepspeed_texts(folder: str, path: str, *, deep: bool) -> tuple[tuple[str, bytes], ...]:
-    """Paths and bytes of the scripts and launch files in a directory that mention DeepSpeed.
+    """Return the paths and bytes of the scripts and launch files in a directory that mention DeepSpeed.
 
     Files that pass a config to `dsconfig elastic run` count as well.
 
-    `path`: the file in question; tests are searched only for a file inside them. `deep`: search
-    subdirectories. The result is cached for a few seconds.
+    `path`: file whose references are searched; test directories are searched only for a file inside them. `deep`:
+    whether to search subdirectories. The result is cached for a few seconds.
     """
     include_tests = not _TEST_FOLDERS.isdisjoint(path.removeprefix(folder).split(os.sep))
     found_texts = _texts_in_value(folder, deep, include_tests, time_cache_key())
@@ -58,7 +58,7 @@ def deepspeed_texts(folder: str, path: str, *, deep: bool) -> tuple[tuple[str, b
 
 
 def time_cache_key() -> int:
-    """Cache key that changes every 5 seconds, or on `invalidate` while a server watches the files."""
+    """Return a cache key that changes every 5 seconds, or on `invalidate_cache` while files are watched."""
     return _generations[-1] if _generations else int(monotonic() / 5)
 
 
@@ -77,7 +77,7 @@ def assume_unchanged_files() -> Iterator[None]:
 
 
 def invalidate_cache() -> None:
-    """Invalidate all cached results once: a server watches the files and reports each change."""
+    """Invalidate all cached results, for a server that watches the files and reports each change."""
     _generations[:] = [_generations[-1] + 1 if _generations else -1 << 30]
     repository_root.cache_clear()
 
@@ -129,12 +129,12 @@ def _files_with_suffixes(
 
 
 def python_files_of_repository(path: str) -> tuple[tuple[str, bytes], ...]:
-    """Paths and bytes of the Python files in the repository of a file; in its folder if there is no repository."""
+    """Return the paths and bytes of Python files in the repository of a file, else in its directory."""
     return files_of_repository(path, (".py",))
 
 
 def files_of_repository(path: str, suffixes: tuple[str, ...]) -> tuple[tuple[str, bytes], ...]:
-    """Paths and bytes of the files with these suffixes in a file's repository; see `python_files_of_repository`."""
+    """Return the paths and bytes of files with some suffixes in a file's repository, else in its directory."""
     folder = os.path.dirname(path)
     top = repository_root(folder)
     found_files = _files_with_suffixes(top or folder, suffixes, top is not None, time_cache_key())
@@ -146,7 +146,7 @@ def files_of_repository(path: str, suffixes: tuple[str, ...]) -> tuple[tuple[str
 def _mentions_deepspeed(data: bytes) -> bool:
     """Whether a text mentions DeepSpeed, or names a file that may lead to a config.
 
-    Such a file is the launch file of Accelerate, or a config for `dsconfig elastic run` or `rdzv-conf`.
+    Files that may lead to a config are Accelerate launch files, and configs for `dsconfig elastic run` or `rdzv-conf`.
     """
     # A program that reads its arguments from a YAML file need not name DeepSpeed itself.
     if b"deepspeed" in data or b"DeepSpeed" in data or b".parse_yaml_file(" in data:
@@ -160,16 +160,16 @@ _LAUNCH_WORDS = (
     rb"deepspeed|DeepSpeed|llamafactory|axolotl|openrlhf|--accelerate_config|swift |deepy\.py"
     rb"|(?:torchrun|accelerate launch|\btrl|python3?) [^;&|]{0,800}?\.(?:ya?ml|json)\b"
 )
-"""Words of which one is in every script that starts a job with DeepSpeed, perhaps with a file of its arguments."""
+"""Pattern of words at least one of which occurs in every script that starts a job with DeepSpeed."""
 
 
 def may_start_deepspeed_job(data: bytes) -> bool:
-    """Whether a script may start a job with DeepSpeed; a search for words is far cheaper than reading commands."""
+    """Whether a script may start a job with DeepSpeed, by a word search far cheaper than reading its commands."""
     return re.search(_LAUNCH_WORDS, data) is not None or _mentions_deepspeed(data)
 
 
 def calls_launch_script(data: bytes, path: str) -> bool:
-    """Whether a script runs another one that may start a job: `bash scripts/train.sh 8 zero3`."""
+    """Whether a script runs another script that may start a job: `bash scripts/train.sh 8 zero3`."""
     names = dict.fromkeys(
         match[1].decode("latin-1") for match in islice(re.finditer(_CALLS, data), _MAX_CALLS)
     )
@@ -189,17 +189,17 @@ _CALLS = (
     rb"[\"']?([\w./${}-]*[\w-]\.(?:sh|bash|slurm|sbatch))\b"
 )
 _MAX_CALLS = 50
-"""Most scripts named in one that are looked at."""
+"""Maximum number of scripts named in another script that are examined."""
 _MAX_SCRIPT = 256 * 1024
 
 
 def stop_watching_files() -> None:
-    """Return to time-based cache keys: no server watches the files any longer."""
+    """Return to time-based cache keys because no server watches the files any longer."""
     _generations.clear()
 
 
 def repository_cache_key(path: str) -> tuple[int, ...]:
-    """Cache key that changes with any file but this one: files on disk and unsaved editor buffers."""
+    """Return a cache key that changes with all files and unsaved editor buffers except the file at `path`."""
     return (
         time_cache_key(),
         *(hash(data) for name, data in unsaved.items() if name != path and _mentions_deepspeed(data)),
@@ -209,7 +209,7 @@ def repository_cache_key(path: str) -> tuple[int, ...]:
 def _walk_directory_entries(
     folder: str, skipped: frozenset[str], *, deep: bool
 ) -> Iterator[os.DirEntry[str]]:
-    """Yield the entries breadth first, so that limits cut off deep directories. `skipped`: names to skip."""
+    """Yield directory entries breadth-first, so that limits cut off deep directories. `skipped`: names to skip."""
     folders = [folder]
     for current in islice(folders, _MAX_FOLDERS):
         try:
@@ -233,7 +233,7 @@ _LEADING_VARIABLE = r"\$(?:\w+|\{\w+\})/+"
 
 
 class PathLookup(NamedTuple):
-    """Result of a search: the path (None: not found), and the directories that were tried."""
+    """Result of a search for a file: the path (None if not found), and the directories that were tried."""
 
     path: str | None
     tried: tuple[str, ...]
@@ -252,16 +252,16 @@ class PathLookup(NamedTuple):
 
     @property
     def why_unread(self) -> str | None:
-        """Why an existing file is not read, as the end of a sentence; None if there is no such file."""
+        """Why an existing file is not read, as the end of a sentence, or None if no such file was found."""
         if self.outside is None:
             return None
         return f"{OUTSIDE} and is not read: pass {self.outside} as well to check it"
 
 
 def project_root(folder: str) -> str | None:
-    """Return the repository of a folder, or the current directory if the folder is in it; None for any other folder.
+    """Return the repository of a folder, else the current directory if it contains the folder, else None.
 
-    Users check folders without `.git` too: an archive, or a part of a repository.
+    Users also check folders without `.git`, such as an unpacked archive or a part of a repository.
     """
     if (top := repository_root(folder)) is not None:
         return top
@@ -312,7 +312,7 @@ def resolve_written_path(reference: str, launch: str, script_folder: str = "") -
 def _lookup_at_path(
     path: str, launch: str, tried: Sequence[str], *, is_relative: bool = False
 ) -> PathLookup | None:
-    """Return the file at a path; None if there is none. A file that may not be read is `outside`.
+    """Return the lookup of a file at a path, or None if there is none; a forbidden file becomes `outside`.
 
     `is_relative`: whether messages show the path relative to the current directory.
     """
@@ -326,7 +326,7 @@ def _lookup_at_path(
 
 
 def _resolve_path_of_other_machine(reference: str, launch: str) -> PathLookup:
-    """Resolve an absolute path of another machine, where the repository has another parent directory."""
+    """Resolve an absolute path from another machine, on which the repository has a different parent directory."""
     parts = reference.split("/")[2:]
     for at in range(min(len(parts), _MAX_PARTS)):
         lookup = resolve_written_path("/".join(parts[at:]), launch)
@@ -348,7 +348,7 @@ def _display_path(path: str) -> str:
 
 
 def find_installed_preset(pattern: str, name: str) -> str | None:
-    """Return the file of a preset in the installed packages; None if it is not installed."""
+    """Return the file of a preset in the installed packages, or None if it is not installed."""
     if not pattern or not is_preset_name(name):
         return None
     paths = (os.path.join(folder, pattern.format(name)) for folder in sys.path if folder)
@@ -356,7 +356,7 @@ def find_installed_preset(pattern: str, name: str) -> str | None:
 
 
 def is_preset_name(name: str) -> bool:
-    """Whether a word can be the name of a preset."""
+    """Whether a word in a command can be the name of a preset."""
     return name.replace("_", "").replace("-", "").isalnum()
 
 
@@ -372,7 +372,7 @@ def _display_folder(folder: str) -> str:
 
 
 class BudgetExceededError(Exception):
-    """A text exceeds its budget. The code that creates a budget catches this."""
+    """Raised if reading a text exceeds the budget; the code that creates a budget catches this exception."""
 
 
 class ReadingBudget:
@@ -389,11 +389,11 @@ class ReadingBudget:
 
     @property
     def used_steps(self) -> int:
-        """Steps spent so far."""
+        """Number of steps spent so far."""
         return self.total - self.left
 
     def spend(self, steps: int) -> None:
-        """Charge the steps before they are taken.
+        """Charge steps to the budget before they are taken.
 
         Raises:
             BudgetExceededError: fewer steps are left.
@@ -406,13 +406,13 @@ class ReadingBudget:
 
 
 _BASE_STEPS, _STEPS_PER_CHARACTER = 250_000, 20
-"""Steps for a text of any length, and for each of its characters: real scripts take 4 to 8 per character."""
+"""Steps for a text of any length, plus steps per character; real scripts take 4 to 8 per character."""
 FOLDER_STEPS = 10_000_000
-"""Steps for all texts around one config: enough for a thousand scripts that name it."""
+"""Steps for all texts around one config, enough for a thousand scripts that name the config."""
 
 
 def budget_for_text(length: int, parent: ReadingBudget | None = None) -> ReadingBudget:
-    """Budget of a script or launch file with `length` characters, at most that of a directory."""
+    """Return the budget of a script or launch file with `length` characters, limited by `parent`."""
     return ReadingBudget(min(_BASE_STEPS + _STEPS_PER_CHARACTER * length, FOLDER_STEPS), parent)
 
 
@@ -430,7 +430,7 @@ _LEAF_MODULE_WORDS = (
     b"deepspeed_moe_layer_cls_names",
     b"set_moe_leaf_modules",
 )
-"""DeepSpeed's own function, and Accelerate's setting (utils/dataclasses.py, `moe_layer_cls_names`)."""
+"""Words that set leaf modules: DeepSpeed's function, and `moe_layer_cls_names` in Accelerate's utils/dataclasses.py."""
 
 
 def repository_sets_leaf_modules(name: str) -> bool:
@@ -445,7 +445,7 @@ _CHECKPOINTING_WORDS = (
     b"activation_checkpointing.checkpointing",
     b"megatron",
 )
-"""DeepSpeed's own activation checkpointing, and Megatron's, which calls it."""
+"""Words for DeepSpeed's activation checkpointing, and for Megatron's, which calls DeepSpeed's."""
 
 
 def configures_activation_checkpointing(name: str) -> bool:
@@ -454,7 +454,7 @@ def configures_activation_checkpointing(name: str) -> bool:
 
 
 def _mentions(name: str, words: tuple[bytes, ...]) -> bool:
-    """Whether a script or launch file in the repository of a config contains one of the words."""
+    """Whether a script or launch file in the repository of a config contains one of `words`."""
     if name.startswith("<") or not name:
         return False
     path = os.path.abspath(name)

@@ -1,4 +1,4 @@
-"""Versions of a program in requirements, lock files and images of a repository, or as installed."""
+"""Versions of packages according to a repository's requirements, lock files and images, or as installed."""
 
 from __future__ import annotations
 
@@ -15,49 +15,49 @@ from dsconfig.launch.repository_files import project_root, time_cache_key
 # Nothing is executed or resolved: a requirement is a literal line of a file.
 
 _MAX_LOCK_FILE = 4 << 20
-"""Lock files of large projects have 2 MiB; a longer file is skipped."""
+"""Maximum size of a lock file in bytes; larger files are skipped. Lock files of large projects have 2 MiB."""
 _MAX_FILES = 20
 _MAX_LINE = 4096
-"""Longer lines are generated, and searching them takes quadratic time."""
+"""Maximum length of a line; longer lines are generated, and searching them takes quadratic time."""
 _LOCK_FILES = frozenset(("uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock"))
 _PROJECT_FILES = frozenset(("pyproject.toml", "Pipfile", "pixi.toml"))
-"""Files with a table that maps a package to its version."""
+"""Names of files with a table that maps packages to versions."""
 _FILES = (
     r"[\w.-]*requirements[\w.-]*\.(?:txt|in)|constraints[\w.-]*\.txt|pyproject\.toml|Pipfile|pixi\.toml|setup\.(?:py|cfg)"
     r"|environment[\w.-]*\.ya?ml|conda[\w.-]*\.ya?ml|(?:[\w.-]+\.)?Dockerfile[\w.-]*|Containerfile"
 )
 _INSTALL_SCRIPTS = r"(?:[\w.-]*[_-])?(?:setup|install|env|environment|build)(?:[_-][\w.-]*)?\.(?:sh|bash)"
-"""Scripts with `pip install`, which small projects have instead of a requirements file."""
+"""Pattern of scripts with `pip install`, which small projects have instead of a requirements file."""
 _INCLUDE = rb"(?m)^[ \t]*(?:-r|-c|--requirement|--constraint)(?:[ \t]+|=)[\"']?([^\s\"'#]+)"
-"""Line of a requirements file that includes another one."""
+"""Pattern of a line that includes another file in a requirements file."""
 _MAX_INCLUDE_DEPTH = 4
 _OPERATOR = r"(?:===|==|~=|!=|<=|>=|<|>)"
 _CLAUSE = rf"{_OPERATOR}\s*v?[0-9][\w.*+!]*"
 
 
 class VersionRequirement(NamedTuple):
-    """Requirement of a repository for one program."""
+    """Version requirement of a repository for one package."""
 
     specifier: str
     """A version specifier as pip reads it (PEP 440): `==0.14.5`, `>=0.14,<0.16`."""
     source: str
-    """File and line: `requirements.txt:3`."""
+    """File and line of the requirement: `requirements.txt:3`."""
 
     @property
     def exact_version(self) -> str | None:
-        """The only version that is allowed; None if several are."""
+        """The only allowed version, or None if several versions are allowed."""
         match = re.fullmatch(r"===?\s*v?([0-9][\w.+!]*)", self.specifier)
         return match[1] if match else None
 
     @property
     def installed_version(self) -> str | None:
-        """The version that pip installs as far as the specifier says it: that of `==`, `~=` or `<=`; else None."""
+        """The version that pip is likely to install, from `==`, `~=` or `<=` in the specifier, or None without one."""
         match = re.search(r"(?:^|,)(?:===?|~=|<=)(\d+(?:\.\d+){0,2})", self.specifier)
         return match[1] if match else None
 
     @property
     def has_lower_bound(self) -> bool:
-        """Whether a lower bound excludes old releases; `<0.15` alone is a cap, below which pip installs the newest."""
+        """Whether a lower bound excludes old releases. With `<0.15` alone, pip installs the newest release below."""
         return any(clause.startswith(("==", "~=", ">")) for clause in self.specifier.split(","))
 
     @property
@@ -67,13 +67,13 @@ class VersionRequirement(NamedTuple):
 
 
 class DirectoryRequirements(NamedTuple):
-    """Requirements in the files of one directory."""
+    """Version requirements for one package in the files of one directory."""
 
     requirements: tuple[VersionRequirement, ...]
 
     @property
     def agreed_requirement(self) -> VersionRequirement | None:
-        """The requirement that satisfies all files; None if they contradict each other."""
+        """The requirement that satisfies all files, or None if they contradict each other."""
         specifiers = {each.specifier: each for each in self.requirements}
         if len(specifiers) == 1:
             return self.requirements[0]
@@ -86,9 +86,9 @@ class DirectoryRequirements(NamedTuple):
 
 
 def find_requirements(package: str, name: str) -> DirectoryRequirements | None:
-    """Find the requirement for a program in the repository of the file at a path.
+    """Find the version requirement for a package in the repository of the file at a path.
 
-    The nearest directory with a requirement wins, and in it a lock file, because that is what gets installed.
+    The nearest directory with a requirement wins. There, a lock file wins, because its versions get installed.
     A requirement without a version is ignored.
 
     Args:
@@ -126,14 +126,14 @@ def _requirements_in_folder(folder: str, package: str, _: int) -> tuple[VersionR
 
 
 def _matching(pattern: str, names: list[str]) -> list[str]:
-    """Return the names that match, the shortest first."""
+    """Return the first names that match a pattern, in order of length."""
     return sorted(filter(re.compile(pattern).fullmatch, names), key=lambda each: (len(each), each))[
         :_MAX_FILES
     ]
 
 
 def _requirement_folder(folder: str, names: list[str]) -> list[str]:
-    """Names of the text files in a folder `requirements`, which larger projects have instead of one file."""
+    """Return the text files in a subfolder `requirements`, which larger projects have instead of one file."""
     try:
         nested = os.listdir(os.path.join(folder, "requirements")) if "requirements" in names else []
     except OSError:
@@ -144,9 +144,9 @@ def _requirement_folder(folder: str, names: list[str]) -> list[str]:
 def _requirements_in_file(
     path: str, package: str, origin: str = "", depth: int = 0
 ) -> list[VersionRequirement]:
-    """Return the requirements of a file and of the requirements files that it includes.
+    """Return the requirements in a file and in the requirements files that this file includes.
 
-    `origin`: the file that includes it, if one does.
+    `origin`: the file that includes this one, if any.
     """
     if not may_read_file(path, origin or path):
         return []
@@ -180,7 +180,7 @@ def _requirements_in_file(
 
 
 def _lock_file_versions(text: str, package: str) -> Iterator[tuple[int, str]]:
-    """Yield the version of `[[package]]` in a lock file; uv, Poetry and PDM write it directly after the name."""
+    """Yield the versions of a package in the lock files of uv, Poetry and PDM, where they follow the name."""
     pattern = rf'(?m)^name = "{re.escape(package)}"\r?\nversion = "([^"\n]+)"'
     line = last = 0
     for match in re.finditer(pattern, text):
@@ -190,14 +190,14 @@ def _lock_file_versions(text: str, package: str) -> Iterator[tuple[int, str]]:
 
 
 def _pipfile_lock_versions(text: str, package: str) -> Iterator[tuple[int, str]]:
-    """Yield the version of a package in `Pipfile.lock`, whose sections map it to its hashes and version."""
+    """Yield the versions of a package in `Pipfile.lock`, whose sections map packages to hashes and a version."""
     pattern = rf'"{re.escape(package)}":\s*\{{[^{{}}]*?"version":\s*"(==[^"\n]+)"'
     for match in re.finditer(pattern, text):
         yield text.count("\n", 0, match.start(1)) + 1, match[1]
 
 
 def _requirement_pattern(package: str) -> re.Pattern[str]:
-    """Pattern of a requirement in a line: name, extras, and at least one version clause."""
+    """Return the pattern of a requirement in a line: name, extras, and at least one version clause."""
     name = re.escape(package)
     extras = r"(?:\[[\w,\s.-]*\])?"
     return re.compile(
@@ -246,7 +246,7 @@ def _project_file_requirements(text: str, package: str) -> Iterator[tuple[int, s
 
 
 def _convert_poetry_constraint(text: str) -> str:
-    """Convert a Poetry constraint into a version specifier; empty if it is unlimited or unclear.
+    """Convert a Poetry constraint to a version specifier, or to an empty string if it is unlimited or unclear.
 
     A caret keeps the first number that is not zero, a tilde the minor version; a bare version is exact.
     Source: Poetry's documentation, "Dependency specification".
@@ -272,7 +272,7 @@ def _convert_poetry_clause(text: str) -> str:
 
 
 def _normalize_specifier(specifier: str) -> str:
-    """Return the specifier without spaces and without a `v` before its versions."""
+    """Return a version specifier without spaces and without a `v` before the versions."""
     return re.sub(r"(?<=[=<>~])v(?=\d)", "", re.sub(r"\s+", "", specifier))
 
 
@@ -280,7 +280,7 @@ def _normalize_specifier(specifier: str) -> str:
 
 
 def consumer_version(consumer: str, name: str) -> tuple[str, str] | None:
-    """Return the version of a consumer for the config at a path, with its source; None if unknown.
+    """Return the version of a consumer for the config at a path, with its source, or None if unknown.
 
     A pin in the nearest directory of the repository wins over the installed version.
     """
@@ -291,7 +291,7 @@ def consumer_version(consumer: str, name: str) -> tuple[str, str] | None:
 
 
 def pinned_consumer_version(consumer: str, name: str) -> tuple[str, str] | None:
-    """The version that the nearest directory of a config's repository pins, and its source; None without a pin.
+    """Return the version pinned in the nearest directory of a config's repository and its source, or None.
 
     `<=` counts as a pin, because pip installs the newest version that it allows.
     """

@@ -1,4 +1,4 @@
-"""Scripts that start a Python program, and the training arguments that it then has."""
+"""Scripts that start a Python program, and the training arguments that they pass to the program."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MAX_FILE = 256 * 1024
 
 
 def ray_workers(program: str) -> int | None:
-    """Return the number of workers of the only `ScalingConfig` of a program; None if it is unknown.
+    """Return the number of workers in the only `ScalingConfig` of a program, or None if unknown.
 
     Source: ray.air.config.ScalingConfig, whose workers are the ranks of a `TorchTrainer`.
     """
@@ -67,11 +67,11 @@ def ray_workers(program: str) -> int | None:
 # program still give the number of ranks and the values of its own flags.
 
 _MAX_COMMANDS = 50
-"""Most commands of a script that are read."""
+"""Maximum number of commands in a script that are read."""
 
 
 class ProgramLaunch(NamedTuple):
-    """One command that starts a program."""
+    """A command that starts a program."""
 
     script: str
     line: int
@@ -79,7 +79,7 @@ class ProgramLaunch(NamedTuple):
 
     @property
     def shown_location(self) -> str:
-        """Location as shown in messages: `run.sh:12`."""
+        """Location of the command as shown in messages: `run.sh:12`."""
         path = os.path.relpath(self.script)
         return path if is_notebook_name(path) else f"{path}:{self.line}"
 
@@ -117,7 +117,7 @@ def _program_launches_in_script(script: str, text: str, program: str) -> Iterato
 def add_program_launch_facts(reader: ConsumerEvidence, program: str, config: str) -> ConsumerEvidence:
     """Return the consumer with the world size and the training arguments of a program that names a config.
 
-    Several commands: facts in which they differ are unknown. Without a command the flags of the program are unknown.
+    Facts in which several commands differ are unknown. Without a command, the flags of the program are unknown.
     """
     if program.startswith("<") or not program or reader.training_arguments is not None:
         return reader
@@ -146,7 +146,7 @@ def add_program_launch_facts(reader: ConsumerEvidence, program: str, config: str
 def _training_arguments_of_launches(
     program: str, launches: tuple[ProgramLaunch, ...]
 ) -> LaunchArguments | None:
-    """Return the training arguments that a program gets from its launches; None if it has none."""
+    """Return the training arguments of a program in all its launches, or None if they are not known."""
     read: list[tuple[ArgumentsInCode, JsonObject]] = []
     for each in launches:
         command = each.command

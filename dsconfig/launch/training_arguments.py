@@ -1,4 +1,4 @@
-"""Training arguments in a launch file: values derived from others, degrees of parallelism, and the model they name."""
+"""Training arguments in launch files, values derived from them, degrees of parallelism, and the model."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def read_launch_file_arguments(launch_format: LaunchFileFormat, data: Mapping[st
 
 
 def _batch_keys_written_by_program(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> JsonObject:
-    """Keys of a batch that the program writes into a config without one."""
+    """Return the batch keys that the program writes into a config without a batch size."""
     if launch_format.builds != "lightning":
         config = next(
             (
@@ -88,7 +88,7 @@ _ACCUMULATION = "gradient_accumulation_steps"
 
 
 def _triggered_write(data: Mapping[str, Json], write: ConfigWriteRule) -> ProgramWrite | None:
-    """Return the write into the config caused by a key; None if the key is absent or its value does not trigger it."""
+    """Return the write into the config that a launch file's key causes, or None if it causes none."""
     value = parse_argument_text(data.get(write.key))
     if value is None or (write.minimum is not None and not (_is_number(value) and value > write.minimum)):
         return None
@@ -102,7 +102,7 @@ def _is_number(value: Json) -> TypeGuard[int | float]:
 
 
 def _read_argument_values(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> JsonObject:
-    """Return the arguments by the Trainer's names; None as value: unknown before the run."""
+    """Return the arguments by the Trainer's names; a value of None is unknown before the run."""
     arguments = (
         value_at_dotted_path(data, launch_format.arguments_key) if launch_format.arguments_key else data
     )
@@ -121,7 +121,7 @@ def _read_argument_values(launch_format: LaunchFileFormat, data: Mapping[str, Js
 
 
 def _explicit_optimizer_values(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> JsonObject:
-    """Return the arguments of the optimizer and the schedule that the launch file itself sets."""
+    """Return the optimizer and schedule arguments that the launch file sets explicitly."""
     arguments = (
         value_at_dotted_path(data, launch_format.arguments_key) if launch_format.arguments_key else data
     )
@@ -137,12 +137,12 @@ def _explicit_optimizer_values(launch_format: LaunchFileFormat, data: Mapping[st
 
 
 def determined_constant(value: Json) -> Json:
-    """Value of a constant hyperparameter of Determined, `{type: const, val: ...}`."""
+    """Return the value of a constant hyperparameter of Determined (`{type: const, val: ...}`), else `value`."""
     return value["val"] if isinstance(value, dict) and {"type", "val"} <= value.keys() else value
 
 
 def parse_argument_text(value: Json) -> Json:
-    """Value as argparse and OmegaConf parse it: `1e-5` is a number, but a string in YAML 1.1."""
+    """Parse a value as argparse and OmegaConf do: `1e-5` becomes a number, although YAML 1.1 reads it as a string."""
     if not isinstance(value, str):
         return value
     try:
@@ -192,7 +192,7 @@ def parse_human_numbers(value: Json) -> Json:
 _POWER = r"(\d{1,9}\.?\d?)\^(\d{1,3}\.?\d?)"
 _HUMAN_NUMBER = r"(-?\d{1,99}(?:\.\d{0,99})?(?:e[+-]?\d{1,2})?)([kmbt]|[kmgt]i)?"
 _MAX_POWER = 100.0
-"""Limit of base and exponent in `2^20`."""
+"""Maximum of the base and the exponent in numbers such as `2^20`."""
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 _UNITS |= {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
@@ -205,7 +205,7 @@ _WARMUP, _RATE = "warmup_steps", "learning_rate"
 
 
 def derive_arguments(program: str, values: JsonObject, data: Mapping[str, Json]) -> JsonObject:
-    """Add derived arguments to `values`; return likely values of those that stay unknown.
+    """Add derived arguments to `values` and return likely values for arguments that stay unknown.
 
     `values`: arguments by the Trainer's names, None if unknown before the run. `data`: keys of the launch
     file.
@@ -240,7 +240,7 @@ _DTYPES = ("bfloat16", "float16", "float32")
 
 
 def _derive_axolotl_arguments(values: JsonObject, data: Mapping[str, Json]) -> JsonObject:
-    """Derive the precision (`bf16: auto` is the default and asks the GPU) and raise one warm-up step to two.
+    """Derive the precision (the default `bf16: auto` depends on the GPU), and raise one warm-up step to two.
 
     Source: axolotl 0.19 utils/config/__init__.py:resolve_dtype, normalize_config; core/builders/base.py:
     _configure_precision_settings, _configure_warmup_and_logging.
@@ -264,7 +264,7 @@ def _derive_axolotl_arguments(values: JsonObject, data: Mapping[str, Json]) -> J
 
 
 def _derive_trl_arguments(values: JsonObject, _: Mapping[str, Json]) -> JsonObject:
-    """Switch bf16 on unless `fp16` is. Source: trl 1.16 trainer/base_config.py:_BaseConfig.__post_init__."""
+    """Enable bf16 unless `fp16` is set. Source: trl 1.16 trainer/base_config.py:_BaseConfig.__post_init__."""
     if values.get(_BF16) is None:
         values[_BF16] = not values.get(_FP16)
     return {}
@@ -281,15 +281,15 @@ _DERIVATIONS: Mapping[str, Callable[[JsonObject, Mapping[str, Json]], JsonObject
 
 
 class HasArguments(Protocol):
-    """Job with its program and arguments; see `launched_job.LaunchedJob`."""
+    """Protocol for a job with a program and arguments, such as `launched_job.LaunchedJob`."""
 
     @property
     def format(self) -> LaunchFileFormat:
-        """Program of the launch file."""
+        """Format of the launch file."""
 
     @property
     def launch(self) -> Document:
-        """The launch file."""
+        """The launch file of the job."""
 
     @property
     def line(self) -> int | None:
@@ -297,7 +297,7 @@ class HasArguments(Protocol):
 
     @property
     def arguments(self) -> Mapping[str, Json] | None:
-        """Flags of the command; None if the keys of the launch file are the arguments."""
+        """Flags of the command, or None if the keys of the launch file are the arguments."""
 
     @property
     def program_file(self) -> str:
@@ -309,7 +309,7 @@ class HasArguments(Protocol):
 
 
 class ParallelDegreeArgument(NamedTuple):
-    """Argument that sets a degree of parallelism: its names, and its effect on the batch; see `ParallelDegree`."""
+    """An argument that sets a degree of parallelism: its names, and its effect on the batch (see `ParallelDegree`)."""
 
     names: tuple[str, ...]
     kind: str
@@ -324,7 +324,7 @@ MEGATRON = (
     ParallelDegreeArgument(("ds_sequence_parallel_size",), "sequence"),
     ParallelDegreeArgument(("context_parallel_size",), "context"),
 )
-"""Megatron passes its `mpu` to DeepSpeed, or a pipelined model with its own grid.
+"""Arguments of Megatron, which passes DeepSpeed its `mpu` or a pipelined model with its own grid.
 
 Sources: Megatron-DeepSpeed megatron/arguments.py:validate_args; core/parallel_state.py:
 initialize_model_parallel; training.py:setup_model_and_optimizer.
@@ -335,7 +335,10 @@ ACCELERATE = (
     ParallelDegreeArgument(("parallelism_config_cp_size", "cp_size"), "context", None),
     ParallelDegreeArgument(("parallelism_config_tp_size", "tp_size"), "tensor", None),
 )
-"""Source: accelerate 1.15 accelerator.py:Accelerator._prepare_deepspeed; parallelism_config.py."""
+"""Arguments of Accelerate.
+
+Source: accelerate 1.15 accelerator.py:Accelerator._prepare_deepspeed; parallelism_config.py.
+"""
 _DEGREE_ARGUMENTS: Mapping[str, tuple[ParallelDegreeArgument, ...]] = {
     "Megatron-DeepSpeed": MEGATRON,
     # megatron/neox_arguments/arguments.py:NeoXArgs.calculate_derived
@@ -362,13 +365,13 @@ _TYPICAL_DEGREE = re.compile(
     r"(?:ds_)?(?P<kind>tensor|pipeline|pipe|model|sequence|context|seq)(?:_model)?_parallel(?:_size|_degree)"
     r"|(?P<short>tp|pp|sp|cp|mp)_(?:size|degree)|ulysses(?:_\w+)?_size|ring_attn_size"
 )
-"""Typical names in programs without a row here; their effect on the batch is unknown."""
+"""Pattern of names in programs without a row in the table; their effect on the batch size is unknown."""
 _KINDS = {"tp": "tensor", "pp": "pipeline", "sp": "sequence", "cp": "context", "mp": "model"}
 _KINDS |= {"pipe": "pipeline", "seq": "sequence"}
 
 
 def job_parallelism(job: HasArguments) -> Parallelism:
-    """Return the degrees of a job, each with its source."""
+    """Return the degrees of parallelism of a job, each with its source."""
     arguments = job.launch.value() if job.arguments is None else job.arguments
     data = (
         {str(key).replace("-", "_"): value for key, value in arguments.items()}
@@ -382,7 +385,7 @@ def job_parallelism(job: HasArguments) -> Parallelism:
 
 
 def accelerate_file_parallelism(data: Json, name: str) -> Parallelism:
-    """Return the degrees in the block `parallelism_config` of an Accelerate launch file."""
+    """Return the degrees of parallelism in the block `parallelism_config` of an Accelerate launch file."""
     block = value_at_dotted_path(data, "parallelism_config") if isinstance(data, Mapping) else None
     if not isinstance(block, Mapping):
         return Parallelism()
@@ -411,7 +414,7 @@ def _degrees_of_program(job: HasArguments, data: Mapping[str, Json]) -> Iterator
 
 
 def _accelerate_degrees(job: HasArguments, data: Mapping[str, Json]) -> Iterator[ParallelDegree]:
-    """Yield the degrees from flags of `accelerate launch` and the argument `parallelism_config`."""
+    """Yield the degrees of parallelism from flags of `accelerate launch` and the argument `parallelism_config`."""
     rows = [row._replace(names=row.names[:1]) for row in ACCELERATE]
     yield from _read_parallel_degrees(rows, data, _job_location_suffix(job), flags=job.arguments is not None)
     if isinstance(block := data.get("parallelism_config"), Mapping) and BLOCK not in data:
@@ -439,7 +442,7 @@ def _read_parallel_degrees(
 
 
 def _positive_degree(value: Json) -> int | None:
-    """Return the degree, at least 1; None if unknown before the run."""
+    """Return a degree of parallelism, at least 1, or None if it is unknown before the run."""
     number = parse_argument_text(value)
     return max(1, number) if type(number) is int else None
 
@@ -465,7 +468,7 @@ _MAX_PROGRAM = 1 << 20
 def _add_pipeline_degree(
     job: HasArguments, data: Mapping[str, Json], degrees: list[ParallelDegree]
 ) -> list[ParallelDegree]:
-    """Add the stages of the `PipelineModule` that the job's program builds, if it builds one.
+    """Add the pipeline degree of a job whose program builds a `PipelineModule`.
 
     A pipelined model brings its own grid, by which DeepSpeed divides the batch:
     deepspeed/__init__.py:initialize.
@@ -491,7 +494,7 @@ def _read_program_source(job: HasArguments) -> str:
 
 
 def _pipeline_stages(text: str, data: Mapping[str, Json]) -> tuple[int | None, str]:
-    """Number of stages and the argument that sets it; None if unknown before the run."""
+    """Return the number of stages (None if unknown before the run) and the argument that sets this number."""
     matches = list(_NUM_STAGES.finditer(text))
     if len({match[0] for match in matches}) != 1:
         return None, ""
@@ -515,7 +518,7 @@ MODEL_KEYS = ("model_name_or_path", "base_model", "model.name_or_path", "model_i
 """Keys that name the model, by precedence."""
 
 LORA_TARGET_KEYS = ("lora_target", "lora_target_modules", "target_modules")
-"""Keys that list the modules with LoRA adapters; on a command line, several words."""
+"""Keys that list the modules with LoRA adapters, given as several words on a command line."""
 _ADAPTER_SWITCHES = ("use_peft", "use_lora", "lora_enable")
 """Boolean switches for adapters in programs without a tuning type: TRL, FastChat, LLaVA and their forks."""
 _TUNING_KEYS = ("finetuning_type", "tuner_type", "train_type", "adapter")
@@ -536,7 +539,7 @@ def tuning_type(data: Mapping[str, Json], program: str) -> str:
 
 
 def trains_adapters(data: Json, program: str) -> bool:
-    """Whether most of the model's weights stay frozen."""
+    """Whether a job trains adapters, so that most of the model's weights stay frozen."""
     return isinstance(data, Mapping) and tuning_type(data, program) != "full"
 
 
@@ -554,12 +557,12 @@ _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 def is_hub_name(name: str) -> bool:
-    """Whether a name may be one on the Hugging Face Hub, `owner/model`."""
+    """Whether a name may be that of a model on the Hugging Face Hub: `owner/model`."""
     return _HUB_NAME.fullmatch(name) is not None
 
 
 def find_model_on_disk(name: str, launch: str) -> str | None:
-    """Path of the model, relative to the launch file or in the Hugging Face cache; None if it is not on disk."""
+    """Find a model relative to the launch file or in the Hugging Face cache; return None if it is not on disk."""
     if is_model_outside_repository(name, launch):
         return None
     if find_config_json(name):

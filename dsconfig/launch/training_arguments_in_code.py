@@ -1,4 +1,4 @@
-"""Training arguments of a Python program: their class, its defaults, and values from code or a YAML file."""
+"""Training arguments of Python programs: their class, its defaults, and values from code or a YAML file."""
 
 from __future__ import annotations
 
@@ -42,37 +42,37 @@ _ASSIGNABLE = FILLING_ARGUMENTS | SCHEDULE_ARGUMENTS
 _TRANSFORMERS_CLASSES = frozenset(("TrainingArguments", "Seq2SeqTrainingArguments"))
 _PARSERS = frozenset(("HfArgumentParser", "TrlParser", "H4ArgumentParser"))
 _MAX_DEPTH = 8
-"""Longest chain of base classes that is followed."""
+"""Maximum length of a chain of base classes that is followed."""
 
 
 class ArgumentsInCode(NamedTuple):
-    """Training arguments that a program sets in code or by default, beyond those of its command."""
+    """Training arguments that a program sets in code or by default, in addition to those of its command."""
 
     defaults: Mapping[str, Json]
-    """Defaults by the Trainer's names, if they differ from `TrainingArguments`; None: unknown before the run.
+    """Defaults that differ from `TrainingArguments`, by the Trainer's names; None if unknown before the run.
     """
     changed: frozenset[str]
-    """Arguments that the program overwrites, whatever the command gives."""
+    """Arguments that the program overwrites, whatever the command sets."""
     is_code: bool
     """Whether the program builds the arguments in code; flags with the same names are then the program's own.
     """
     has_loop: bool
-    """Whether it also has a loop of its own, for which only Accelerate fills the config."""
+    """Whether the program also has its own training loop, for which only Accelerate fills the config."""
     why: str
-    """A clause: `` train.py:9 parses its arguments into `GRPOConfig` of TRL ``."""
+    """Clause on the origin of the arguments: `` train.py:9 parses its arguments into `GRPOConfig` of TRL ``."""
     explicit: Mapping[str, Json] = MappingProxyType({})
-    """Arguments of the optimizer and the schedule in the code or the file of `--config`, without defaults."""
+    """Optimizer and schedule arguments in the code or in the file of `--config`, without defaults."""
 
     @property
     def origin_note(self) -> str:
-        """Message about the origin of the defaults; empty if they are those of Transformers."""
+        """Message about the origin of the defaults; empty if the defaults are those of Transformers."""
         if not self.defaults and not self.changed:
             return ""
         return f"{self.why}, which supplies the arguments that the command leaves out"
 
 
 class _TrainingArgumentsClass(NamedTuple):
-    """A class of training arguments and its defaults."""
+    """A class of training arguments with its defaults."""
 
     name: str
     defaults: Mapping[str, Json]
@@ -81,20 +81,20 @@ class _TrainingArgumentsClass(NamedTuple):
 
 
 _Resolved: TypeAlias = "_TrainingArgumentsClass | Literal['open'] | None"
-"""Result of a name lookup; `open`: a class of a package that is not read; None: not training arguments."""
+"""Result of resolving a class; `open` for a class of an unread package, None for other than training arguments."""
 _UNREAD_CLASS = _TrainingArgumentsClass("", dict.fromkeys(FILLING_ARGUMENTS))
 
 
 def program_training_arguments(
     program: str, launch: str, flags: Mapping[str, Json], version: str | None, *, has_all_flags: bool = True
 ) -> ArgumentsInCode | None:
-    """Return the training arguments of a program; None if none are found.
+    """Return the training arguments of a program, or None if there are none.
 
     Args:
         program: path of the program.
-        launch: file that starts the program; it decides which files may be read.
-        flags: flags of its command by name; None as value: unknown before the run.
-        version: of TRL; None: the newest.
+        launch: file that starts the program and decides which files may be read.
+        flags: flags of the command by name; a value of None is unknown before the run.
+        version: version of TRL, or None for the newest.
         has_all_flags: whether the command has no further flags.
     """
     try:
@@ -107,9 +107,9 @@ def program_training_arguments(
 
 
 def training_arguments_without_command(program: str) -> ArgumentsInCode | None:
-    """Return the training arguments built in code when no command is known; None if there are none.
+    """Return the training arguments built in code when no command is known, or None if there are none.
 
-    A parser fills all of them from flags, of which none is known then.
+    Return None as well if a parser fills the arguments, because no flag is known without a command.
     """
     trl_version = consumer_version("trl", program)
     try:
@@ -130,15 +130,15 @@ def training_arguments_of_command(
     *,
     has_all_flags: bool = True,
 ) -> ArgumentsInCode | None:
-    """Return the training arguments of a program with a command's flags and its file of arguments.
+    """Return the training arguments of a program with a command's flags and argument file.
 
     Args:
         program: path of the program.
         launch: file that starts the program.
-        flags: flags of its command; None as value: unknown before the run.
+        flags: flags of the command; a value of None is unknown before the run.
         varied: flags whose values depend on the run.
-        file: the file of arguments, as written: of `--config`, or the first word behind the program.
-        has_all_flags: whether the command has no further flags; otherwise its defaults are unknown.
+        file: argument file as written, from `--config` or the first word after the program.
+        has_all_flags: whether the command has no further flags; otherwise defaults are unknown.
     """
     flag_values = {
         name: None if name in varied else parse_argument_text(value) for name, value in flags.items()
@@ -186,9 +186,9 @@ _YAML_SUFFIXES = (".yaml", ".yml", ".json")
 
 
 def _has_loop_of_accelerate(parsed_modules: tuple[ParsedModule, ...]) -> bool:
-    """Whether a program trains with an `Accelerator` of its own.
+    """Whether a program trains with its own `Accelerator`.
 
-    Beside a Trainer, which has an accelerator too, many programs ask theirs only for the rank or the device.
+    An accelerator used only for the rank or the device, as in many programs with a Trainer, does not count.
     """
     accelerators: set[str] = set()
     for module in parsed_modules:
@@ -205,7 +205,7 @@ def _has_loop_of_accelerate(parsed_modules: tuple[ParsedModule, ...]) -> bool:
 
 
 class _ProgramModules:
-    """The parsed modules of a program, with the classes and imports in them."""
+    """The parsed modules of a program, with their classes and imports."""
 
     def __init__(self, parsed_modules: tuple[ParsedModule, ...], version: str | None) -> None:
         self.modules, self.version = parsed_modules, version
@@ -225,7 +225,7 @@ class _ProgramModules:
     # ----------------------------------------------------------------------------------------------
 
     def arguments_from_parser(self, flags: Mapping[str, Json]) -> ArgumentsInCode | None:
-        """Return the arguments that a parser such as `HfArgumentParser` fills from flags; None without one."""
+        """Return the arguments that a parser such as `HfArgumentParser` fills from flags, or None."""
         classes: list[tuple[str, _TrainingArgumentsClass]] = []
         for module, call in calls_in_modules(self.modules):
             if called_function_name(call) in _PARSERS:
@@ -260,7 +260,7 @@ class _ProgramModules:
     # ----------------------------------------------------------------------------------------------
 
     def arguments_from_constructor(self, flags: Mapping[str, Json] | None) -> ArgumentsInCode | None:
-        """Return the arguments that the program builds in code; None if it builds none. `flags`: None if unknown."""
+        """Return the arguments that the program builds in code, or None. `flags`: flags, or None if unknown."""
         built: list[tuple[ParsedModule, _TrainingArgumentsClass, ast.Call]] = []
         for module, call in calls_in_modules(self.modules):
             built_class = self._resolve_class(call.func, module)
@@ -301,7 +301,7 @@ class _ProgramModules:
     def _keyword_argument_values(
         self, module: ParsedModule, call: ast.Call, flags: Mapping[str, Json] | None, names: Collection[str]
     ) -> JsonObject:
-        """Values of some keyword arguments of a call; None as value: unknown before the run."""
+        """Return the values of keyword arguments in `names`; a value of None is unknown before the run."""
         return {
             each.arg: self._evaluate_argument(module, each.value, flags)
             for each in call.keywords
@@ -311,7 +311,7 @@ class _ProgramModules:
     def _evaluate_argument(
         self, module: ParsedModule, node: ast.expr, flags: Mapping[str, Json] | None
     ) -> Json:
-        """Value of an argument: a constant or a flag's value; None: unknown before the run."""
+        """Return the value of an argument, a constant or a flag's value, or None if unknown before the run."""
         value = ConstantEvaluator(module, self._repository).evaluate_constant(node)
         if value is not UNKNOWN:
             return value
@@ -336,7 +336,7 @@ class _ProgramModules:
     ) -> _Resolved:
         """Resolve an expression to a class.
 
-        `defined_class`: the class being defined, whose base may have the same name.
+        `defined_class`: name of the class being defined, whose base may have the same name.
         """
         name, package = last_dotted_name(node), ""
         if not name or depth > _MAX_DEPTH:
@@ -379,7 +379,7 @@ class _ProgramModules:
 
 
 def _imported_names(module: ParsedModule) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield the imported names of a module, each with its package and its name there."""
+    """Yield the imported names of a module, each with its package and its name in that package."""
     for node in module.nodes:
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
@@ -428,14 +428,14 @@ def _attributes_set_on_self(method: ast.FunctionDef) -> Iterator[str]:
 
 
 def _dataclass_field_default(value: ast.expr | None) -> Json:
-    """Default of a dataclass field: a constant or `field(default=...)`; None for any other expression."""
+    """Return the default of a dataclass field, a constant or `field(default=...)`, or None if not constant."""
     if isinstance(value, ast.Call) and called_function_name(value) == "field":
         value = keyword_argument(value, "default")
     return literal_value(value)
 
 
 def _values_in_common(mappings: list[Mapping[str, Json]]) -> JsonObject:
-    """Keep the values that all mappings share; other keys become None (unknown)."""
+    """Return all keys of the mappings, with the shared value or None (unknown) if the values differ."""
     names = dict.fromkeys(name for each in mappings for name in each)
     values: JsonObject = {}
     for name in names:
@@ -449,7 +449,7 @@ _ABSENT = object()
 
 
 def _add_trl_bf16_default(defaults: Mapping[str, Json], explicit: Mapping[str, Json]) -> JsonObject:
-    """Add TRL's default of `bf16`: on, unless `fp16` is.
+    """Return defaults with TRL's default of `bf16`, which is true unless `fp16` is set.
 
     Source: trl trainer/base_config.py:_BaseConfig.__post_init__.
     """
@@ -465,7 +465,7 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 def _program_flag_defaults(program: tuple[ParsedModule, ...]) -> JsonObject:
-    """Defaults of a program's own flags by name, from argparse calls and from parameters of functions.
+    """Return the defaults of a program's own flags by name, from argparse calls and function parameters.
 
     Fire, Typer and click build flags from function parameters.
     """
@@ -523,7 +523,7 @@ def read_arguments_with_program_defaults(
 
 @lru_cache(maxsize=64)
 def _arguments_of_nearby_programs(launch: str, _: int) -> ArgumentsInCode | None:
-    """Return the training arguments of the programs that may read the launch file; None if there are none."""
+    """Return the training arguments of the programs that may read the launch file, or None if there are none."""
     texts = list(_nearby_scripts_and_programs(launch))
     base = re.escape(os.fsencode(os.path.basename(launch)))
     # Bounded repeats, so that a text full of names takes no more than linear time.

@@ -32,10 +32,10 @@ TYPICAL = frozenset((
     "elasticity",
     "autotuning",
 ))  # fmt: skip
-"""Keys that other programs use too; `LEAST_TYPICAL` of them make a DeepSpeed config."""
+"""Root keys that other programs use too; an object with at least `LEAST_TYPICAL` of them is a DeepSpeed config."""
 LEAST_TYPICAL = 3
 
 
 def are_config_keys(keys: Collection[str], least: int = LEAST_TYPICAL) -> bool:
-    """Whether one key is unmistakable, or at least `least` keys are typical."""
+    """Whether one of the keys is unmistakable, or at least `least` of them are typical of a DeepSpeed config."""
     return not UNMISTAKABLE.isdisjoint(keys) or len(TYPICAL.intersection(keys)) >= least

@@ -1,5 +1,5 @@
-"""Language server: requests of editors, answered as JSON of the Language Server Protocol.
+"""Language server, which answers the requests of editors as JSON of the Language Server Protocol.
 
-`language_server.LanguageServer` handles requests and notifications as plain data: `stdio_server` passes them over
-stdio, a browser calls it directly. Only `stdio_server` needs a library (pygls).
+`language_server.LanguageServer` handles requests and notifications as plain data. `stdio_server` exchanges them over
+stdio, and a browser calls the class directly. Only `stdio_server` needs a library (pygls).
 """

@@ -1,4 +1,4 @@
-"""Code actions: fix of a diagnostic, all safe fixes, a suppression. Every offered fix was verified."""
+"""Code actions: apply a verified fix of a diagnostic, apply all safe fixes, or add a suppression."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def answer_code_action(workspace: Workspace, params: JsonObject) -> list[JsonObj
 
 
 def _is_kind_requested(kind: str, only: list[str] | None) -> bool:
-    """Whether the editor asks for a kind of actions, by its name or a prefix."""
+    """Whether the editor requests a kind of code actions, by the name of the kind or a prefix."""
     return only is None or any(f"{kind}.".startswith(f"{each}.") for each in only)
 
 

@@ -1,4 +1,4 @@
-"""Effective values of a config with their origins, also as commented JSON."""
+"""Effective values of a config with their origins, and their rendering as commented JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def effective_values(snapshot: DocumentSnapshot, *, every: bool = False) -> EffectiveValues | None:
-    """Effective values of the config in a document; None if they cannot be determined."""
+    """Return the effective values of the config in a document, or None if they cannot be determined."""
     job = snapshot.report.job
     try:
         return job and effective_values_of_job(locate_config(snapshot.text.document), job, every=every)
@@ -27,7 +27,7 @@ def effective_values(snapshot: DocumentSnapshot, *, every: bool = False) -> Effe
 
 
 def effective_values_by_key(snapshot: DocumentSnapshot) -> Mapping[str, EffectiveValue]:
-    """Effective values by dotted key, computed once per version of a document."""
+    """Return the effective values by dotted key, computed once per version of a document."""
     if snapshot.values is None:
         # A program may change its config, so the values in the source need not be the effective ones.
         is_known = config_scope_of(snapshot) is not None and not snapshot.text.document.is_in_program
@@ -39,11 +39,11 @@ def effective_values_by_key(snapshot: DocumentSnapshot) -> Mapping[str, Effectiv
 # Effective values as commented JSON.
 
 _WIDEST = 48
-"""Longest entry after which comments are still aligned."""
+"""Maximal length of an entry after which comments are still aligned."""
 
 
 def values_as_commented_json(values: Iterable[EffectiveValue]) -> str:
-    """Values as nested JSON with their origins as comments."""
+    """Return the values as nested JSON with their origins as comments."""
     rows: list[tuple[str, str]] = [("{", "")]
     parent: list[str] = []
     for value in values:
@@ -61,13 +61,13 @@ def values_as_commented_json(values: Iterable[EffectiveValue]) -> str:
 
 
 def _common_prefix_length(one: Sequence[str], other: Sequence[str]) -> int:
-    """Length of the common prefix of two paths."""
+    """Return the length of the common prefix of two paths."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((number for number, (left, right) in pairs if left != right), min(len(one), len(other)))
 
 
 def _close_sections(rows: list[tuple[str, str]], depth: int, until: int) -> None:
-    """Close the sections below a depth; the last entry of each has no comma."""
+    """Close the sections below a depth, in each of which the last entry has no comma."""
     for level in range(depth, until, -1):
         text, note = rows[-1]
         rows[-1] = text.removesuffix(","), note

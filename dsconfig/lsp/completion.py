@@ -41,9 +41,9 @@ _NEXT_ENTRY = re.compile(r"(\s*)[\"'\w$]")
 _NO_BRACES = re.compile(
     r"""//[^\r\n]*|\#[^\r\n]*|/\*.*?(?:\*/|\Z)|"(?:[^"\\\r\n]|\\.)*"?|'(?:[^'\\\r\n]|\\.)*'?""", re.DOTALL
 )
-"""Comments and quoted strings, terminated or not, in which braces do not count."""
+"""Pattern of comments and quoted strings, terminated or not, in which braces do not count."""
 _LARGEST = 1 << 16
-"""Characters of a text in which braces are counted."""
+"""Maximal number of characters of a text in which braces are counted."""
 _INDENT = re.compile(r"[ \t]*")
 
 
@@ -93,7 +93,7 @@ def _snapshot_with_cursor(
 
 
 def _braces_around_key(snapshot: DocumentSnapshot, position: CompletionCursor) -> tuple[str, str] | None:
-    """Text before and after a completed key that makes it an object; None if no key is allowed there.
+    """Return the braces to insert before and after a completed key, or None if no key is allowed there.
 
     A new JSON file has no braces yet; before or after the braces of an object there is nothing to complete.
     """
@@ -147,12 +147,12 @@ _PYTHON_WORDS = {"true": "True", "false": "False", "null": "None"}
 
 
 def _json_text_as_python(text: str) -> str:
-    """JSON text with Python's names of constants."""
+    """Return a JSON text with Python's names of constants."""
     return _JSON_WORDS.sub(lambda match: _PYTHON_WORDS.get(match[0], match[0]), text)
 
 
 def _has_bare_keys(snapshot: DocumentSnapshot) -> bool:
-    """Whether keys have no quotes, judged by the first key; a key that is being typed does not count."""
+    """Whether the keys of a text have no quotes, judged by the first key other than the one being typed."""
     document = snapshot.text.document
     if document.format == "python":
         return False
@@ -162,7 +162,7 @@ def _has_bare_keys(snapshot: DocumentSnapshot) -> bool:
 
 
 def _comma_after(snapshot: DocumentSnapshot, position: CompletionCursor, writer: InsertTextWriter) -> str:
-    """Comma before the next entry, if one is needed."""
+    """Return the comma to insert before the next entry, if one is needed."""
     following = _NEXT_ENTRY.match(snapshot.text.text, position.end)
     if following is None or position.has_value or position.is_open:
         return ""
@@ -172,7 +172,7 @@ def _comma_after(snapshot: DocumentSnapshot, position: CompletionCursor, writer:
 def _edit_inserting_comma(
     snapshot: DocumentSnapshot, position: CompletionCursor, writer: InsertTextWriter
 ) -> list[JsonObject]:
-    """Edit that inserts a missing comma after the previous entry."""
+    """Return the edit that inserts a missing comma after the previous entry, if any."""
     before = snapshot.text.text[: position.start].rstrip()
     if position.kind != "key" or before[-1:] in ("{", "[", ",", "", "/"):
         return []
@@ -238,7 +238,7 @@ def _key_items(
 
 
 def _first_value_for_key(key: KeyView, writer: InsertTextWriter, config_scope: ConfigScope) -> str:
-    """Value to insert after a completed key: the most likely one, as a placeholder."""
+    """Return the value to insert after a completed key: the most likely one, as a placeholder."""
     if child_section(key.type) is not None:
         return writer.write_empty_object()
     values = value_candidates(key, config_scope)
@@ -251,7 +251,7 @@ def _first_value_for_key(key: KeyView, writer: InsertTextWriter, config_scope: C
 
 
 def _sort_rank_of_key(section: SectionView, key: KeyView, data: Json) -> int:
-    """Sort rank of a key; keys that the config's ZeRO stage does not read come last."""
+    """Return the sort rank of a key; keys that the config's ZeRO stage does not read come last."""
     if section.name == "ZeroOptimization" and isinstance(stage := data.get("stage"), int):
         from dsconfig.model.key_table import ZERO_STAGES
 

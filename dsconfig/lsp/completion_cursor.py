@@ -1,4 +1,4 @@
-"""Cursor in a config: what is being typed, and the section and key at a path."""
+"""The cursor in a config: the word being typed, and the section and key at a path."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _MARKER = "zqcursorqz"
 _WORD = re.compile(r"[\w$./-]*")
-"""Part of a word; the part before the cursor is matched backwards."""
+"""Pattern of a part of a word; the part before the cursor is matched backwards."""
 _REST = {'"': re.compile(r'[^"\n\r,:{}\[\]]*"?'), "'": re.compile(r"[^'\n\r,:{}\[\]]*'?")}
 _COLON = re.compile(r"[ \t]*:")
 
@@ -49,15 +49,15 @@ class CompletionCursor(NamedTuple):
     start: int
     end: int
     quote: str
-    """Opening quote of the word, if any."""
+    """Opening quote of the word at the cursor, if any."""
     gap: str
     """Space to insert before the word, which YAML needs after a colon."""
     has_value: bool
-    """Whether a colon follows the key."""
+    """Whether a colon follows the word at the cursor."""
     document: Document
-    """Document with the marker."""
+    """Document with a marker in place of the word at the cursor."""
     data: Json
-    """Object at `path`, or the one that contains it, without the marker."""
+    """Object at `path`, or the object that contains it, without the marker."""
     flow: bool
     """Whether the surrounding object or list has braces or brackets, which YAML does not need."""
     is_open: bool
@@ -70,7 +70,7 @@ class CompletionCursor(NamedTuple):
 
 
 def cursor_at(document: Document, offset: int) -> CompletionCursor | None:
-    """Cursor at an offset; None if neither a key nor a value is allowed there."""
+    """Return the cursor at an offset, or None if neither a key nor a value is allowed there."""
     text = document.text
     start, end, quote = _word_at(text, offset)
     colon = _COLON.match(text, end) is not None
@@ -88,9 +88,9 @@ def cursor_at(document: Document, offset: int) -> CompletionCursor | None:
 def cursor_in_program(
     text: str, offset: int, read: Callable[[str], list[Document]]
 ) -> CompletionCursor | None:
-    """Cursor at an offset of a Python source; None outside of the dicts that are configs.
+    """Return the cursor at an offset of a Python source, or None outside the dicts that are configs.
 
-    `read`: reads the configs in a text; the source itself need not be valid while a key is being typed.
+    `read` returns the configs in a text; the source itself need not be valid while a key is being typed.
     """
     start, end, quote = _word_at(text, offset)
     colon = _COLON.match(text, end) is not None
@@ -122,7 +122,7 @@ def _cursor_markers(document: Document, *, colon: bool, gap: str) -> Iterator[st
 
 
 def _word_at(text: str, offset: int) -> tuple[int, int, str]:
-    """Start, end and opening quote of the word at an offset."""
+    """Return the start, end and opening quote of the word at an offset."""
     line = max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1
     quote, quote_start = "", line
     index = line
@@ -161,7 +161,7 @@ def _find_marker(node: TreeNode | None, path: KeyPath) -> Iterator[_MarkerNode]:
 
 
 def _sibling_entries(node: TreeNode, member: ObjectMember) -> Json:
-    """Other entries of an object."""
+    """Return the entries of an object other than `member`."""
     return {each.key: each.node.value for each in node.members if each is not member}
 
 
@@ -177,12 +177,12 @@ class ConfigScope(NamedTuple):
     consumer: str
 
     def path_in_config(self, path: KeyPath) -> KeyPath | None:
-        """Path relative to the config; None outside of it."""
+        """Return a document path relative to the config, or None if the path is outside the config."""
         return path[len(self.base) :] if path[: len(self.base)] == self.base else None
 
 
 def config_scope_of(snapshot: DocumentSnapshot) -> ConfigScope | None:
-    """Return the scope of the config in a document, for the newest release of a range; None without one."""
+    """Return the scope of a document's config, for the newest release of a range, or None if there is no config."""
     report, data = snapshot.report, snapshot.text.document.value()
     name = snapshot.text.name
     is_launch = is_shell_script_name(name) or is_launch_file(data) or detect_launch_format(data) is not None
@@ -196,14 +196,14 @@ def config_scope_of(snapshot: DocumentSnapshot) -> ConfigScope | None:
 
 
 def config_in_data(data: Json, base: KeyPath) -> Json:
-    """Config within the data of a document."""
+    """Return the config within the data of a document."""
     for part in base:
         data = data.get(part) if isinstance(data, dict) else None
     return data
 
 
 def key_at_document_path(snapshot: DocumentSnapshot, path: KeyPath) -> KeyView | None:
-    """Key at a path of a document; None if the release has no such key."""
+    """Return the key at a path of a document, or None if the release has no such key."""
     config_scope = config_scope_of(snapshot)
     relative = None if config_scope is None else config_scope.path_in_config(path)
     if config_scope is None or not relative:
@@ -214,7 +214,7 @@ def key_at_document_path(snapshot: DocumentSnapshot, path: KeyPath) -> KeyView |
 
 
 def document_path_of_key(snapshot: DocumentSnapshot, key: str) -> KeyPath | None:
-    """Path in the document of a key of its config; None if the key is not written."""
+    """Return the document path of a key of the config, or None if the key is not written."""
     path = (*snapshot.report.base_path, *key.split("."))
     return path if snapshot.text.document.has_path(path) else None
 
@@ -223,9 +223,9 @@ def document_path_of_key(snapshot: DocumentSnapshot, key: str) -> KeyPath | None
 
 
 def section_at_path(path: KeyPath, data: Json, release: int) -> SectionView | None:
-    """Section at a path of a config; None if any key is allowed there.
+    """Return the section at a path of a config, or None if any key is allowed there.
 
-    `data` is the config: the parameters of an optimizer depend on its type.
+    `data` is the config, because the parameters of an optimizer depend on its type.
     """
     spec: Spec = ("section", ROOT)
     for depth in range(len(path) + 1):
@@ -245,13 +245,13 @@ def section_at_path(path: KeyPath, data: Json, release: int) -> SectionView | No
 
 
 def key_at_path(path: KeyPath, data: Json, release: int) -> KeyView | None:
-    """Key at a path of a config; None if the release has no such key."""
+    """Return the key at a path of a config, or None if the release has no such key."""
     section = section_at_path(path[:-1], data, release) if path else None
     return None if section is None else section.keys.get(str(path[-1]))
 
 
 def object_at_path(data: Json, path: KeyPath) -> dict[str, Json]:
-    """Object at a path; empty if there is none."""
+    """Return the object at a path, or an empty one if there is none."""
     for part in path:
         if isinstance(data, dict):
             data = data.get(part)
@@ -263,7 +263,7 @@ def object_at_path(data: Json, path: KeyPath) -> dict[str, Json]:
 
 
 def _type_of_member(spec: Spec, part: str | int) -> Spec:
-    """Type of a member of a list or a map."""
+    """Return the type of a member of a list or a map."""
     wanted = "list" if isinstance(part, int) else "map"
     arms = spec[1:] if spec[0] == "union" else (spec,)
     member_type = next((arm[1] for arm in arms if arm[0] == wanted), None)

@@ -27,7 +27,7 @@ PROPERTY, VALUE, SNIPPET = 10, 12, 15
 
 
 class CompletionItem(NamedTuple):
-    """Completion of one key, value or block."""
+    """A completion item for one key, value or block."""
 
     label: str
     text: str
@@ -35,13 +35,13 @@ class CompletionItem(NamedTuple):
     documentation: str = ""
     detail: str = ""
     rank: int = 5
-    """Sort rank; likelier items have lower ranks."""
+    """Sort rank of the item; likelier items have lower ranks."""
 
 
 def completion_item_for_value(
     candidate: CompletionCandidate, position: CompletionCursor, writer: InsertTextWriter, rank: int = 5
 ) -> CompletionItem:
-    """Completion of a value."""
+    """Return the completion item for a value."""
     text = writer.write_value(candidate.value, position.quote)
     label = candidate.value if isinstance(candidate.value, str) else text
     return CompletionItem(
@@ -68,7 +68,7 @@ class CompletionCandidate(NamedTuple):
 
 
 def value_candidates(key: KeyView, config_scope: ConfigScope) -> list[CompletionCandidate]:
-    """Distinct values of a key that is not a section."""
+    """Return the distinct candidate values of a key that is not a section."""
     by_text: dict[str, CompletionCandidate] = {}
     for value in _candidate_values(key, config_scope):
         documentation = meaning_of_value(key.info, value)
@@ -132,12 +132,12 @@ def block_candidates(
 
 _BARE = re.compile(r"[A-Za-z_][\w./+-]*")
 _NOT_BARE = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
-"""Words that YAML 1.1 does not read as strings."""
+"""Pattern of words that YAML 1.1 does not read as strings."""
 _QUOTED_PLACEHOLDER = re.compile(r'"\^(\$\{\d+:[^}]*\})"')
 _PLACEHOLDER = re.compile(r"\$\{\d+:([^}]*)\}")
 _EMPTY = {"section": "{}", "map": "{}", "list": "[]", "str": '""'}
 _MAX_INLINE = 60
-"""Longest block in characters that is written on one line."""
+"""Maximal number of characters of a block that is written on one line."""
 
 
 class InsertTextWriter(NamedTuple):
@@ -149,9 +149,9 @@ class InsertTextWriter(NamedTuple):
     snippets: bool
     """Whether the editor supports snippet placeholders."""
     flow: bool
-    """Whether the surrounding object has braces."""
+    """Whether the object around the cursor has braces."""
     indent: str
-    """Indentation of the line."""
+    """Indentation of the line with the cursor."""
 
     @property
     def is_block_style(self) -> bool:
@@ -159,7 +159,7 @@ class InsertTextWriter(NamedTuple):
         return self.yaml and not self.flow
 
     def write_entry(self, word: str, position: CompletionCursor, value: str) -> str:
-        """Return a key, in quotes that were typed already, and its value unless it has one."""
+        """Return the text of a key, within the quotes already typed, with its value unless it already has one."""
         key = f"{position.quote or chr(34)}{word}{position.quote or chr(34)}"
         if self.bare and not position.quote and (_BARE.fullmatch(word) or word.startswith("$")):
             key = word
@@ -167,7 +167,7 @@ class InsertTextWriter(NamedTuple):
         return self.escape_snippet(key) + ("" if position.has_value else f"{separator}{value}".rstrip(" "))
 
     def write_value(self, value: Json, quote: str = "") -> str:
-        """Return a scalar or list value."""
+        """Return the text of a scalar or list value."""
         if isinstance(value, str) and self.yaml and not quote:
             bare = _BARE.fullmatch(value) and value.lower() not in _NOT_BARE
             return value if bare else json.dumps(value)
@@ -176,7 +176,7 @@ class InsertTextWriter(NamedTuple):
         return json.dumps(value)
 
     def write_block(self, body: Json) -> str:
-        """Return an object with its content, after a key."""
+        """Return the text of an object with its content, to be inserted after a key."""
         if not body:
             return self.write_empty_object()
         text = (
@@ -186,13 +186,13 @@ class InsertTextWriter(NamedTuple):
         return text if self.snippets else _PLACEHOLDER.sub(r"\1", text).replace("\n", f"\n{self.indent}")
 
     def write_empty_object(self) -> str:
-        """Return an empty object in which the next key is typed."""
+        """Return the text of an empty object in which the user types the next key."""
         if self.is_block_style and self.snippets:
             return "\n  $1"
         return "" if self.is_block_style else self.write_empty_value("section")
 
     def write_placeholder(self, value: Json) -> str:
-        """Return a value as a placeholder."""
+        """Return the text of a value as a snippet placeholder."""
         text = self.write_value(value)
         if not self.snippets:
             return text
@@ -201,11 +201,11 @@ class InsertTextWriter(NamedTuple):
         return f"${{1:{self.escape_snippet(text)}}}"
 
     def escape_snippet(self, text: str) -> str:
-        """Text without snippet placeholders."""
+        """Return a text with the special characters of snippets escaped."""
         return re.sub(r"([\\$}])", r"\\\1", text) if self.snippets else text
 
     def write_empty_value(self, kind: str) -> str:
-        """Placeholder for a value of a type; without snippet support, an empty value."""
+        """Return a placeholder for a value of a type, or an empty value without snippet support."""
         empty = _EMPTY.get(kind, "")
         if not self.snippets:
             return empty or "null"
@@ -236,13 +236,13 @@ def _indent_text(text: str, by: str) -> str:
 # Completion in `"$dsconfig"`.
 
 _KINDS = {"world-size": "int", "ignore": "list"}
-"""Types of keys that are not strings."""
+"""Types of the `"$dsconfig"` keys whose values are not strings."""
 
 
 def dsconfig_block_items(
     path: KeyPath, position: CompletionCursor, writer: InsertTextWriter
 ) -> Iterator[CompletionItem]:
-    """Completions at a path of the `"$dsconfig"` block."""
+    """Yield the completion items at a path of the `"$dsconfig"` block."""
     if position.kind == "key" and not path:
         keys = {**EXPECTED_VALUES, "ignore": "rules to ignore: a list, or lists by key"}
         for word, expected in keys.items():
@@ -266,7 +266,7 @@ def dsconfig_block_items(
 
 
 def _quote_release(release: str, position: CompletionCursor, writer: InsertTextWriter) -> str:
-    """Return a release in quotes: YAML reads 0.19.8 as a string anyway, but the quotes make that obvious."""
+    """Return a release in quotes; YAML reads 0.19.8 as a string anyway, but quotes make that obvious."""
     return writer.escape_snippet(f"{position.quote or chr(34)}{release}{position.quote or chr(34)}")
 
 
@@ -276,7 +276,7 @@ def _quote_release(release: str, position: CompletionCursor, writer: InsertTextW
 def accelerate_file_items(
     data: Json, position: CompletionCursor, writer: InsertTextWriter
 ) -> Iterator[CompletionItem]:
-    """Completions at the cursor."""
+    """Yield the completion items at the cursor in an Accelerate launch file."""
     if not (is_launch_file(data) or is_draft_launch_file(position.document.name, data)):
         return
     if position.kind == "key" and position.path in ((), (BLOCK,)):
@@ -295,7 +295,7 @@ def accelerate_file_items(
 
 
 def _first_value_from_schema(word: str, schema: JsonObject, writer: InsertTextWriter) -> str:
-    """Value to insert after a completed key: the most likely one, as a placeholder."""
+    """Return the value to insert after a completed key: the most likely one, as a placeholder."""
     if word == BLOCK:
         return writer.write_empty_object()
     value = "DEEPSPEED" if word == "distributed_type" else schema.get("default")
@@ -304,7 +304,7 @@ def _first_value_from_schema(word: str, schema: JsonObject, writer: InsertTextWr
 
 
 def accelerate_key_schemas(path: KeyPath) -> JsonObject:
-    """Schemas of the keys at the root, or in the block for DeepSpeed."""
+    """Return the schemas of the keys of an Accelerate launch file, at the root or in its block for DeepSpeed."""
     schema = _accelerate_schema()
     if path == (BLOCK,):
         schema = schema["definitions"]["DeepSpeed"]

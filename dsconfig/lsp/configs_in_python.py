@@ -1,4 +1,4 @@
-"""Configs in open Python sources and notebook cells, of which one text may have several."""
+"""Configs in open Python sources and notebook cells, each of which may contain several."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from dsconfig.lsp.open_documents import OpenDocument
 
 _CELL_SCHEME = "vscode-notebook-cell"
-"""Scheme of the cells of an open notebook, which editors send as documents of their own."""
+"""URI scheme of the cells of an open notebook, which editors send as separate documents."""
 
 
 _MENTIONS = re.compile(
     r"(?i)deepspeed|zero_optimization|train_(?:micro_)?batch|gradient_acc|\bds_?\w*(?:config|cfg)"
 )
-"""Words of which every source with a config has one: an editor opens many other sources."""
+"""Words of which every Python source with a config contains one, to skip the many others that an editor opens."""
 
 
 def is_python_document(text: OpenDocument) -> bool:
@@ -34,7 +34,7 @@ def is_python_document(text: OpenDocument) -> bool:
 def configs_in_document(
     text: OpenDocument, texts: Iterable[OpenDocument], source: str | None = None
 ) -> list[Document]:
-    """Return the configs in a program, with all open cells of the same notebook.
+    """Return the configs in a program; the program of a notebook cell is that of all open cells of the notebook.
 
     `source`: text to use instead of the one in the editor.
     """
@@ -52,6 +52,6 @@ def configs_in_document(
 
 
 def _notebook_of_cell(text: OpenDocument) -> str | None:
-    """Return the path of the notebook that a document is a cell of."""
+    """Return the path of the notebook to which a document belongs as a cell, if it is one."""
     parts = urlsplit(text.uri)
     return unquote(parts.path) if parts.scheme == _CELL_SCHEME else None

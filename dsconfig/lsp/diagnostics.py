@@ -1,4 +1,4 @@
-"""LSP diagnostics, pulled by the editor or published to it."""
+"""LSP diagnostics, which the editor pulls or the server publishes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ SOURCE = "dsconfig"
 _SEVERITIES: Mapping[Severity, int] = {"error": 1, "warning": 2, "info": 3}
 _UNNECESSARY, _DEPRECATED = 1, 2
 _TAGS: Mapping[Effect, int] = {Effect.IGNORED: _UNNECESSARY, Effect.DEPRECATED: _DEPRECATED}
-"""Keys without effect are shown faded, deprecated keys struck through."""
+"""LSP tags, by which editors fade keys without effect and strike through deprecated keys."""
 
 
 def answer_diagnostic(workspace: Workspace, params: JsonObject) -> JsonObject:
-    """Answer `textDocument/diagnostic` with the full list."""
+    """Answer `textDocument/diagnostic` with the full list of diagnostics."""
     snapshots = workspace.snapshots(params["textDocument"]["uri"])
     related = _diagnostics_of_all_linked_files(workspace, snapshots)
     items = [item for snapshot in snapshots for item in to_lsp_diagnostics(snapshot)]
@@ -70,12 +70,12 @@ def diagnostics_of_linked_files(
 
 
 def to_lsp_diagnostics(snapshot: DocumentSnapshot) -> list[JsonObject]:
-    """Diagnostics of a document."""
+    """Return the diagnostics of a document in the format of the protocol."""
     return [to_lsp_diagnostic(snapshot, number) for number in range(len(snapshot.report))]
 
 
 def to_lsp_diagnostic(snapshot: DocumentSnapshot, number: int) -> JsonObject:
-    """One diagnostic."""
+    """Return the diagnostic with an index in the format of the protocol."""
     diagnostic, lines = snapshot.report[number], snapshot.text.lines
     record: JsonObject = {
         "range": lines.range_between(*snapshot.diagnostic_spans[number]),
@@ -111,11 +111,11 @@ def _lsp_range(location: Location, lines: PositionConverter) -> JsonObject:
 
 PULLED = "diagnostics"
 REFRESHABLE = {PULLED: "diagnostic", "codeLens": "codeLens", "inlayHint": "inlayHint"}
-"""Refresh requests by the workspace capability of the editor that enables them."""
+"""Refresh requests by the workspace capability of the editor that enables each."""
 
 
 class DiagnosticsPublisher:
-    """Publish diagnostics of changed documents, and of files that launch files among them name."""
+    """Publisher of the diagnostics of changed documents, and of the files that changed launch files name."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -128,7 +128,7 @@ class DiagnosticsPublisher:
         return "diagnostic" in self._workspace.client.get("textDocument", {})
 
     def next_messages(self) -> Iterator[JsonObject]:
-        """Messages about one changed document, if any."""
+        """Yield the messages about one changed document, if any."""
         workspace = self._workspace
         if workspace.closed:
             uri = workspace.closed.pop()

@@ -42,7 +42,7 @@ def answer_document_link(workspace: Workspace, params: JsonObject) -> list[JsonO
 
 
 def document_links(snapshot: DocumentSnapshot) -> Iterator[DocumentLink]:
-    """All links of a document."""
+    """Yield all links of a document."""
     document = snapshot.text.document
     yield from _links_to_configs(document)
     schema = document.node((_SCHEMA,))
@@ -56,7 +56,7 @@ def document_links(snapshot: DocumentSnapshot) -> Iterator[DocumentLink]:
 
 
 def _links_to_configs(document: Document) -> Iterator[DocumentLink]:
-    """Links to the configs that a launch file names."""
+    """Yield links to the configs that a launch file names."""
     if is_launch_file(document.value()) and (target := find_config_link(document)) is not None:
         node = document.node((BLOCK, LINK))
         if node is not None and target[1].path is not None:
@@ -76,7 +76,7 @@ def _links_to_configs(document: Document) -> Iterator[DocumentLink]:
 
 
 def _span_of_config_path(document: Document, path: str, key: str, line: int | None) -> tuple[int, int]:
-    """Range in which a launch file has the path of its config."""
+    """Return the range of the path of its config in a launch file."""
     if line is None:
         key_path = tuple(key.split("."))
         span = document.span(key_path) if document.has_path(key_path) else (0, len(document.text))

@@ -22,7 +22,7 @@ _KINDS: Mapping[NodeKind, int] = {
     "object": 19, "array": 18, "string": 15, "number": 16, "boolean": 17, "null": 21,
 }  # fmt: skip
 _MAX_SYMBOLS = 5000
-"""Limit of symbols; a longer outline is not usable."""
+"""Maximal number of symbols; a longer outline is not usable."""
 
 
 def answer_document_symbol(workspace: Workspace, params: JsonObject) -> list[JsonObject]:

@@ -1,4 +1,4 @@
-"""Commands of the command line for the document in the editor."""
+"""Editor commands that run commands of `dsconfig` on the open document."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def answer_execute_command(workspace: Workspace, params: JsonObject) -> Json:
 
 
 def _deliver_result(workspace: Workspace, result: CommandResult) -> JsonObject:
-    """Return the result; also show it unless the editor does so itself."""
+    """Return the result of a command, and show it unless the editor does so itself."""
     if workspace.options.get("commands") != "return":
         workspace.show_text(result.title, result.text, result.language)
     return result.to_dict()
@@ -159,7 +159,7 @@ COMMANDS: Mapping[str, Callable[[DocumentSnapshot, list[Json]], CommandResult]] 
     SHOW: _run_show,
     FIX: _run_fix,
 }
-"""Commands by name. The first argument is the URI of a document. Further arguments: `resolve` and `memory` the
-world size, `memory` also a model (default: that of the job), `show` whether to include every default, `fix` whether
-to apply unsafe fixes.
+"""Commands by name. The first argument of each is the URI of a document. `resolve` and `memory` also take the world
+size, `memory` a model (default: that of the job), `show` whether to include every default, and `fix` whether to apply
+unsafe fixes.
 """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def answer_hover(workspace: Workspace, params: JsonObject) -> JsonObject | None:
-    """`textDocument/hover`."""
+    """Answer `textDocument/hover`."""
     snapshot = workspace.snapshot_at(params["textDocument"]["uri"], params["position"])
     if snapshot is None:
         return None

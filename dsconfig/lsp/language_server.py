@@ -55,7 +55,7 @@ class LanguageServer:
         return getattr(import_module(f"dsconfig.lsp.{module}"), name)(self.workspace, params)
 
     def notify(self, method: str, params: Json) -> None:
-        """Handle a notification; resulting messages are in `pending`."""
+        """Handle a notification; `pending_messages` yields the resulting messages."""
         workspace = self.workspace
         match method:
             case "initialized":
@@ -94,7 +94,7 @@ class LanguageServer:
             )
 
     def pending_messages(self) -> Iterator[JsonObject]:
-        """Messages for the editor: requests, and new diagnostics."""
+        """Yield the messages for the editor: requests, and new diagnostics."""
         workspace = self.workspace
         while workspace.outbox or workspace.stale or workspace.closed:
             if workspace.outbox:
@@ -127,12 +127,12 @@ class LanguageServer:
 
     @property
     def _does_editor_watch_files(self) -> bool:
-        """Whether the editor reports changed files."""
+        """Whether the editor reports changes of files on disk."""
         capability = self.workspace.client.get("workspace", {}).get("didChangeWatchedFiles", {})
         return bool(capability.get("dynamicRegistration")) or self.workspace.options.get("watches") is True
 
     def _watch_file_tree(self) -> None:
-        """Keep the state of the file tree only while the editor reports changes."""
+        """Cache the state of the file tree only while the editor reports changes."""
         if not self._does_editor_watch_files:
             repository_files.stop_watching_files()
         elif self.workspace.options.get("watches") is not True:
@@ -146,7 +146,7 @@ def _notification_message(method: str, params: JsonObject) -> JsonObject:
 
 
 def response_to_request(service: LanguageServer, number: str | int, method: str, params: Json) -> JsonObject:
-    """Response to a request, also if it fails."""
+    """Return the response to a request, including one that fails."""
     try:
         return {"jsonrpc": "2.0", "id": number, "result": service.handle_request(method, params)}
     except RequestError as error:
@@ -156,7 +156,7 @@ def response_to_request(service: LanguageServer, number: str | int, method: str,
 
 
 def error_response(number: str | int, code: int, message: str) -> JsonObject:
-    """Response to a failed request."""
+    """Return the response to a failed request."""
     return {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}}
 
 
@@ -179,13 +179,13 @@ REQUESTS: Mapping[str, str] = {
     "workspace/executeCommand": "execute_command:answer_execute_command",
     "dsconfig/status": "status_bar:answer_status",
 }
-"""Module and function that answer each request; the function gets the workspace and the parameters."""
+"""Module and function that answer each request; the function takes the workspace and the parameters."""
 _WATCHED = "**/*.{toml,json,jsonc,hjson,yaml,yml,sh,bash,slurm,sbatch,py,ipynb,md,mk,txt}"
-"""Settings, configs, and files that may name a config or pin the version of its consumer."""
+"""Patterns of settings files, configs, and files that may name a config or pin the version of its consumer."""
 
 
 def server_capabilities(workspace: Workspace) -> JsonObject:
-    """Capabilities of the server."""
+    """Return the capabilities of the server."""
     return {
         "positionEncoding": workspace.encoding,
         "textDocumentSync": {
@@ -215,7 +215,7 @@ def server_capabilities(workspace: Workspace) -> JsonObject:
 
 
 def file_watcher_registration() -> JsonObject:
-    """Registration of the files whose changes the editor reports."""
+    """Return the registration of the files whose changes the editor reports."""
     return {
         "id": "dsconfig-files",
         "method": "workspace/didChangeWatchedFiles",

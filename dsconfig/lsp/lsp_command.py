@@ -9,7 +9,7 @@ from dsconfig.cli.errors import CLEAN, FAILED, PROBLEMS, fail_with_usage_error
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options of `dsconfig lsp` to its parser."""
     parser.set_defaults(run=run)
     parser.add_argument(
         "--stdio", action="store_true", help="communicate over stdin and stdout (the default)"

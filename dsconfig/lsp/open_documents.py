@@ -38,13 +38,13 @@ class OpenDocument:
 
     @property
     def document(self) -> Document:
-        """Parsed document, whatever its errors."""
+        """Parsed document, even if the text has errors."""
         if self._document is None:
             self._document = read_text(self.text, self.name, self.format)
         return self._document
 
     def as_config(self, document: Document) -> OpenDocument:
-        """Return the same version of the document as one of the configs in it."""
+        """Return this version of the open document with `document`, one of the configs in it, as its parsed form."""
         view = OpenDocument(self.uri, self.version, self.lines, self.language)
         view.name, view._document = document.name, document
         return view
@@ -62,18 +62,18 @@ class OpenDocument:
 
 
 def open_document_from_item(item: JsonObject, encoding: Encoding) -> OpenDocument:
-    """Create the open document from the editor's notification."""
+    """Return the open document that a notification of the editor describes."""
     lines = PositionConverter(str(item["text"]), encoding)
     return OpenDocument(str(item["uri"]), item.get("version"), lines, str(item.get("languageId", "")))
 
 
 def set_overlay(text: OpenDocument) -> None:
-    """Check the open text of a document instead of the file on disk, also where other files refer to it."""
+    """Make checks read the open text of a document instead of the file on disk, including checks of other files."""
     if (path := path_from_uri(text.uri)) is not None:
         unsaved[canonical_path(path)] = text.text.encode("utf-8", "surrogatepass")
 
 
 def remove_overlay(uri: str) -> None:
-    """Check the content on disk again instead of the open text."""
+    """Make checks read the file on disk again instead of the open text."""
     if (path := path_from_uri(uri)) is not None:
         unsaved.pop(canonical_path(path), None)

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 Encoding: TypeAlias = Literal["utf-8", "utf-16", "utf-32"]
 ENCODINGS: tuple[Encoding, ...] = ("utf-8", "utf-16", "utf-32")
-"""Encodings in order of preference; a client that names none uses UTF-16."""
+"""Position encodings in order of preference; a client that names none uses UTF-16."""
 
 
 class PositionConverter:
-    """Conversion between offsets in code points and positions of the protocol."""
+    """Converter between offsets in code points and positions of the protocol."""
 
     __slots__ = ("_is_plain", "_starts", "encoding", "text")
 
@@ -29,25 +29,25 @@ class PositionConverter:
         self.text, self.encoding = text, encoding
         self._starts = line_starts(text)
         self._is_plain = encoding == "utf-32" or text.isascii()
-        """Whether every character is one code unit."""
+        """Whether every character of the text is one code unit."""
 
     @property
     def line_count(self) -> int:
-        """Number of lines."""
+        """Number of lines of the text."""
         return len(self._starts)
 
     def position_of(self, offset: int) -> JsonObject:
-        """Position of an offset."""
+        """Return the position of an offset."""
         line = bisect_right(self._starts, offset) - 1
         before = self.text[self._starts[line] : offset]
         return {"line": line, "character": len(before) if self._is_plain else self._code_units(before)}
 
     def range_between(self, start: int, end: int) -> JsonObject:
-        """Range between two offsets."""
+        """Return the range between two offsets."""
         return {"start": self.position_of(start), "end": self.position_of(end)}
 
     def offset_of(self, position: Json) -> int:
-        """Offset of a position, at most the end of its line and of the text."""
+        """Return the offset of a position, at most the end of the line and of the text."""
         line, character = int(position["line"]), max(0, int(position["character"]))
         if line < 0:
             return 0
@@ -61,7 +61,7 @@ class PositionConverter:
         )
 
     def offsets_of(self, range: Json) -> tuple[int, int]:
-        """Start and end of a range."""
+        """Return the offsets of the start and end of a range."""
         start, end = self.offset_of(range["start"]), self.offset_of(range["end"])
         return min(start, end), max(start, end)
 
@@ -84,7 +84,7 @@ class PositionConverter:
 
 
 def path_from_uri(uri: str) -> str | None:
-    """Path of a file URI; None for other schemes, such as unsaved documents."""
+    """Return the path of a file URI, or None for another scheme, such as that of unsaved documents."""
     parts = urlsplit(uri)
     if parts.scheme != "file":
         return None
@@ -96,7 +96,7 @@ def path_from_uri(uri: str) -> str | None:
 
 
 def uri_from_path(path: str) -> str:
-    """URI of a path."""
+    """Return the file URI of a path."""
     path = os.path.abspath(path)
     if os.name == "nt":
         path = path.replace(os.sep, "/")
@@ -105,12 +105,12 @@ def uri_from_path(path: str) -> str:
 
 
 def canonical_path(name: str) -> str:
-    """Canonical path of a file; other names stay as they are."""
+    """Return the canonical path of a file; a name in angle brackets is returned unchanged."""
     return name if name.startswith("<") else os.path.realpath(name)
 
 
 def document_name(uri: str) -> str:
-    """Name of a document: its path, or its URI in angle brackets, which no file name has."""
+    """Return the name of a document: its path, or its URI in angle brackets, which no file name has."""
     return path_from_uri(uri) or f"<{uri}>"
 
 
@@ -121,7 +121,7 @@ NOT_INITIALIZED, CANCELLED, REFUSED = -32002, -32800, -32803
 
 
 class RequestError(Exception):
-    """Request that fails with an error code of the protocol."""
+    """A request failed with an error code of the protocol."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)

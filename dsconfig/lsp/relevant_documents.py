@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 # An editor may open every JSON and YAML file with the server, so most of them are not configs.
 
 LANGUAGE_PREFIX = "deepspeed"
-"""Prefix of the editor languages for configs, which a user chooses deliberately."""
+"""Prefix of the editor's language names for configs, which a user selects deliberately."""
 _MARKED = re.compile(rf"""["']{re.escape(DSCONFIG_KEY)}["']|dsconfig:""".encode())
-"""Marker in a text: the `"$dsconfig"` block, or a comment for dsconfig."""
+"""Pattern of what marks a text as a config: the `"$dsconfig"` block, or a comment for dsconfig."""
 _SCHEMA = re.compile(rb"\$schema\b.{0,3}[:=]")
 _NAME = re.compile(rb"[\w.-]+")
 _SCHEMA_NAME = re.compile(rb"\b(?:deepspeed|accelerate)")
-"""Start of the names of our schemas, wherever they are stored."""
+"""Prefix of the names of dsconfig's schemas, wherever they are stored."""
 
 
 def is_document_relevant(text: OpenDocument) -> bool:
-    """Whether a document is a config, a launch file of one, or looks like a new config."""
+    """Whether a document is a config, a launch file of one, or resembles a new config."""
     if text.language.startswith(LANGUAGE_PREFIX):
         return True
     data = text.text.encode("utf-8", "surrogatepass")
@@ -59,7 +59,7 @@ def is_document_relevant(text: OpenDocument) -> bool:
 
 
 def _names_our_schema(data: bytes) -> bool:
-    """Whether the `$schema` of a text is one of our schemas."""
+    """Whether the `$schema` of a text is one of dsconfig's schemas."""
     for line in data.split(b"\n") if b"$schema" in data else ():
         if key := _SCHEMA.search(line):
             for name in _NAME.finditer(line, key.end()):
@@ -73,7 +73,7 @@ def _names_our_schema(data: bytes) -> bool:
 # Files in a directory need more evidence (`dsconfig.launch.classify_config_file`).
 
 CONFIG = r"deepspeed|(?<![a-z])(ds\d*|zero[-_.]?\d?|z\d|stage[-_.]?\d)(?![a-z])"
-"""Pattern in the names of configs: `zero3.json`, `ds_z3_offload.yaml`, `stage2.hjson`."""
+"""Pattern in the names of configs, such as `zero3.json`, `ds_z3_offload.yaml` and `stage2.hjson`."""
 LAUNCH = "accelerate"
 """Pattern in the names of Accelerate's launch files."""
 _NUMBERS = frozenset((
@@ -90,11 +90,11 @@ _GENERIC = frozenset(("optimizer", "scheduler"))
 """Sections that configs of other programs have in the same form."""
 _THRESHOLD = 2
 _LARGEST = 1 << 14
-"""Largest size in bytes of a new document."""
+"""Maximal size in bytes of a new document."""
 
 
 def looks_like_config(text: OpenDocument) -> bool:
-    """Whether the keys so far are DeepSpeed's, even a single one."""
+    """Whether the keys of a document, even a single one, are DeepSpeed's."""
     data = text.text.encode("utf-8", "surrogatepass")
     if len(data) > _LARGEST or not (mentions_config_key(data) or b"DEEPSPEED" in data):
         return False
@@ -139,7 +139,7 @@ def _root_object(text: OpenDocument) -> JsonObject:
 
 
 def _weight_of_key(key: str, value: Json) -> int:
-    """Weight of a key as evidence for a config; a section with keys counts as two scalars."""
+    """Return the weight of a key as evidence for a config; a section with keys counts as two scalars."""
     section = child_section(keys_of_section_class(ROOT)[key].type)
     if section is None:
         return key in _NUMBERS and not isinstance(value, dict | list)

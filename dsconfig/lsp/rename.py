@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class AliasAtCursor(NamedTuple):
-    """Key under an alias or old name."""
+    """A key that is written under an alias or old name."""
 
     path: KeyPath
     start: int
     end: int
     name: str
-    """Name of the key."""
+    """Current name of the key."""
 
 
 def answer_prepare_rename(workspace: Workspace, params: JsonObject) -> JsonObject | None:
@@ -51,7 +51,7 @@ def answer_rename(workspace: Workspace, params: JsonObject) -> JsonObject:
 
 
 def _alias_at_position(snapshot: DocumentSnapshot, params: JsonObject) -> AliasAtCursor | None:
-    """Alias at a position; None if there is none, or the key is also present under its own name."""
+    """Return the alias at a position, or None if there is none or the key is also present under its own name."""
     document = snapshot.text.document
     entry = entry_at(document.root, snapshot.text.lines.offset_of(params["position"]))
     if entry is None:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def answer_status(workspace: Workspace, params: JsonObject) -> JsonObject | None:
-    """Answer `dsconfig/status`; None if the document is not a config."""
+    """Answer `dsconfig/status`, with None if the document is not a config."""
     snapshot = workspace.snapshot(params["textDocument"]["uri"])
     if snapshot is None:
         return None

@@ -1,7 +1,7 @@
-"""Stdio transport of the service: pygls carries the messages, which stay plain data.
+"""Stdio transport of the language server: pygls carries the messages as plain data.
 
-Messages are queued as they come, and slow work starts once no more are waiting: of ten keystrokes in a row only the
-last is checked, and a cancelled request is not answered.
+Messages are queued as they arrive, and slow work starts once no more are waiting: of ten keystrokes in a row only the
+last is checked, and a canceled request is not answered.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
 
 END_OF_INPUT: Final = {"method": "exit"}
-"""Message for the end of the input, after which no more responses are expected."""
+"""Queued message that marks the end of the input, after which no more responses are expected."""
 LARGEST_MESSAGE = 2**30
-"""Largest message in bytes; a header with a larger length is ignored together with its message."""
+"""Maximal size of a message in bytes; a message whose header states a larger size is ignored."""
 _LENGTH = re.compile(rb"content-length[ \t]*:[ \t]*(\d{1,10})[ \t]*\r?\n\Z", re.IGNORECASE | re.ASCII)
 _QUIET = 0.002
 """Seconds to wait after a message for another one that supersedes it."""
 
 
 class ServiceProtocol(JsonRPCProtocol):
-    """Protocol of pygls that passes every message to the service as plain data."""
+    """Protocol for pygls that passes every message to the language server as plain data."""
 
     def __init__(self, server: JsonRPCServer, converter: Converter) -> None:
         super().__init__(server, converter)
@@ -126,7 +126,7 @@ async def _run_event_loop(protocol: ServiceProtocol, stdin: BinaryIO) -> None:
 
 
 def _read_messages(stdin: BinaryIO, deliver: Callable[[bytes | None], None]) -> None:
-    """Deliver each message, and None at the end."""
+    """Deliver each message from the input, and None at the end."""
     while header := stdin.readline():
         length = 0
         while header.strip():

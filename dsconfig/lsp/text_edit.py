@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def to_text_edits(text: OpenDocument, edits: Iterable[tuple[int, int, str]]) -> list[JsonObject]:
-    """Edits of an open document."""
+    """Return edits of an open document in the format of the protocol."""
     return [{"range": text.lines.range_between(start, end), "newText": new} for start, end, new in edits]
 
 
 def to_workspace_edit(
     workspace: Workspace, text: OpenDocument, edits: Iterable[tuple[int, int, str]]
 ) -> JsonObject:
-    """Edits of this version of a document, if the editor supports versioned edits."""
+    """Return a workspace edit of a document, tied to its version if the editor supports that."""
     changes = to_text_edits(text, edits)
     capability = workspace.client.get("workspace", {}).get("workspaceEdit", {})
     if capability.get("documentChanges"):
@@ -33,7 +33,7 @@ def to_workspace_edit(
 
 
 def line_by_line_edits(old: str, new: str) -> list[TextEdit]:
-    """Line edits from one text to another; unchanged lines keep cursors and folds."""
+    """Return the line edits from one text to another; unchanged lines keep their cursors and folds."""
     before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
     starts = [0]
     for line in before:

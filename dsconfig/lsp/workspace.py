@@ -45,7 +45,7 @@ ERROR, WARNING, INFO = 1, 2, 3
 
 
 class Workspace:
-    """Open documents by URI; each version is checked at most once."""
+    """Workspace of an editor: open documents by URI, each version of which is checked at most once."""
 
     def __init__(self) -> None:
         self.encoding: Encoding = "utf-16"
@@ -58,17 +58,17 @@ class Workspace:
         self.stale: dict[str, None] = {}
         """URIs of documents whose diagnostics the editor does not have yet."""
         self.outbox: list[JsonObject] = []
-        """Messages and requests for the editor, besides responses and diagnostics."""
+        """Messages and requests for the editor, other than responses and diagnostics."""
         self.closed: list[str] = []
         """URIs of closed documents whose diagnostics have to be cleared."""
         self.needs_refresh = False
-        """Whether diagnostics of a document changed although its text did not."""
+        """Whether the diagnostics of a document have changed although its text has not."""
         self._snapshots: dict[str, DocumentSnapshot] = {}
         self._programs: dict[str, list[DocumentSnapshot]] = {}
         """Snapshots of the configs in Python sources."""
         self._request_count = 0
         self._relevant: set[str] = set()
-        """URIs of documents that were configs once, and stay so while they are edited."""
+        """URIs of documents that were configs once, and are treated as configs while they are edited."""
 
     def open_document(self, item: JsonObject) -> None:
         """Add an opened document."""
@@ -80,7 +80,7 @@ class Workspace:
             self._store_document(text.apply_changes(version, changes))
 
     def close_document(self, uri: str) -> None:
-        """Remove a document; its content on disk applies again."""
+        """Remove a closed document, whose content on disk applies again."""
         if (text := self.texts.get(uri)) is None:
             return
         self._drop_snapshots(text)
@@ -99,7 +99,7 @@ class Workspace:
         repository_files.stop_watching_files()
 
     def recheck_all_documents(self) -> None:
-        """Check again after a change of settings, launch files, or configs on disk."""
+        """Check all documents again after a change of settings, launch files, or configs on disk."""
         repository_files.invalidate_cache()
         self.configuration.reload_settings()
         self._snapshots.clear()
@@ -113,14 +113,14 @@ class Workspace:
         self.recheck_all_documents()
 
     def snapshot(self, uri: str) -> DocumentSnapshot | None:
-        """Snapshot of an open document; None if it is not open or not a config."""
+        """Return the snapshot of an open document, or None if the document is not open or not a config."""
         text = self.texts.get(uri)
         if text is None or is_python_document(text):
             return None
         return self._check_document(text) if self._is_relevant(text) else None
 
     def snapshots(self, uri: str) -> list[DocumentSnapshot]:
-        """Snapshots of all configs in an open document; a Python source may have several."""
+        """Return the snapshots of all configs in an open document, of which a Python source may have several."""
         text = self.texts.get(uri)
         if text is not None and is_python_document(text):
             return self._program_snapshots(text)
@@ -128,7 +128,7 @@ class Workspace:
         return [] if snapshot is None else [snapshot]
 
     def snapshot_at(self, uri: str, position: JsonObject) -> DocumentSnapshot | None:
-        """Snapshot of the config around a position."""
+        """Return the snapshot of the config around a position."""
         snapshots = self.snapshots(uri)
         text = self.texts.get(uri)
         if text is None or not is_python_document(text):
@@ -147,12 +147,12 @@ class Workspace:
         return self._programs[text.uri]
 
     def program_snapshot(self, text: OpenDocument, document: Document) -> DocumentSnapshot:
-        """Snapshot of one config in a program."""
+        """Return the snapshot of one config in a program."""
         report = check_with_options(document, self.configuration.options_for_file(text.name))
         return DocumentSnapshot(text.as_config(document), report)
 
     def draft_snapshot(self, uri: str) -> DocumentSnapshot | None:
-        """Snapshot of an open document, also if it is a new config with at most one key."""
+        """Return the snapshot of an open document, even of a new config with at most one key."""
         text = self.texts.get(uri)
         return (
             self._check_document(text)
@@ -170,7 +170,7 @@ class Workspace:
         return self._snapshots[uri]
 
     def open_document_at(self, path: str) -> OpenDocument | None:
-        """Open document of the file at a path."""
+        """Return the open document of the file at a path, if it is open."""
         return next(
             (text for text in self.texts.values() if canonical_path(text.name) == canonical_path(path)), None
         )
@@ -184,7 +184,7 @@ class Workspace:
         self.send_request("window/showDocument", {"uri": uri, "takeFocus": True})
 
     def show_message(self, text: str, kind: int) -> None:
-        """Show a message in the editor, without links: VS Code makes one of `[text](command:...)`."""
+        """Show a message in the editor, without links, which VS Code would make of `[text](command:...)`."""
         params = {"type": kind, "message": text.replace("](", "] (")}
         self.outbox.append({"jsonrpc": "2.0", "method": "window/showMessage", "params": params})
 
@@ -205,7 +205,7 @@ class Workspace:
         self._drop_snapshots(text)
 
     def _drop_snapshots(self, text: OpenDocument) -> None:
-        """Drop the snapshots of a document and of those that depend on it."""
+        """Drop the snapshots of a document and of the documents that depend on it."""
         # A program may change the configs of any other.
         self.stale.update(dict.fromkeys(self._programs))
         self._programs.clear()
@@ -231,7 +231,7 @@ def _may_affect_others(report: Report) -> bool:
 
 
 def _linked_paths(children: Iterable[Report]) -> set[str]:
-    """Canonical paths of the files that a launch file names, directly or indirectly."""
+    """Return the canonical paths of the files that a launch file names, directly or indirectly."""
     return {path for each in children for path in (canonical_path(each.name), *_linked_paths(each.children))}
 
 
@@ -241,17 +241,17 @@ _GPUS_PER_NODE = 8
 
 
 class DocumentSnapshot:
-    """One version of a document with its report. Fixes are verified on request, since that is slow."""
+    """One version of a document with its report; fixes are verified on request, because that is slow."""
 
     def __init__(self, text: OpenDocument, report: Report) -> None:
         self.text, self.report = text, report
         self.values: Mapping[str, EffectiveValue] | None = None
-        """Effective values, once they were requested."""
+        """Effective values, once they have been requested."""
         self._verified: dict[int, Diagnostic] = {}
 
     @property
     def world_size(self) -> int | None:
-        """World size of the job; None if it is unknown."""
+        """World size of the job; None if unknown."""
         return self.report.world_size or self.report.reader.processes
 
     @property
@@ -266,7 +266,7 @@ class DocumentSnapshot:
 
     @cached_property
     def job_model(self) -> str | None:
-        """Path or name of the job's model; None if it is unknown."""
+        """Path or name of the job's model; None if unknown."""
         fact = self.report.reader.facts.model
         if fact is not None and isinstance(fact.named, str):
             return None if fact.is_outside else fact.named
@@ -286,13 +286,13 @@ class DocumentSnapshot:
         ]
 
     def diagnostics_between(self, start: int, end: int) -> list[int]:
-        """Indices of the diagnostics that touch a range of the text."""
+        """Return the indices of the diagnostics that touch a range of the text."""
         return [
             number for number, span in enumerate(self.diagnostic_spans) if span[0] <= end and start <= span[1]
         ]
 
     def verified_diagnostics(self, numbers: Sequence[int]) -> list[Diagnostic]:
-        """Diagnostics with these indices, without fixes that fail verification."""
+        """Return the diagnostics with these indices, without fixes that fail verification."""
         missing = [number for number in numbers if number not in self._verified]
         if missing:
             diagnostics = [self.report[number] for number in missing]
@@ -311,7 +311,7 @@ class InvalidSettingsError(ValueError):
 
 
 class WorkspaceOptions:
-    """Options of every file, until a settings file changes."""
+    """Cache of the options of every file, which is valid until a settings file changes."""
 
     def __init__(self, settings: JsonObject) -> None:
         self.problems: list[str] = []
@@ -324,7 +324,7 @@ class WorkspaceOptions:
         self._reported: set[str] = set()
 
     def options_for_file(self, name: str) -> EffectiveOptions:
-        """Options for a file; if its settings are invalid, options without any settings."""
+        """Return the options for a file, without any settings if its settings are invalid."""
         try:
             if self._options is None:
                 self._options = working_directory_options(self._requested, SettingsFinder(self._requested))
@@ -337,7 +337,7 @@ class WorkspaceOptions:
             return working_directory_options(defaults, SettingsFinder(defaults, SettingsFile()))
 
     def _readable_model(self, model: Json) -> str | None:
-        """Model of the editor's settings, if it can be read."""
+        """Return the model in the editor's settings, if it can be read."""
         if not isinstance(model, str) or not model:
             return None
         from dsconfig.check.build_job import require_model
@@ -361,11 +361,11 @@ def _raise_invalid(message: str) -> NoReturn:
 
 
 def _ignore_note(_: str) -> None:
-    """Ignore a note: an editor has no place for it."""
+    """Ignore a note, because an editor has no place to show notes."""
 
 
 def _options_from_editor(settings: JsonObject) -> CommandLineOverrides:
-    """Options from the editor's settings; invalid values count as not set."""
+    """Return the options in the editor's settings, of which invalid values count as not set."""
     target, size, consumer = settings.get("target"), settings.get("worldSize"), settings.get("consumer")
     return CommandLineOverrides(
         _raise_invalid,
@@ -388,7 +388,7 @@ _ENDS = {"jsonc": ".jsonc", "json": ".json", "yaml": ".yaml"}
 
 
 def write_scratch_file(title: str, text: str, language: str) -> str:
-    """Write a text and return its path; a text with the same title is replaced."""
+    """Write a text to a file and return its path; a file with the same title is replaced."""
     name = re.sub(r"[^\w.-]+", "-", title).strip("-") + _ENDS.get(language, ".txt")
     path = os.path.join(_scratch_folder(), name)
     with open(path, "w", encoding="utf-8") as file:

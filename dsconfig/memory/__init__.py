@@ -1,10 +1,10 @@
-"""Memory of a training job: `estimate(config, model, job)`, and `fit(config, model, job, limits)`.
+"""Estimate the memory of a training job (`estimate`), and find config changes that make it fit a GPU (`fit`).
 
     job = TrainingJob("0.19.8", world_size=8, micro_batch=MicroBatch(1, 2048), gpus_per_node=8)
     config = ConfigValues({"zero_optimization.stage": 3, "bf16.enabled": True})
     estimate(config, preset_of("llama-3-8b"), job)
 
-This is the interface of the package: no other package imports one of its modules. Names are imported when they are
+Other packages import from here only, never from the modules inside. Names are imported when they are
 first used, so that `check` without a model loads none of them.
 """
 
@@ -100,7 +100,7 @@ EXPORTS = {
     "zeropp_unsupported_shapes": "QUANTIZER_ALIGNMENT find_indivisible_groups find_shard_past_parameter_end "
     "find_uneven_shard",
 }
-"""Public names by the module that defines them."""
+"""Public names of the package, by the module that defines them."""
 
 
 def __getattr__(name: str) -> object:

@@ -1,4 +1,4 @@
-"""Advice: settings that waste memory, or do not work, with a model."""
+"""Advice on settings that waste memory, or that do not work with a model."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class MemoryAdvice(NamedTuple):
     text: str
 
     def to_dict(self) -> JsonObject:
-        """The note as JSON."""
+        """Return the note as a JSON object."""
         return {"key": self.key, "text": self.text}
 
 
 def advice_for(engine: Engine, ledger: MemoryLedger) -> tuple[MemoryAdvice, ...]:
-    """Collect the advice on an engine's settings."""
+    """Collect the advice on the settings of an engine."""
     return (
         *_warn_about_oversized_bucket(engine),
         *_advise_on_flatten_location(engine, ledger),
@@ -56,7 +56,7 @@ def _warn_about_oversized_bucket(engine: Engine) -> Iterator[MemoryAdvice]:
 
 
 def _advise_on_flatten_location(engine: Engine, ledger: MemoryLedger) -> Iterator[MemoryAdvice]:
-    """Say where stages 1 and 2 flatten the weights, if that decides the peak (`flatten_on_accelerator`)."""
+    """Report where stages 1 and 2 flatten the weights, if that decides the peak (`flatten_on_accelerator`)."""
     if not isinstance(engine, DeepSpeedZeroOptimizer) or engine.setup.quirks.flattens_weights_on_host:
         return
     since = "since 0.19.0 stages 1 and 2 flatten the weights on the host if the GPU has no memory for a second copy"
@@ -68,7 +68,7 @@ def _advise_on_flatten_location(engine: Engine, ledger: MemoryLedger) -> Iterato
 
 
 def _warn_about_stage3_gathering(engine: Engine, ledger: MemoryLedger) -> Iterator[MemoryAdvice]:
-    """Warn if stage 3 keeps the whole model gathered, or if `ratio` has no effect."""
+    """Warn if stage 3 keeps the whole model gathered, or if the partial offload `ratio` has no effect."""
     setup = engine.setup
     if setup.stage != 3:
         return
@@ -109,7 +109,7 @@ def _warn_about_ignored_fp32_accumulation(engine: Engine) -> Iterator[MemoryAdvi
 
 
 def _suggest_leaf_experts(engine: Engine) -> Iterator[MemoryAdvice]:
-    """Suggest leaf modules for MoE blocks, whose ranks can use different experts."""
+    """Suggest leaf modules for MoE blocks, since ranks can route tokens to different experts."""
     classes = {module.class_name for module in engine.tape.modules if module.class_name}
     if engine.setup.stage == 3 and classes and not classes & set(engine.setup.leaf_classes):
         names = ", ".join(sorted(classes))
@@ -137,7 +137,7 @@ def _warn_about_sequence_parallel_dtype(engine: Engine) -> Iterator[MemoryAdvice
 
 
 def _warn_about_failing_autoep_save(engine: Engine) -> Iterator[MemoryAdvice]:
-    """Warn about a save that fails.
+    """Warn that saving the gathered 16-bit model fails with AutoEP at stage 3.
 
     `_zero3_consolidated_16bit_state_dict` raises if experts have their own partition group (0.19.8).
     """
@@ -148,7 +148,7 @@ def _warn_about_failing_autoep_save(engine: Engine) -> Iterator[MemoryAdvice]:
 
 
 def _warn_about_zenflow_transposes(engine: Engine) -> Iterator[MemoryAdvice]:
-    """Warn about weights that ZenFlow transposes.
+    """Warn that stages 1 and 2 read ZenFlow's transposed weights in the wrong shape.
 
     `_update_model_bit16_weights` reads the transposed weights with their original shape (0.19.7 and 0.19.8).
     """

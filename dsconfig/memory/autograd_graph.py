@@ -11,9 +11,9 @@ from typing import Literal, NamedTuple, TypeAlias
 # Recorded forward pass: operations with their inputs, outputs and saved tensors.
 
 Sizes: TypeAlias = "int | tuple[int, ...]"
-"""Shape of a parameter; a plain int for a vector."""
+"""Shape of a parameter; a vector's shape is a plain int."""
 ROW_PARALLEL = (".o_proj", ".down_proj")
-"""Row-parallel layers under AutoTP (`LinearAllreduce`): each rank holds some columns, and outputs are summed.
+"""Row-parallel layers under AutoTP (`LinearAllreduce`): each rank holds some columns, and the outputs are summed.
 """
 
 
@@ -45,10 +45,10 @@ class ModelParameter:
         self.shape = shape if isinstance(shape, tuple) else (shape,)
         self.numel = prod(self.shape)
         self.original_numel = 0
-        """Number of weights, if they are packed into `numel` elements (quantized)."""
+        """Number of weights, if quantization packs them into `numel` elements."""
         self.requires_grad, self.is_autocast = requires_grad, casts
         self.is_linear = casts
-        """Whether gradients and gathers use the autocast dtype, which only `nn.Linear` weights do."""
+        """Whether gradients and gathers use the autocast dtype, which applies to `nn.Linear` weights only."""
         self.saves_view = casts
         """Whether a matmul saves a view of the weight, which keeps its storage alive after `param.data` is
         replaced.
@@ -58,33 +58,33 @@ class ModelParameter:
         self.is_expert = False
         """Whether the parameter belongs to experts that AutoEP distributes over ranks."""
         self.created_after_init = False
-        """Whether DeepSpeed creates or replaces the parameter after the model's constructor (AutoTP, AutoEP)."""
+        """Whether DeepSpeed creates or replaces the parameter after the model is constructed (AutoTP, AutoEP)."""
         self.module_number = module
         """Number of the module that created the parameter."""
         self.tp_size = 1
-        """Tensor-parallel ranks that share the parameter; `numel` is the part of one rank."""
+        """Number of tensor-parallel ranks that share the parameter; `numel` is the part on one rank."""
         self.use_count = 0
-        """Number of operations that read the parameter; above 1 for tied weights."""
+        """Number of operations that read the parameter, which is above 1 for tied weights."""
 
 
 Loss: TypeAlias = 'Literal["full", "chunked", "fused"]'
 
 
 class FusedKernels(NamedTuple):
-    """Implementations of the loss, norms and MLPs."""
+    """Implementations of the loss, the norms and the MLPs."""
 
     loss: Loss = "full"
     """Cross entropy over all logits, over chunks of tokens that are recomputed (TRL's `chunked_nll`), or fused with the
     output projection (Liger, cut cross entropy), which keeps no logits.
     """
     fused_norms: bool = False
-    """Whether RMS norms save their input only (Liger)."""
+    """Whether RMS norms save only their input, as Liger's do."""
     fused_mlp: bool = False
-    """Whether the gated activation saves its two inputs only (Liger)."""
+    """Whether the gated activation saves only its two inputs, as Liger's does."""
     offloads_checkpoints: bool = False
-    """Whether inputs of checkpointed segments are kept on the host."""
+    """Whether the inputs of checkpointed segments are kept on the host."""
     is_liger: bool = False
-    """Whether these are the kernels that Liger has for the model type."""
+    """Whether these are the kernels that Liger provides for the model type."""
 
 
 ObjectiveKind: TypeAlias = (
@@ -97,15 +97,15 @@ class TrainingObjective(NamedTuple):
     """Loss of a training method."""
 
     kind: ObjectiveKind = "likelihood"
-    """Which tensors of the size of the logits exist; see `losses`."""
+    """Kind of loss, which decides how many tensors of the size of the logits exist; see `losses`."""
     has_reference: bool = False
     """Whether a reference model computes its logits during a step, after the trained model."""
     sequences_per_language_sequence: int = 1
-    """Sequences of a micro batch for each one with logits: 2 if a value model runs as well (PPO)."""
+    """Number of sequences in a micro batch for each one with logits: 2 if a value model runs as well (PPO)."""
 
 
 class Quantization(NamedTuple):
-    """Storage of the frozen layers of a quantized model."""
+    """How the frozen layers of a quantized model are stored."""
 
     name: str
     bits: int
@@ -113,30 +113,30 @@ class Quantization(NamedTuple):
     """Bytes of scales and offsets per weight."""
 
     packs_experts: bool = False
-    """Whether experts are stored packed, too, which Transformers 5 keeps in tensors of all experts of a layer."""
+    """Whether experts are packed too; Transformers 5 keeps all experts of a layer in shared tensors."""
 
     def packed_bytes(self, numel: int) -> int:
-        """Bytes of the packed weights."""
+        """Return the number of bytes that `numel` packed weights take."""
         return -(-numel * self.bits // 8)
 
     def constant_bytes(self, numel: int) -> int:
-        """Bytes of the scales and offsets."""
+        """Return the number of bytes that the scales and offsets of `numel` weights take."""
         return int(numel * self.constants)
 
 
 class LoraAdapter(NamedTuple):
-    """LoRA settings (PEFT): all base weights are frozen, and each target layer gets two trainable matrices."""
+    """LoRA settings (PEFT): all base weights are frozen and each target layer gets two trainable matrices."""
 
     rank: int
     targets: frozenset[str]
-    """Last components of module names; empty means every linear layer except the head."""
+    """Last components of the target modules' names; empty means every linear layer except the head."""
     dropout: float = 0.0
     stays_fp32: bool = False
     """Whether adapters stay in fp32 in a half-precision model (PEFT's `cast_adapter_dtype`)."""
 
 
 class LoraModules(NamedTuple):
-    """Submodules of PEFT's `Linear` wrapper."""
+    """Submodules of PEFT's LoRA `Linear` wrapper."""
 
     base: Module
     dropout: Module
@@ -147,7 +147,7 @@ class LoraModules(NamedTuple):
 class Module:
     """A module and its direct parameters.
 
-    `inputs_require_grad`: gradients flow to its inputs, so that its post-backward hook fires.
+    `inputs_require_grad`: gradients flow to the module's inputs, so that its post-backward hook fires.
     """
 
     __slots__ = (
@@ -170,10 +170,10 @@ class Module:
             inputs_require_grad,
         )
         self.class_name = ""
-        """Class name, set where a setting such as `leaf_module.classes` can refer to it."""
+        """Class name, set only where a setting such as `leaf_module.classes` can refer to the class."""
         self.lora_modules: LoraModules | None = None
         self.external_params: tuple[ModelParameter, ...] = ()
-        """Parameters of other modules that its forward reads (`register_external_parameter`)."""
+        """Parameters of other modules that this module's forward reads (`register_external_parameter`)."""
 
     @property
     def params_to_fetch(self) -> tuple[ModelParameter, ...]:
@@ -182,21 +182,21 @@ class Module:
 
 
 class ActivationTensor:
-    """An activation: size, dtype width, number of readers, and whether it requires a gradient."""
+    """An activation: its size, dtype, number of readers, and whether it requires a gradient."""
 
     __slots__ = ("bytes", "itemsize", "label", "numel", "reader_count", "refcount", "requires_grad")
 
     def __init__(self, numel: int, itemsize: int, requires_grad: bool, label: str) -> None:
         self.numel, self.itemsize, self.requires_grad, self.label = numel, itemsize, requires_grad, label
         self.bytes = numel * itemsize
-        """Size of the tensor, and of its gradient."""
+        """Size in bytes of the tensor, and also of its gradient."""
         self.reader_count = self.refcount = 0
 
 
 class Operation:
     """A node of the autograd graph.
 
-    `temporary` and `backward_temporary` are bytes allocated during the forward and the backward only. With
+    `temporary` and `backward_temporary` are bytes allocated only during the forward and the backward. With
     `shares_grad` the inputs receive the output's gradient itself, without a new tensor.
     """
 
@@ -254,9 +254,9 @@ class LeaveModule:
 
 
 class CheckpointedSegment:
-    """A checkpointed segment: only its input is kept, the steps run again in the backward pass.
+    """A checkpointed segment: only its input is kept, and its steps run again in the backward pass.
 
-    `is_offloaded`: the input is kept on the host, and copied back to be recomputed from.
+    `is_offloaded`: the input is kept on the host, and copied back before the recomputation.
     """
 
     __slots__ = ("is_offloaded", "source", "steps")
@@ -265,7 +265,7 @@ class CheckpointedSegment:
         self.source, self.is_offloaded, self.steps = source, is_offloaded, list[Step]()
 
     def split(self) -> tuple[list[Step], list[Step]]:
-        """The steps to recompute, up to the last one that saves something, and the rest.
+        """Split the steps into those to recompute, up to the last one that saves a tensor, and the rest.
 
         torch stops the recomputation there (`_StopRecomputationError`, torch/utils/checkpoint.py).
         """
@@ -279,7 +279,7 @@ class CheckpointedSegment:
 
 
 class DropReferences:
-    """Point at which the last Python references to some tensors disappear."""
+    """Point in a forward pass at which the last Python references to some tensors disappear."""
 
     __slots__ = ("tensors",)
 
@@ -304,7 +304,7 @@ class ModuleScope:
         self.tape.steps.append(self.entered)
 
     def __exit__(self, *_: object) -> None:
-        """Record the end, and whether inputs and output require gradients."""
+        """Record the end of the module's forward, and whether its inputs and output require gradients."""
         operations, requires_grad = self.tape.operations, True
         if len(operations) > self.start:
             requires_grad = operations[-1].output.requires_grad
@@ -316,7 +316,7 @@ class ModuleScope:
 
 
 class ForwardTape:
-    """A model under construction, and the recorded steps of its forward pass."""
+    """A model under construction and the recorded steps of its forward pass."""
 
     def __init__(
         self,
@@ -334,25 +334,25 @@ class ForwardTape:
         self.adapter, self.on_cpu = adapter, on_cpu
         self.kernels, self.quantization = kernels or FusedKernels(), quantization
         self.buffer_bytes = 0
-        """Bytes of constants that no engine partitions, such as those of quantized weights."""
+        """Bytes of constants that no engine partitions, such as the scales of quantized weights."""
         self.linear_names: dict[str, None] = {}
-        """Last components of linear layer names, the possible LoRA targets."""
+        """Last components of linear layer names, which are the possible LoRA targets."""
         self.weights: list[ModelParameter] = []
         self.modules: list[Module] = []
         self.steps: list[Step] = []
         self.operations: list[Operation] = []
         """Every operation, including those inside checkpointed segments."""
         self.input_bytes = 0
-        """Bytes of the batch, alive during the whole pass."""
+        """Bytes of the batch, which stays allocated during the whole pass."""
         self.input_grad_bytes = 0
-        """Bytes of a frozen embedding's output where the backward pass ends there."""
+        """Bytes of a frozen embedding's output, if the backward pass ends there."""
         self.tp_size = 1
-        """Tensor-parallel ranks."""
+        """Number of tensor-parallel ranks."""
         self.ep_size = 1
-        """Expert-parallel ranks (AutoEP)."""
+        """Number of expert-parallel ranks (AutoEP)."""
         self.collectives: list[ModelCollective] = []
         self.untied_numel = 0
-        """Elements of parameters that are built and then replaced by tied ones, such as an untied `lm_head`."""
+        """Number of elements in parameters that are built and then replaced by tied ones, such as the `lm_head`."""
 
     def module(
         self,
@@ -362,7 +362,7 @@ class ForwardTape:
         requires_grad: bool = True,
         casts: bool = False,
     ) -> Module:
-        """Create a module with parameters of these sizes; `casts`: autocast computes with a copy of them."""
+        """Create a module with parameters of these sizes; `casts`: autocast computes with copies of the parameters."""
         requires_grad = requires_grad and self.adapter is None
         params = list[ModelParameter]()
         for size in sizes:
@@ -377,7 +377,7 @@ class ForwardTape:
     def projection(
         self, name: str, out: int, into: int, *bias: int, inputs_require_grad: bool = True
     ) -> Module:
-        """Create a linear layer, wrapped in LoRA modules if it is a target."""
+        """Create a linear layer, wrapped in LoRA modules if the layer is a LoRA target."""
         last, adapter = name.rpartition(".")[2], self.adapter
         self.linear_names[last] = None
         if adapter is None or (adapter.targets and last not in adapter.targets):
@@ -410,21 +410,21 @@ class ForwardTape:
         return wrapper
 
     def quantize_weight(self, weight: ModelParameter) -> None:
-        """Store a frozen weight packed; its forward and backward dequantize it into a temporary tensor."""
+        """Store a frozen weight packed; forward and backward passes dequantize it into a temporary tensor."""
         if self.quantization is not None:
             weight.original_numel = weight.numel
             self.buffer_bytes += self.quantization.constant_bytes(weight.numel)
             weight.numel = -(-self.quantization.packed_bytes(weight.numel) // self.itemsize)
 
     def quantize_experts(self, module: Module) -> None:
-        """Store the matrices of all experts of a layer packed, if the quantization covers experts."""
+        """Store the expert matrices of a layer in packed form, if the quantization covers experts."""
         if self.quantization is not None and self.quantization.packs_experts:
             for weight in module.weights:
                 if len(weight.shape) > 1:
                     self.quantize_weight(weight)
 
     def unpack_experts(self, weights: Sequence[ModelParameter]) -> list[ActivationTensor]:
-        """Dequantize packed experts of a layer; their products save the result for the backward pass.
+        """Dequantize the packed experts of a layer; matmuls save the dequantized weights for the backward pass.
 
         bitsandbytes registers a parametrization, which dequantizes all experts of a layer at once (nn/parametrize.py).
         """
@@ -437,7 +437,7 @@ class ForwardTape:
     def tensor(
         self, numel: int, itemsize: int = 0, requires_grad: bool = True, label: str = "activations"
     ) -> ActivationTensor:
-        """Create a tensor, in the model's dtype by default."""
+        """Create a tensor, by default in the model's dtype."""
         return ActivationTensor(numel, itemsize or self.itemsize, requires_grad, label)
 
     def op(
@@ -474,30 +474,30 @@ class ForwardTape:
         return output
 
     def keep_alive(self, *tensors: ActivationTensor) -> None:
-        """Record that Python variables reference these tensors up to this point."""
+        """Record that Python variables keep these tensors alive up to this point of the forward pass."""
         for tensor in tensors:
             tensor.reader_count += 1
         self.steps.append(DropReferences(tensors))
 
     def enable_input_grad(self, embedded: ActivationTensor) -> None:
-        """Make a frozen embedding's output require gradients (PEFT's `enable_input_require_grads`)."""
+        """Make the output of a frozen embedding require gradients (PEFT's `enable_input_require_grads`)."""
         if not embedded.requires_grad:
             embedded.requires_grad, self.input_grad_bytes = True, embedded.bytes
 
     def add_transient(self, count: int) -> None:
-        """Allocate bytes briefly at the end of the forward pass, when all activations are alive."""
+        """Allocate `count` bytes briefly at the end of the forward pass, when all activations are alive."""
         index = next(n for n in reversed(range(len(self.steps))) if isinstance(self.steps[n], Operation))
         self.steps.insert(
             index, Operation((), ActivationTensor(0, 1, False, "temporaries"), (), (), count, 0, False)
         )
 
     def record_module(self, module: Module, *arguments: ActivationTensor) -> ModuleScope:
-        """Record the block as a module's forward; the caller keeps `arguments` alive."""
+        """Return a context manager that records a module's forward; the caller keeps `arguments` alive."""
         return ModuleScope(self, module, arguments)
 
     @contextmanager
     def checkpoint(self, source: ActivationTensor, active: bool) -> Iterator[None]:
-        """Record the block as a checkpointed segment if `active`."""
+        """Record the block of a `with` statement as a checkpointed segment if `active`."""
         if not active:
             yield
             return
@@ -508,7 +508,7 @@ class ForwardTape:
         self.steps.append(segment)
 
     def apply_tensor_parallel(self, ranks: int, head: bool) -> None:
-        """Shard linear layers over `ranks`, and the head if `head`; biases of row-parallel layers stay whole.
+        """Shard linear layers over `ranks`, and also the LM head if `head`; biases of row-parallel layers stay whole.
 
         Sharded layers are no longer `nn.Linear`, so autocast's communication dtype and stage 3's
         memory-efficient linear do not apply to them.
@@ -526,29 +526,29 @@ class ForwardTape:
 
 
 class TensorParallelSettings(NamedTuple):
-    """Number of tensor-parallel ranks, and which layers the release can shard."""
+    """Number of tensor-parallel ranks, and which layers the DeepSpeed release can shard."""
 
     size: int = 1
     may_shard_lm_head: bool = True
-    """Whether the head is sharded: `gather_output` of Transformers' plans is supported from 0.19.4 on."""
+    """Whether the head is sharded: `gather_output` in the plans of Transformers is supported from 0.19.4 on."""
     reads_tp_plans: bool = True
-    """Whether the release supports every style of Transformers' plans (0.19.6), such as replicated norms."""
+    """Whether the release supports every style in the plans of Transformers (0.19.6), such as replicated norms."""
 
     def shards_lm_head(self, head_norms: bool) -> bool:
         """Whether the head of this model is sharded.
 
-        Before 0.19.6 a plan with query/key norms is not supported, and layers are found by name.
+        Before 0.19.6, plans with query/key norms are not supported, and layers are found by name instead.
         """
         return self.may_shard_lm_head and (self.reads_tp_plans or not head_norms)
 
 
 class ModelCollective(NamedTuple):
-    """A collective of tensor, sequence or expert parallelism in one micro batch."""
+    """A collective that tensor, sequence or expert parallelism runs in one micro batch."""
 
     name: str
     phase: str
     calls: int
     numel: int
-    """Elements of each call."""
+    """Number of elements in each call."""
     itemsize: int
     ranks: int

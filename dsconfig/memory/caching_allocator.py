@@ -12,15 +12,15 @@ from typing import NamedTuple
 
 MIB = 1 << 20
 MIN_BLOCK = 512
-"""Sizes are rounded up to a multiple of it (`kMinBlockSize`)."""
+"""Allocation sizes are rounded up to a multiple of this block size (`kMinBlockSize`)."""
 SMALL, SMALL_SEGMENT = MIB, 2 * MIB
-"""Blocks up to `kSmallSize` come from segments of `kSmallBuffer`."""
+"""Blocks of at most `kSmallSize` come from segments of `kSmallBuffer`."""
 LARGE_SEGMENT, MIN_LARGE, ROUND_LARGE = 20 * MIB, 10 * MIB, 2 * MIB
-"""Larger blocks come from segments of `kLargeBuffer`, from `kMinLargeAlloc` on of their own size (`kRoundLarge`)."""
+"""Larger blocks come from segments of `kLargeBuffer`, or from `kMinLargeAlloc` on, one segment each (`kRoundLarge`)."""
 
 
 AllocationEvent = tuple[str, int]
-"""A term, and the bytes that it allocates (or, if negative, releases)."""
+"""A term, and the number of bytes that it allocates (or, if negative, releases)."""
 
 
 STREAMS = {
@@ -29,7 +29,7 @@ STREAMS = {
     "secondary partition": "gather",
     "flattened bucket copy": "reduce",
 }
-"""Terms that are allocated on a stream of their own; a free block is only used again on its own stream.
+"""Terms that are allocated on a separate CUDA stream; a free block is reused only on the same stream.
 
 Stage 3 gathers on `__allgather_stream` (zero/partitioned_param_coordinator.py), and reduces on
 `reduce_and_partition_stream` (zero/stage3.py) or, with `overlap_comm`, `reduction_stream` (zero/stage_1_and_2.py).
@@ -37,42 +37,42 @@ Stage 3 gathers on `__allgather_stream` (zero/partitioned_param_coordinator.py),
 
 
 class SegmentBlock:
-    """A part of a segment."""
+    """Part of a segment that torch reserves."""
 
     __slots__ = ("is_free", "next", "number", "pool", "previous", "size")
 
     def __init__(self, pool: BlockPool, size: int) -> None:
         self.pool, self.size, self.is_free = pool, size, False
         self.number = 0
-        """Rank among all releases, if it is free."""
+        """Position in the order of all frees, if the block is free."""
         self.previous: SegmentBlock | None = None
         self.next: SegmentBlock | None = None
 
 
 class BlockPool:
-    """The free blocks of one stream and size class, sorted by size, then in order of their release."""
+    """Free blocks of one stream and size class, sorted by size, then by the order in which they were freed."""
 
     __slots__ = ("blocks", "is_small", "tail")
 
     def __init__(self, is_small: bool) -> None:
         self.is_small = is_small
         self.blocks: list[tuple[int, int, SegmentBlock]] = []
-        """Size, rank of the release, and block."""
+        """Free blocks with their sizes and their positions in the order of frees."""
         self.tail: SegmentBlock | None = None
-        """The last block of the expandable segment."""
+        """The last block of the pool's expandable segment."""
 
     def add(self, block: SegmentBlock, number: int) -> None:
-        """Make a block available."""
+        """Make a freed block available."""
         block.is_free, block.number = True, number
         insort(self.blocks, (block.size, number, block))
 
     def remove(self, block: SegmentBlock) -> None:
-        """Take a free block."""
+        """Remove a free block from the pool."""
         del self.blocks[bisect_left(self.blocks, (block.size, block.number))]
         block.is_free = False
 
     def take_best_fit(self, size: int) -> SegmentBlock | None:
-        """Take the smallest free block of at least `size` bytes."""
+        """Take the smallest free block that has at least `size` bytes."""
         index = bisect_left(self.blocks, (size, -1))
         if index == len(self.blocks):
             return None
@@ -82,13 +82,13 @@ class BlockPool:
 
 
 class OutOfMemoryError(Exception):
-    """The segments exceed the capacity, even after all cached ones are released."""
+    """Raised when the segments exceed the capacity even after all cached ones are released."""
 
 
 class CachingAllocator:
-    """Segments and blocks of one device.
+    """Segments and blocks of torch's caching allocator on one device.
 
-    `capacity`: bytes for segments; None: unlimited. `expandable`: whether segments grow (`expandable_segments`), so
+    `capacity`: bytes for segments; no limit if None. `expandable`: whether segments grow (`expandable_segments`), so
     that free blocks of neighboring allocations merge.
     """
 
@@ -96,16 +96,16 @@ class CachingAllocator:
         self.capacity, self.expandable = capacity, expandable
         self.reserved = self.peak_reserved = self.allocated = self.peak_allocated = 0
         self.retries = 0
-        """Times that all cached segments were released to make room."""
+        """Number of times that all cached segments were released to make room."""
         self.pools: dict[str, tuple[BlockPool, BlockPool]] = {}
-        """Pools of large and of small blocks, by stream."""
+        """Pools of large and small blocks, by stream."""
         self.pools_of_term: dict[str, tuple[BlockPool, BlockPool]] = {}
         self.live: dict[str, dict[int, list[SegmentBlock]]] = {}
         """Allocated blocks by term and requested bytes."""
         self._number = 0
 
     def run(self, events: Iterable[AllocationEvent]) -> None:
-        """Allocate and free in order.
+        """Run allocations and frees in order.
 
         Raises:
             OutOfMemoryError: the capacity does not suffice.
@@ -117,7 +117,7 @@ class CachingAllocator:
                 self.free(name, -count)
 
     def allocate(self, name: str, count: int) -> None:
-        """Allocate a block of a term."""
+        """Allocate a block of `count` bytes for the term `name`."""
         size = max(MIN_BLOCK, -(-count // MIN_BLOCK) * MIN_BLOCK)
         pools = self.pools_of_term.get(name) or self._pools_of_term(name)
         pool = pools[size <= SMALL]
@@ -139,7 +139,7 @@ class CachingAllocator:
             sizes[count] = [block]
 
     def _pools_of_term(self, name: str) -> tuple[BlockPool, BlockPool]:
-        """Pools of the stream on which a term is allocated."""
+        """Return the pools of the stream on which the term `name` is allocated."""
         stream = STREAMS.get(name, "")
         if stream not in self.pools:
             self.pools[stream] = (BlockPool(is_small=False), BlockPool(is_small=True))
@@ -176,7 +176,7 @@ class CachingAllocator:
         return block
 
     def _missing_pages(self, pool: BlockPool, size: int) -> int:
-        """Bytes of the pages that a block needs besides a free block at the end of the pool's segment."""
+        """Return the bytes of the pages that a block needs besides a free block at the end of the pool's segment."""
         page = SMALL_SEGMENT if pool.is_small else LARGE_SEGMENT
         missing = size - (pool.tail.size if pool.tail and pool.tail.is_free else 0)
         return -(-missing // page) * page
@@ -195,7 +195,7 @@ class CachingAllocator:
         self.peak_reserved = max(self.peak_reserved, self.reserved)
 
     def release_cached(self) -> None:
-        """Return segments without allocated blocks to the driver (`empty_cache`)."""
+        """Return segments without allocated blocks to the driver, as `empty_cache` does."""
         for pool in (pool for pools in self.pools.values() for pool in pools):
             for _, _, block in list(pool.blocks):
                 is_last = block.next is None and (self.expandable or block.previous is None)
@@ -209,7 +209,7 @@ class CachingAllocator:
                     pool.tail = block.previous
 
     def _split_block(self, block: SegmentBlock, size: int) -> None:
-        """Make what a block has beyond `size` bytes a free block."""
+        """Split a block after `size` bytes, and make the rest a free block."""
         pool = block.pool
         remainder = SegmentBlock(pool, block.size - size)
         remainder.previous, remainder.next = block, block.next
@@ -222,7 +222,7 @@ class CachingAllocator:
         pool.add(remainder, self._number)
 
     def free(self, name: str, count: int) -> None:
-        """Free `count` bytes of a term: a block of that size, else the blocks that were allocated first."""
+        """Free `count` bytes of a term: a block of exactly that size, or else the blocks that were allocated first."""
         sizes = self.live.get(name, {})
         if blocks := sizes.get(count):
             self._free_block(blocks.pop())
@@ -247,7 +247,7 @@ class CachingAllocator:
                 self.allocate(name, size - count)
 
     def _free_block(self, block: SegmentBlock) -> None:
-        """Free a block, and merge it with free neighbors."""
+        """Free a block and merge it with free neighbors."""
         self.allocated -= block.size
         pool, previous, following = block.pool, block.previous, block.next
         if previous is not None and previous.is_free:
@@ -269,14 +269,14 @@ class CachingAllocator:
 
 
 class ReservedMemory(NamedTuple):
-    """Bytes that torch reserves in a run."""
+    """Bytes that torch reserves during a run."""
 
     reserved: int
-    """Reserved bytes at their peak, as `max_memory_reserved` reports them."""
+    """Peak of the reserved bytes, as reported by `max_memory_reserved`."""
     allocated: int
-    """Allocated bytes at their peak, rounded to blocks (`max_memory_allocated`)."""
+    """Peak of the allocated bytes, rounded up to blocks (`max_memory_allocated`)."""
     retries: int
-    """Times that cached segments had to be released; each costs time."""
+    """Number of times that cached segments had to be released, which takes time."""
 
 
 def simulate_reserved_memory(
@@ -286,7 +286,7 @@ def simulate_reserved_memory(
     *,
     expandable: bool = False,
 ) -> ReservedMemory | None:
-    """Simulate steps after what is allocated at rest; None if the capacity does not suffice."""
+    """Simulate steps on top of the allocations at rest, and return None if the capacity is too small."""
     allocator = CachingAllocator(capacity, expandable=expandable)
     try:
         allocator.run(at_rest)

@@ -1,4 +1,4 @@
-"""Changes of a config or its script, and the order in which they are shown."""
+"""Changes to a config or its script, and the order in which they are shown."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 NOWHERE: Mapping[str, Json] = {}
 UsageOf = Callable[[Sequence["ConfigChange"]], "tuple[int, int] | None"]
-"""Function from changes to the upper bounds of a rank and its host; None if they cannot be combined."""
+"""Function from changes to the upper bounds of a rank and its host, or to None if they cannot be combined."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """One change: config values, or something in the script or its environment.
+    """One change to the config values, the script or the environment.
 
-    `arguments` are training arguments; they set those `values` that the config leaves to them
+    `arguments` are training arguments. They set the `values` that the config leaves to them
     (`left_to_arguments`).
     """
 
@@ -30,17 +30,17 @@ class ConfigChange:
     checkpointing: bool = False
     zero_init: bool = False
     expandable_segments: bool = False
-    """Whether the environment sets `expandable_segments`, which changes cached blocks only."""
+    """Whether the environment sets `expandable_segments`, which affects only cached blocks."""
     arguments: Mapping[str, Json] = field(default_factory=dict)
     left_to_arguments: frozenset[str] = frozenset()
 
     @property
     def in_config(self) -> JsonObject:
-        """Values to set in the config itself."""
+        """Return the values to set in the config itself."""
         return {key: value for key, value in self.values.items() if key not in self.left_to_arguments}
 
     def to_dict(self, bound: int, host: int) -> JsonObject:
-        """The change as JSON, with the upper bounds of a rank and its host after it."""
+        """Return the change as JSON, with the upper bounds of a rank and its host after the change."""
         return {
             "told": self.description,
             "set": self.in_config,
@@ -54,7 +54,7 @@ class ConfigChange:
 
 
 class AppliedChange(NamedTuple):
-    """A change, with the upper bounds of a rank and its host after it and those before it, in bytes."""
+    """A change, with the upper bounds in bytes of a rank and its host after all changes up to this one."""
 
     change: ConfigChange
     bound: int
@@ -62,14 +62,14 @@ class AppliedChange(NamedTuple):
 
 
 def merge_values(values: Mapping[str, Json], more: Mapping[str, Json]) -> dict[str, Json]:
-    """Merge values; a section that is replaced loses its old keys."""
+    """Merge config values; a section that is replaced loses its old keys."""
     anew = tuple(f"{key}." for key in more)
     kept = {key: value for key, value in values.items() if key not in more and not key.startswith(anew)}
     return {**kept, **more}
 
 
 def change_values(config: ConfigValues, changes: Sequence[ConfigChange]) -> ConfigValues:
-    """The values of a config after changes."""
+    """Return the values of a config after some changes."""
     values, explicit_keys = config.values, set(config.explicit_keys)
     for change in changes:
         replaced = tuple(f"{key}." for key in change.values)
@@ -80,7 +80,7 @@ def change_values(config: ConfigValues, changes: Sequence[ConfigChange]) -> Conf
 
 
 def _flat_items(key: str, value: Json) -> Iterator[tuple[str, Json]]:
-    """Dotted keys with their values; a section has those of its keys."""
+    """Yield dotted keys with their values; a section yields the items of its keys."""
     if isinstance(value, dict):
         for name, nested in value.items():
             yield from _flat_items(f"{key}.{name}", nested)
@@ -89,7 +89,7 @@ def _flat_items(key: str, value: Json) -> Iterator[tuple[str, Json]]:
 
 
 def change_of_values(values: Mapping[str, Json]) -> ConfigChange:
-    """The change that sets these values."""
+    """Return the change that sets these config values."""
     description = " and ".join(f"set `{key}` to {json.dumps(value)}" for key, value in values.items())
     return ConfigChange(description, values)
 
@@ -118,16 +118,16 @@ def merge_changes(changes: Sequence[ConfigChange]) -> ConfigChange:
 def changes_with_effect(
     chosen: Sequence[ConfigChange], usage_of: UsageOf, includes_host: bool
 ) -> Iterator[AppliedChange]:
-    """Yield the changes with the usage after each.
+    """Yield the changes with the memory usage after each.
 
     A change without an effect of its own waits for the next one in its sections and shares its line, or is
-    tried again at the end. Changes that never have an effect are grouped, and left out if the group has none.
+    tried again at the end. Changes that never have an effect are grouped, and left out if the group has none either.
     """
     applied, waiting = list[ConfigChange](), list[ConfigChange]()
     previous = usage_of(())
 
     def effect(changes: Sequence[ConfigChange]) -> tuple[int, int] | None:
-        """Usage after these changes; None if it does not change."""
+        """Return the usage after these changes, or None if the usage stays the same."""
         usage = usage_of([*applied, *changes])
         same = (
             usage is None
@@ -157,5 +157,5 @@ def changes_with_effect(
 
 
 def _changed_sections(change: ConfigChange) -> set[str]:
-    """Config sections that a change touches."""
+    """Return the config sections that a change touches."""
     return {".".join(key.split(".")[:2]) for key in change.values}

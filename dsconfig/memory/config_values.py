@@ -1,4 +1,4 @@
-"""Effective values of a config, by dotted key, and the parallelism that they set up."""
+"""Effective values of a config by dotted key, and the parallelism that they configure."""
 
 from __future__ import annotations
 
@@ -21,67 +21,67 @@ ITEMSIZES = {
     "float": 4,
 }
 LARGEST = 1 << 60
-"""Upper limit of a number of elements."""
+"""Upper limit of element counts in a config."""
 
 
 class ConfigValues:
-    """Effective values by dotted key."""
+    """Effective values of a config by dotted key."""
 
     def __init__(self, values: Mapping[str, Json], explicit_keys: Collection[str] = ()) -> None:
         self.values, self.explicit_keys = values, explicit_keys
 
     def flag(self, key: str) -> bool:
-        """Whether a switch is on."""
+        """Whether a boolean setting is on."""
         return bool(self.values.get(key))
 
     def is_false(self, key: str) -> bool:
-        """Whether a switch is off, which is not its default."""
+        """Whether a boolean setting that is on by default is off."""
         return self.values.get(key) is False
 
     def count(self, key: str, default: int = 0) -> int:
-        """A number of elements, limited to `LARGEST`."""
+        """Return a number of elements from the config, limited to `LARGEST`."""
         value = self.values.get(key, default)
         return int(max(0, min(value, LARGEST))) if isinstance(value, (int, float)) else default
 
     def text(self, key: str) -> str | None:
-        """A string value; None for other types."""
+        """Return the value of a key if it is a string, or None otherwise."""
         value = self.values.get(key)
         return value if isinstance(value, str) else None
 
     def itemsize(self, key: str, default: int) -> int:
-        """Bytes per element of the dtype that a key names."""
+        """Return the bytes per element of the dtype that a key names."""
         return ITEMSIZES.get(str(self.values.get(key)).lower().removeprefix("torch."), default)
 
     def has_section(self, section: str) -> bool:
-        """Whether the config sets anything below a section."""
+        """Whether the config sets any key in a section."""
         return any(key.startswith(f"{section}.") for key in self.explicit_keys)
 
     @property
     def stage(self) -> int:
-        """The ZeRO stage."""
+        """ZeRO stage."""
         return self.count(f"{ZERO}stage")
 
     @property
     def half_dtype(self) -> str | None:
-        """bf16 or fp16 if the model's weights have that dtype."""
+        """bf16 or fp16 if the model's weights have that dtype, or None."""
         return next((kind for kind in ("bf16", "fp16") if self.flag(f"{kind}.enabled")), None)
 
     @property
     def has_zenflow(self) -> bool:
-        """Whether the config has a ZenFlow section."""
+        """Whether the config has a ZenFlow section, even an empty one."""
         return self.has_section(f"{ZERO}zenflow")
 
     @property
     def tp_size(self) -> int:
-        """Tensor-parallel ranks (AutoTP)."""
+        """Number of tensor-parallel ranks (AutoTP)."""
         return max(1, self.count(AUTOTP, 1))
 
     @property
     def sp_size(self) -> int:
-        """Sequence-parallel ranks (Ulysses)."""
+        """Number of sequence-parallel ranks (Ulysses)."""
         return max(1, self.count(ULYSSES, 1))
 
     @property
     def ep_size(self) -> int:
-        """Expert-parallel ranks (AutoEP); 0 if it is off."""
+        """Number of expert-parallel ranks (AutoEP), or 0 if AutoEP is off."""
         return max(1, self.count("expert_parallel.autoep_size", 1)) if self.flag(AUTOEP) else 0

@@ -23,46 +23,49 @@ GIB = 1 << 30
 # NCCL: one receive buffer for each protocol, channel and connection (nccl src/include/device.h, src/init.cc).
 
 LL_BUFFER = 8 * 512 * 8 * 16
-"""`NCCL_LL_LINES_PER_THREAD` · `NCCL_LL_MAX_NTHREADS` · `NCCL_STEPS` · size of a line."""
+"""Product of `NCCL_LL_LINES_PER_THREAD`, `NCCL_LL_MAX_NTHREADS`, `NCCL_STEPS` and the size of a line."""
 LL128_BUFFER = 120 * 640 * 8 * 8
-"""`NCCL_LL128_ELEMS_PER_THREAD` · `NCCL_LL128_MAX_NTHREADS` · `NCCL_STEPS` · 8."""
+"""Product of `NCCL_LL128_ELEMS_PER_THREAD`, `NCCL_LL128_MAX_NTHREADS`, `NCCL_STEPS` and 8."""
 SIMPLE_BUFFER = 1 << 22
-"""`DEFAULT_BUFFSIZE`, or `NCCL_BUFFSIZE`."""
+"""Default size of NCCL's simple buffer (`DEFAULT_BUFFSIZE`), which `NCCL_BUFFSIZE` overrides."""
 CONNECTION = LL_BUFFER + LL128_BUFFER + SIMPLE_BUFFER
 CHANNELS = (2, 24)
-"""Channels of a communicator: few over PCIe, up to 24 over NVLink."""
+"""Lowest and highest number of channels of a communicator: few over PCIe, up to 24 over NVLink."""
 CONNECTIONS = (1, 3)
-"""Connections of a channel: a ring has one, a tree up to two more."""
+"""Lowest and highest number of connections of a channel: a ring has one, and a tree adds up to two."""
 COMMUNICATORS = (1, 3)
-"""Communicators of the data-parallel ranks: that of all ranks, DeepSpeed's own group of the same ranks
+"""Number of communicators of the data-parallel ranks: one of all ranks, DeepSpeed's own group of the same ranks
 (utils/groups.py, `_clone_world_group`), and one that a library creates. NVIDIA/nccl#864 reports 1.6 GB for the first.
 """
 
 # The CUDA context with the code of the kernels in use. torch loads kernels lazily since CUDA 11.7.
 
 CONTEXT = (350 * MIB, 800 * MIB)
-"""`nvidia-smi` minus the memory that torch reserves, in single-GPU runs."""
+"""Lowest and highest size of a CUDA context: `nvidia-smi` minus torch's reserved memory, in single-GPU runs."""
 CUBLAS = (9 * MIB, 64 * MIB)
-"""Workspaces of cuBLAS and cuBLASLt: 8 MiB before Hopper, 32 MiB each since (ATen/cuda/CublasHandlePool.cpp)."""
+"""Lowest and highest size of the cuBLAS and cuBLASLt workspaces (ATen/cuda/CublasHandlePool.cpp).
+
+They have 8 MiB before Hopper, and 32 MiB each from Hopper on.
+"""
 
 
 EQUAL_STEPS, VARIED_STEPS = 2, 8
-"""Simulated steps: two if they are equal, more if lengths differ, because each new length can add segments."""
+"""Number of simulated steps: more if sequence lengths differ, because each new length can add segments."""
 SHORTEST, GOLDEN = 0.25, 0.6180339887
-"""The shortest sequence, relative to the longest; and the step of a sequence that spreads evenly."""
+"""Shortest sequence relative to the longest, and the increment of an evenly spread (golden-ratio) series of lengths."""
 
 
 def relative_lengths(samples: int) -> tuple[float, ...]:
-    """Lengths of batches of `samples` sequences relative to the longest one, which comes last.
+    """Return the lengths of batches of `samples` sequences relative to the longest batch, which comes last.
 
-    The lengths of the sequences spread evenly from the shortest on, and a batch is padded to its longest one.
+    Sequence lengths are spread evenly from the shortest on, and a batch is padded to its longest sequence.
     """
     spread = ((number * GOLDEN) % 1 for number in range(1, VARIED_STEPS))
     return (*(SHORTEST + (1 - SHORTEST) * share ** (1 / samples) for share in spread), 1.0)
 
 
 class DeviceOverhead(NamedTuple):
-    """Memory that no tensor of the run accounts for, in bytes."""
+    """GPU memory in bytes that belongs to no tensor of the run."""
 
     name: str
     low: int
@@ -70,12 +73,12 @@ class DeviceOverhead(NamedTuple):
     text: str
 
     def to_dict(self) -> JsonObject:
-        """The overhead as JSON."""
+        """Return the overhead as a JSON object."""
         return {"name": self.name, "low": self.low, "high": self.high, "text": self.text}
 
 
 def overheads_of(setup: EngineSetup, arch: Architecture, batch: MicroBatch) -> tuple[DeviceOverhead, ...]:
-    """Memory besides tensors and cached segments."""
+    """Return the GPU memory besides tensors and cached segments."""
     terms = [DeviceOverhead("CUDA context", *CONTEXT, "the context and the code of loaded kernels")]
     ranks = setup.dp_world_size * setup.tp_size
     if ranks > 1:
@@ -95,7 +98,7 @@ def overheads_of(setup: EngineSetup, arch: Architecture, batch: MicroBatch) -> t
 
 
 def attention_workspace(arch: Architecture, batch: MicroBatch) -> int:
-    """Bytes that flash attention allocates for one layer in the backward pass.
+    """Return the bytes that flash attention allocates for one layer in the backward pass.
 
     The gradient of the queries is accumulated in fp32, and those of keys and values are expanded to all query
     heads (flash_api.cpp, `mha_bwd`).
@@ -109,23 +112,23 @@ def attention_workspace(arch: Architecture, batch: MicroBatch) -> int:
 
 @dataclass(frozen=True)
 class DeviceUsage:
-    """Expected memory of a process in `nvidia-smi`."""
+    """Expected memory of a training process in `nvidia-smi`."""
 
     allocated: int
-    """Allocated bytes at the peak."""
+    """Allocated bytes of the process at the peak."""
     bound: int
-    """Upper bound of the allocated bytes."""
+    """Upper bound of the allocated bytes of the process."""
     overheads: tuple[DeviceOverhead, ...]
     at_rest: Sequence[AllocationEvent]
     step: Sequence[AllocationEvent]
     lengths: tuple[float, ...] = ()
-    """Lengths of the sequences of successive steps relative to the longest; empty if all are equally long."""
+    """Sequence lengths of successive steps relative to the longest, or empty if all are equally long."""
     is_expandable: bool = False
-    """Whether the job sets `expandable_segments`."""
+    """Whether the job sets `expandable_segments` for torch's allocator."""
 
     @cached_property
     def equal_steps(self) -> ReservedMemory:
-        """Memory that torch reserves if nothing limits it and all sequences are equally long."""
+        """Memory that torch reserves without a limit if all sequences are equally long."""
         steps = [self.step] * EQUAL_STEPS
         result = simulate_reserved_memory(self.at_rest, steps, expandable=self.is_expandable)
         assert result is not None
@@ -133,7 +136,7 @@ class DeviceUsage:
 
     @cached_property
     def unlimited(self) -> ReservedMemory:
-        """Memory that torch reserves if nothing limits it."""
+        """Memory that torch reserves without a limit."""
         if not self.lengths:
             return self.equal_steps
         result = simulate_reserved_memory(self.at_rest, self._steps(), expandable=self.is_expandable)
@@ -148,7 +151,7 @@ class DeviceUsage:
         return result
 
     def _steps(self) -> Iterator[Sequence[AllocationEvent]]:
-        """Allocations of successive steps; those of activations are proportional to the length."""
+        """Yield the allocations of successive steps, with activations in proportion to the sequence length."""
         if not self.lengths:
             yield from [self.step] * EQUAL_STEPS
         for length in self.lengths:
@@ -164,21 +167,21 @@ class DeviceUsage:
 
     @property
     def needed(self) -> int:
-        """Upper bound of the allocated bytes with the highest overheads, without any cached bytes."""
+        """Upper bound of the allocated bytes plus the highest overheads, without any cached blocks."""
         return self.bound + self.overhead[1]
 
     @property
     def low(self) -> int:
-        """Lowest expected usage: the allocated bytes, without any cached ones."""
+        """Allocated bytes plus the lowest overheads, without any cached blocks."""
         return self.allocated + self.overhead[0]
 
     def high(self, capacity: int | None = None) -> int:
-        """Highest expected usage; torch releases cached segments before it exceeds the capacity."""
+        """Return the highest expected usage; torch releases cached segments before it exceeds `capacity`."""
         cached = max(self.bound, self.unlimited.reserved) + self.overhead[1]
         return cached if capacity is None else max(self.needed, min(cached, capacity))
 
     def fits_despite_fragmentation(self, capacity: int, *, expandable: bool = False) -> bool:
-        """Whether torch finds memory for every block within this capacity, despite fragmentation."""
+        """Whether torch can allocate every block within `capacity`, despite fragmentation."""
         spare = self.bound - self.allocated
         room = capacity - self.overhead[1] - spare
         expandable = expandable or self.is_expandable
@@ -188,7 +191,7 @@ class DeviceUsage:
         )
 
     def to_dict(self) -> JsonObject:
-        """The usage as JSON."""
+        """Return the usage as a JSON object."""
         return {
             "low": self.low,
             "high": self.high(),

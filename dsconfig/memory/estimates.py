@@ -1,4 +1,4 @@
-"""Memory estimate of a config with a model: every term at rest and at each peak."""
+"""Memory estimate of a config with a model: every term at rest and at the peak of each phase."""
 
 from __future__ import annotations
 
@@ -58,17 +58,17 @@ if TYPE_CHECKING:
 # The estimate: memory usage of a rank and of its host.
 
 PHASES = ("load", "forward", "backward", "step")
-"""Phases of every run; `save` is added if stage 3 gathers the model on save."""
+"""Phases of every run; a `save` phase follows if stage 3 gathers the model on save."""
 AT_REST = "at rest"
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryTerm:
-    """Bytes of one term at rest and at each peak."""
+    """Bytes of one term at rest and at the peak of each phase."""
 
     name: str
     bytes: int
-    """The largest of `phases`."""
+    """Largest of the values in `phases`."""
     phases: Mapping[str, int]
     """Bytes at rest (`at_rest`) and at the peak of each phase."""
     key: str
@@ -77,26 +77,26 @@ class MemoryTerm:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUsage:
-    """Usage of one memory: a rank's GPU, or a host."""
+    """Memory usage of a rank's GPU or of a host."""
 
     at_rest: int
     peak: Mapping[str, int]
     bound: Mapping[str, int]
-    """Upper bound of each peak."""
+    """Upper bound of each phase's peak."""
     terms: tuple[MemoryTerm, ...]
 
     @property
     def highest_peak(self) -> int:
-        """The highest peak, or the usage at rest if that is higher."""
+        """Highest peak, or the usage at rest if that is higher."""
         return max(self.at_rest, *self.peak.values())
 
     @property
     def upper_bound(self) -> int:
-        """The highest of the upper bounds."""
+        """Highest of the upper bounds of all phases."""
         return max(self.at_rest, *self.bound.values())
 
     def lower_bound(self, lowering: Sequence[UnmodeledSetting]) -> int:
-        """The highest upper bound without the terms that these settings may lower."""
+        """Return the highest upper bound without the terms that these settings may lower."""
         if not lowering:
             return self.upper_bound
         if not all(each.terms for each in lowering):
@@ -114,7 +114,7 @@ class MemoryUsage:
         return max(bounds)
 
     def least_needed(self, lowering: Sequence[UnmodeledSetting]) -> int:
-        """The highest peak without slack, and without the terms that these settings may lower."""
+        """Return the highest peak without slack and without the terms that these settings may lower."""
         if not all(each.terms for each in lowering):
             return 0
         names = frozenset[str]().union(*(each.terms for each in lowering))
@@ -123,7 +123,7 @@ class MemoryUsage:
         return max(count - sum(live.get(phase, 0) for live in reducible) for phase, count in totals.items())
 
     def to_dict(self) -> JsonObject:
-        """The usage as JSON."""
+        """Return the usage as a JSON object."""
         return {
             "at_rest": self.at_rest,
             "peak": dict(self.peak),
@@ -143,7 +143,7 @@ class MemoryUsage:
 
 @dataclass(frozen=True, slots=True)
 class CollectiveCalls:
-    """Calls of one collective in one phase of a step."""
+    """Calls of one collective operation in one phase of a step."""
 
     phase: str
     name: str
@@ -154,42 +154,42 @@ class CollectiveCalls:
 
     @property
     def sent(self) -> int:
-        """Bytes that a rank sends with a ring algorithm."""
+        """Number of bytes that a rank sends with a ring algorithm."""
         times = 2 if self.name == "all_reduce" else 1
         return times * self.numel * self.itemsize * (self.ranks - 1) // self.ranks
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Memory usage of a rank and of a host; `to_dict` returns JSON."""
+    """Memory usage of a rank and of a host."""
 
     release: str
     world_size: int
     number: int
-    """The rank with the highest usage."""
+    """Number of the rank with the highest usage."""
     parameters: int
     trained: int
     rank: MemoryUsage
     host: MemoryUsage
     collectives: tuple[CollectiveCalls, ...]
     findings: tuple[MemoryAdvice, ...] = ()
-    """Settings that waste memory, or do not work with this model."""
+    """Settings that waste memory, or that do not work with this model."""
     unmodelled: tuple[UnmodeledSetting, ...] = ()
-    """Settings of the job that change memory and are not in these numbers."""
+    """Settings of the job that change memory but are not part of these numbers."""
     assumed: tuple[UnmodeledSetting, ...] = (HOST_BUILD,)
-    """Assumptions about the script."""
+    """Assumptions about the training script."""
     device: DeviceUsage | None = None
-    """Memory of the process in `nvidia-smi`; None if the simulation had a limit."""
+    """Memory of the process in `nvidia-smi`, or None if the simulation had a limit."""
     assumptions: tuple[str, ...] = ()
-    """Assumptions about the run, in words."""
+    """Assumptions about the run, as sentences."""
 
     @property
     def has_activations(self) -> bool:
-        """Whether the layers of the model are known, so that activations are estimated."""
+        """Whether activations are estimated, because the model's layers are known."""
         return any(term.bytes > 1024 for term in self.rank.terms if term.name in ACTIVATION_TERMS)
 
     def verdict(self, name: str, least: int, most: int | None = None, margin: int = 0) -> Verdict:
-        """Whether `rank` or `host` fits into `least` bytes (or `most`, if a range of sizes is possible)."""
+        """Return the verdict on `rank` or `host` with `least` bytes (up to `most`, if a range of sizes is possible)."""
         needed = (self.rank if name == RANK else self.host).upper_bound + margin
         if needed <= least:
             return self._fits_unless_raised(name)
@@ -200,16 +200,16 @@ class Estimate:
         return EXCEEDS
 
     def _fits_unless_raised(self, name: str) -> Verdict:
-        """`fits`, unless a setting that is not estimated, or an input that is not given, may need more."""
+        """Return `fits`, or a weaker verdict if an unestimated setting or a missing input may need more memory."""
         if any(name in each.raises for each in self.unmodelled):
             return UNKNOWN
         return TIGHT if any(name in each.raises for each in self.assumed) else FITS
 
     def device_verdict(self, least: int, most: int | None = None) -> DeviceVerdict:
-        """Whether the process of a rank fits on a GPU with `least` bytes (or `most`), with all that torch cannot see.
+        """Return the verdict on a rank's process on a GPU with `least` bytes (up to `most`, if a range is possible).
 
-        It fits if the upper bound does, with all cached blocks and the highest overheads. It does not fit if not even
-        the allocated bytes do, with the lowest overheads.
+        The process fits if the upper bound does, with all cached blocks and the highest overheads. The process does not
+        fit if not even the allocated bytes do, with the lowest overheads.
         """
         device, most = self.device, least if most is None else most
         assert device is not None
@@ -239,12 +239,12 @@ class Estimate:
         return DeviceVerdict(verdict, reason, is_assumed=verdict == TIGHT)
 
     def lower_bound(self, name: str) -> int:
-        """Upper bound of `rank` or `host` without the terms that could be smaller than estimated."""
+        """Return the upper bound of `rank` or `host` without the terms that could be smaller than estimated."""
         side = self.rank if name == RANK else self.host
         return side.lower_bound([each for each in (*self.unmodelled, *self.assumed) if name in each.lowers])
 
     def to_dict(self) -> JsonObject:
-        """The estimate as JSON."""
+        """Return the estimate as a JSON object."""
         collectives: list[Json] = [
             {
                 "phase": item.phase,
@@ -279,16 +279,16 @@ CARD = "the name fits several cards, which differ: name the card"
 
 
 class DeviceVerdict(NamedTuple):
-    """A verdict, and which assumption decides it."""
+    """A verdict, and the assumption that decides it."""
 
     word: Verdict
     reason: str = ""
     is_assumed: bool = False
-    """Whether it fits with the values that are assumed for inputs that are not given."""
+    """Whether the run fits only with the values assumed for missing inputs."""
 
 
 def _cached_blocks(device: DeviceUsage, capacity: int) -> DeviceVerdict | None:
-    """The verdict if cached blocks do not fit next to the tensors; None if they do, or torch releases them in time."""
+    """Return the verdict if cached blocks do not fit next to the tensors, or None if they are no problem."""
     if device.high() <= capacity:
         return None
     survives, equal = (
@@ -308,13 +308,13 @@ def _describe_deciding_settings(settings: Iterable[UnmodeledSetting]) -> str:
 
 
 class MemoryLimit(NamedTuple):
-    """Bytes that a rank and a host have; None: no limit."""
+    """Bytes that a rank and a host have, or None for no limit."""
 
     rank: int | None = None
     host: int | None = None
 
     def fits(self, estimate: Estimate) -> bool:
-        """Whether the upper bounds of an estimate are within the limits."""
+        """Whether the upper bounds of `estimate` are within the limits."""
         if self.rank is not None and estimate.rank.upper_bound > self.rank:
             return False
         return self.host is None or estimate.host.upper_bound <= self.host
@@ -332,9 +332,9 @@ def simulate(
     *,
     records_events: bool = False,
 ) -> tuple[MemoryLedger, Engine]:
-    """Simulate an engine for a recorded model: load it, then run one step.
+    """Simulate an engine for a recorded model: load the model, then run one step.
 
-    `records_events`: keep the order of all allocations of the rank.
+    `records_events`: record all allocations of the rank in order.
 
     Raises:
         LimitExceededError: the usage exceeds a limit; raised as soon as that is certain.
@@ -371,7 +371,7 @@ def simulate(
 
 
 def usage_of(pool: MemoryPool, engine: Engine | None = None, times: int = 1) -> MemoryUsage:
-    """Collect the usage of a rank, or of a host with `times` ranks."""
+    """Collect the memory usage of a rank, or of a host with `times` ranks."""
     phases = [*PHASES, *([SAVE] if SAVE in pool.peaks else [])]
     parts = {AT_REST: pool.live}
     parts |= {phase: dict(pool.peaks[phase].live) for phase in phases if phase in pool.peaks}
@@ -399,10 +399,10 @@ def usage_of(pool: MemoryPool, engine: Engine | None = None, times: int = 1) -> 
 
 
 def upper_bound_of_peak(count: int, phase: str, engine: Engine | None = None) -> int:
-    """Upper bound of a peak.
+    """Return the upper bound of a peak of `count` bytes.
 
-    The step may allocate one more gradient of the largest parameter. So may forward and backward passes that
-    gather parameters. Both are on the rank, not on the host.
+    The step may allocate one more gradient of the largest parameter, as may forward and backward passes that
+    gather parameters. Both gradients are on the rank, not on the host.
     """
     if not count:
         return 0
@@ -422,18 +422,18 @@ def estimate(
     *,
     expects_device: bool = True,
 ) -> Estimate:
-    """Estimate the memory of the rank that needs most, the first or the last, and of a host.
+    """Estimate the memory of a host and of the rank that needs most, either the first or the last.
 
     Args:
         config: effective values of the config.
-        model: its sizes.
+        model: sizes of the model.
         job: release, world size and what the script does.
-        limit: bytes at which to stop.
-        expects_device: whether to estimate what `nvidia-smi` shows, too.
+        limit: bytes at which the simulation stops.
+        expects_device: whether to estimate also the memory that `nvidia-smi` shows.
 
     Raises:
-        NotModelledError: config or model have no estimate; the text names the setting.
-        LimitExceededError: rank or host exceed their limit; raised as soon as that is certain.
+        NotModelledError: the config or model has no estimate; the message names the setting.
+        LimitExceededError: the rank or the host exceeds its limit; raised as soon as that is certain.
     """
     setup = setup_of(config, job)
     batch, extra = micro_batch_of(setup, job), NO_EXTRA
@@ -492,13 +492,13 @@ def _estimate(
 
 
 _cached_estimate = lru_cache(maxsize=32)(_estimate)
-"""Estimates of rules, which run again with each keystroke in an editor."""
+"""Cached estimates for rules, which run again with each keystroke in an editor."""
 
 
 def _device_usage(
     ledger: MemoryLedger, engine: Engine, arch: Architecture, batch: MicroBatch
 ) -> DeviceUsage | None:
-    """The usage of the GPU by the process of a rank, if its allocations were recorded."""
+    """Return the GPU usage of a rank's process, or None if its allocations were not recorded."""
     pool = ledger.rank
     if pool.events is None:
         return None

@@ -1,4 +1,4 @@
-"""`fit`: the smallest changes of a config and its script that fit a GPU, cheapest in speed first."""
+"""`fit`: the smallest changes to a config and its script that fit a GPU, trying those that cost least speed first."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ SMALL_BUCKET, FEW_LIVE, SMALL_GROUP = 50_000_000, 100_000_000, 100_000_000
 MOST_RANKS, GIB, KILO = 4096, 1 << 30, 1024
 LIVE_KEYS = (f"{ZERO}stage3_max_live_parameters", f"{ZERO}stage3_max_reuse_distance")
 NVME = "/local_nvme"
-"""Path that DeepSpeed's documentation uses; applies if the config has none."""
+"""Path from DeepSpeed's documentation, which is used if the config has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class FittingChanges:
-    """The changes of a search with the usage after each; no changes if nothing had to change.
+    """The changes that a search found, with the usage after each; empty if no change is needed.
 
-    `ranks`: world size that would fit if no changes do; None if none does. `chosen`: changes one by one;
+    `ranks`: world size that would fit if no changes do, or None. `chosen`: the changes one by one;
     `changes` groups those without an effect of their own.
     """
 
@@ -54,12 +54,12 @@ class FittingChanges:
     unmodelled: tuple[UnmodeledSetting, ...] = ()
 
     verdict: Verdict = EXCEEDS
-    """The verdict of `dsconfig memory` after these changes."""
+    """Verdict of `dsconfig memory` after these changes."""
     estimate: Estimate | None = None
-    """The estimate after these changes."""
+    """Estimate after these changes, or None."""
 
     def to_dict(self) -> JsonObject:
-        """The result as JSON."""
+        """Return the result as a JSON object."""
         changes: list[Json] = [change.to_dict(bound, host) for change, bound, host in self.changes]
         return {
             "fits": self.fits,
@@ -72,19 +72,19 @@ class FittingChanges:
 
 
 class ChangedRun(Protocol):
-    """A run after some changes."""
+    """A training run after some changes."""
 
     def answer(self, room: MemoryLimit = NO_LIMIT) -> Estimate:
-        """Estimate the memory; raises `LimitExceededError` as soon as it exceeds a limit."""
+        """Estimate the memory, or raise `LimitExceededError` as soon as the estimate exceeds a limit."""
 
     def known_defects(self) -> frozenset[str]:
-        """Known defects of the release that the run meets: it crashes, or what it trains is wrong."""
+        """Return known defects of the release that affect the run, which then crashes or trains something wrong."""
 
 
 RunAfter = Callable[[Sequence[ConfigChange], int], ChangedRun]
-"""Function from changes and world size to the changed run; raises `NotModelledError` if it is not possible."""
+"""Function from changes and world size to the changed run; raises `NotModelledError` if no such run is possible."""
 ChangeBatch = Callable[[Mapping[str, int]], ConfigChange]
-"""Function from values of the batch keys to the change that sets them."""
+"""Function from values of the batch keys to the change that sets these values."""
 
 
 def fit(
@@ -96,32 +96,32 @@ def fit(
     run_after: RunAfter | None = None,
     change_batch: ChangeBatch = change_of_values,
 ) -> FittingChanges:
-    """Find the smallest changes with which rank and host fit, by the verdict of `dsconfig memory`.
+    """Find the smallest changes after which rank and host fit, according to `dsconfig memory`.
 
     Args:
         config: effective values of the config.
-        model: its sizes.
+        model: sizes of the model.
         job: release, world size and what the script does.
         limits: memory of a GPU and of a host.
-        run_after: how changes lead to another run, if more depends on them than these values: the batch that a
-            consumer fills in, or rules that report a defect.
-        change_batch: how the batch is changed, if training arguments set it.
+        run_after: how changes lead to another run, if they affect more than these values, such as the batch that a
+            consumer fills in, or the rules that report a defect.
+        change_batch: how the batch is changed, if training arguments set the batch.
 
     Raises:
-        NotModelledError: config or model have no estimate; the text names the setting.
+        NotModelledError: the config or model has no estimate; the message names the setting.
     """
     return FitSearch(config, model, job, limits, run_after=run_after, change_batch=change_batch).fit()
 
 
 class UnfilledRun(NamedTuple):
-    """A run whose config no consumer fills in, so that a change has no further consequences."""
+    """A run whose config is complete without a consumer, so that a change has no further consequences."""
 
     config: ConfigValues
     model: Architecture
     job: TrainingJob
 
     def after(self, changes: Sequence[ConfigChange], world_size: int) -> UnfilledRun:
-        """The run after these changes."""
+        """Return the run after these changes."""
         values, batch = change_values(self.config, changes), self.job.micro_batch
         micro_before, micro = (integer_value(each.values, MICRO) for each in (self.config, values))
         if micro and micro_before:
@@ -136,11 +136,11 @@ class UnfilledRun(NamedTuple):
         return self._replace(config=values, job=job)
 
     def answer(self, room: MemoryLimit = NO_LIMIT) -> Estimate:
-        """Estimate the memory; raises `LimitExceededError` as soon as it exceeds a limit."""
+        """Estimate the memory, or raise `LimitExceededError` as soon as the estimate exceeds a limit."""
         return estimate(self.config, self.model, self.job, room)
 
     def known_defects(self) -> frozenset[str]:
-        """Return None: only the rules of a check know the defects of a release."""
+        """Return an empty set, because only the rules of `check` know a release's defects."""
         return frozenset()
 
 
@@ -149,7 +149,7 @@ def _cache_key(chosen: Sequence[ConfigChange], ranks: int) -> tuple[str, ...]:
 
 
 class FitSearch:
-    """Search for the changes that are enough; see `fit`."""
+    """Search for a sufficient set of changes; see `fit`."""
 
     def __init__(
         self,
@@ -168,19 +168,19 @@ class FitSearch:
         unchanged = self.run_after((), job.world_size)
         self.defects = unchanged.known_defects()
         self.first = unchanged.answer()
-        """The estimate before any change."""
+        """Estimate before any change."""
         shard_numel = 0 if limits.host is None else _largest_shard(config, model, job)
         counts_cached = limits.gpu is not None and limits.margin is None and not job.expandable_segments
         self.candidates = (
             *((EXPANDABLE_SEGMENTS,) if counts_cached else ()),
             *candidate_changes(config, job, shard_numel, change_batch),
         )
-        """All changes that may help, the cheapest first."""
+        """All changes that may help, cheapest first."""
         self.fitting: dict[tuple[str, ...], Estimate] = {}
-        """Estimates that fit, by their changes."""
+        """Estimates that fit, keyed by their changes."""
 
     def estimate(self, chosen: Sequence[ConfigChange], ranks: int) -> Estimate | None:
-        """Estimate after these changes; None if release or model do not support them."""
+        """Return the estimate after these changes, or None if the release or the model does not support them."""
         cached = self.fitting.get(_cache_key(chosen, ranks))
         try:
             return cached or self.run_after(chosen, ranks).answer()
@@ -188,7 +188,7 @@ class FitSearch:
             return None
 
     def fits(self, chosen: Sequence[ConfigChange], ranks: int) -> bool | None:
-        """Whether rank (and host, if limited) fit after these changes; None if they are not supported, or defective."""
+        """Whether rank (and host, if limited) fit after these changes, or None if they are unsupported or defective."""
         try:
             run = self.run_after(chosen, ranks)
             if run.known_defects() - self.defects:
@@ -201,7 +201,7 @@ class FitSearch:
         return fitting is not None
 
     def fit(self) -> FittingChanges:
-        """Apply changes until one fits, then drop those that are not needed."""
+        """Apply changes until the run fits, then drop the changes that are not needed."""
         first, ranks = self.first, self.first.world_size
         if self.limits.fits(first):
             return self._result(first, fits=True)
@@ -233,9 +233,9 @@ class FitSearch:
         )
 
     def _drop_unneeded_changes(self, chosen: list[ConfigChange], ranks: int) -> list[ConfigChange]:
-        """Drop changes that are not needed, costly ones first.
+        """Drop the changes that are not needed, starting with costly ones.
 
-        Repeats, because one change can make another unnecessary.
+        The search repeats, because one change can make another unnecessary.
         """
         needed: list[ConfigChange] = []
         candidates = chosen[:-1]  # the last change is needed
@@ -249,7 +249,7 @@ class FitSearch:
         return chosen
 
     def _usage_after_each_change(self, chosen: Sequence[ConfigChange]) -> tuple[AppliedChange, ...]:
-        """The upper bounds after each change."""
+        """Return the upper bounds after each change."""
 
         def usage_of(changes: Sequence[ConfigChange]) -> tuple[int, int] | None:
             estimate = self.estimate(changes, self.first.world_size) if changes else self.first
@@ -258,7 +258,7 @@ class FitSearch:
         return tuple(changes_with_effect(chosen, usage_of, self.limits.host is not None))
 
     def _describe_largest_terms(self, estimate: Estimate) -> str:
-        """The largest terms at the highest peak of the memory that does not fit."""
+        """Describe the largest terms at the highest peak of the memory that does not fit."""
         memory_name, side = "a rank", estimate.rank
         if self.limits.verdicts(estimate)[0] in (None, FITS):
             memory_name, side = "the host", estimate.host
@@ -274,10 +274,10 @@ class FitSearch:
 def candidate_changes(
     config: ConfigValues, job: TrainingJob, shard_numel: int = 0, change_batch: ChangeBatch = change_of_values
 ) -> Iterator[ConfigChange]:
-    """Yield candidate changes by cost in speed.
+    """Yield candidate changes, from the cheapest in speed to the most expensive.
 
-    `shard_numel`: elements of the largest shard if the host's memory is limited too, else 0. ZenFlow is removed
-    before stage 3, where it supports neither zero.Init nor checkpointing.
+    `shard_numel`: number of elements in the largest shard if host memory is limited too, else 0. ZenFlow is removed
+    before stage 3, which supports ZenFlow with neither zero.Init nor checkpointing.
     """
     values, zenflow, zero_init = config.values, config.has_zenflow, job.zero_init
     checkpointing = job.micro_batch.gradient_checkpointing
@@ -308,7 +308,7 @@ def candidate_changes(
 def _zenflow_changes(
     values: Mapping[str, Json], stage: int, checkpointing: bool, in_shards: bool
 ) -> Iterator[ConfigChange]:
-    """Offload ZenFlow's states, then remove it, with changes that stage 3 then allows."""
+    """Yield changes that offload ZenFlow's states, then remove ZenFlow, with changes that stage 3 then allows."""
     if not values.get(f"{ZENFLOW}.offload"):
         yield change_of_values({f"{ZENFLOW}.offload": True, f"{ZERO}overlap_comm": True})
     yield change_of_values({ZENFLOW: None})
@@ -323,7 +323,7 @@ def _is_muon(values: Mapping[str, Json]) -> bool:
 
 
 def _stage3_changes(values: Mapping[str, Json], in_shards: bool) -> Iterator[ConfigChange]:
-    """Changes of stage 3 only."""
+    """Yield changes that apply only to stage 3."""
     if not in_shards:
         yield ConfigChange("build the model in shards (zero.Init) in the script", {}, zero_init=True)
     if any(integer_value(values, key) > FEW_LIVE for key in LIVE_KEYS) or LIVE_KEYS[0] not in values:
@@ -338,7 +338,7 @@ SECTIONS = (f"{ZERO}offload_optimizer", f"{ZERO}offload_param")
 
 
 def _offload_changes(config: ConfigValues) -> Iterator[ConfigChange]:
-    """Offload the optimizer, then the parameters."""
+    """Yield changes that offload the optimizer, then the parameters."""
     values = config.values
     for section in SECTIONS:
         if values.get(f"{section}.device") in (None, "none"):
@@ -350,7 +350,7 @@ def _offload_changes(config: ConfigValues) -> Iterator[ConfigChange]:
 
 
 def _host_changes(values: Mapping[str, Json], shard_numel: int) -> Iterator[ConfigChange]:
-    """Disable pinning, which rounds up; then use NVMe, with buffers that are large enough."""
+    """Yield changes that disable pinning, which rounds sizes up, then use NVMe with buffers that are large enough."""
     for section in SECTIONS:
         if values.get(f"{section}.pin_memory") is not False:
             yield change_of_values({f"{section}.pin_memory": False})
@@ -365,7 +365,7 @@ def _host_changes(values: Mapping[str, Json], shard_numel: int) -> Iterator[Conf
 def smaller_batches(
     values: Mapping[str, Json], zenflow: bool, change_batch: ChangeBatch
 ) -> Iterator[ConfigChange]:
-    """Yield smaller micro batches with more steps; `zenflow`: scale its intervals too."""
+    """Yield smaller micro batches with more accumulation steps; `zenflow`: scale ZenFlow's intervals too."""
     counts = (STEPS, f"{ZENFLOW}.update_interval") if zenflow else (STEPS,)
     micro, steps = integer_value(values, MICRO), max(1, integer_value(values, counts[-1]))
     interval = max(1, integer_value(values, f"{ZENFLOW}.select_interval") // steps)
@@ -378,13 +378,13 @@ def smaller_batches(
 
 
 def integer_value(values: Mapping[str, Json], key: str) -> int:
-    """Integer value of a key; 0 without one."""
+    """Return the integer value of a key, or 0 if the key has no integer value."""
     value = values.get(key)
     return int(value) if isinstance(value, (int, float)) else 0
 
 
 def _largest_shard(config: ConfigValues, model: Architecture, job: TrainingJob) -> int:
-    """Elements of a rank's largest shard, rounded up to 1024."""
+    """Return the number of elements in a rank's largest shard, rounded up to a multiple of 1024."""
     setup = setup_of(config, job)
     tape = record_forward_pass(model, micro_batch_of(setup, job))
     largest = max((weight.numel for weight in tape.weights), default=0)

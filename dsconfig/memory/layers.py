@@ -1,4 +1,4 @@
-"""Layers of transformer models as autograd operations: linear, norms, attention, masks, and the loss."""
+"""Layers of transformer models as autograd operations: linear layers, norms, attention, masks and embeddings."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 
 def cast_tensor(tape: ForwardTape, x: ActivationTensor, itemsize: int) -> ActivationTensor:
-    """`x.to(dtype)`; returns `x` itself if it already has the dtype."""
+    """Record `x.to(dtype)`, or return `x` itself if it already has the dtype."""
     if x.itemsize == itemsize:
         return x
     return tape.op([x], tape.tensor(x.numel, itemsize, x.requires_grad))
 
 
 def to_fp32_under_autocast(tape: ForwardTape, x: ActivationTensor) -> ActivationTensor:
-    """Cast to fp32 where CUDA's autocast does: pow, norms, softmax (`AT_FORALL_FP32`, ATen/autocast_mode.h)."""
+    """Cast to fp32 where CUDA's autocast does: for pow, norms and softmax (`AT_FORALL_FP32`, ATen/autocast_mode.h)."""
     return cast_tensor(tape, x, 4) if tape.autocast else x
 
 
@@ -34,7 +34,7 @@ def linear(
     *,
     flat: bool = False,
 ) -> ActivationTensor:
-    """`nn.Linear`; under autocast input and weight are cast, and the copies are saved.
+    """Record `nn.Linear`; under autocast the input and the weight are cast, and the copies are saved.
 
     `flat`: the input is two-dimensional, so that the bias is part of the product (`addmm`).
     """
@@ -68,7 +68,7 @@ def linear(
 def saved_inputs(
     tape: ForwardTape, x: ActivationTensor, weights: Sequence[ModelParameter]
 ) -> list[ActivationTensor]:
-    """Inputs that a matmul saves: none if its weights are frozen, except in stage 3's own linear."""
+    """Return the inputs that a matmul saves: none if its weights are frozen, except in stage 3's linear layer."""
     is_stage3_linear = tape.saves_linear_inputs and weights[0].is_linear
     return [x] if is_stage3_linear or any(weight.requires_grad for weight in weights) else []
 
@@ -76,7 +76,7 @@ def saved_inputs(
 def _lora_linear(
     tape: ForwardTape, module: Module, parts: LoraModules, x: ActivationTensor, rows: int, out: int
 ) -> ActivationTensor:
-    """PEFT's `Linear.forward`: the base layer plus the scaled output of `lora_B(lora_A(dropout(x)))`."""
+    """Record PEFT's `Linear.forward`: the base layer plus the scaled output of `lora_B(lora_A(dropout(x)))`."""
     assert tape.adapter is not None
     with tape.record_module(module, x):
         base = linear(tape, parts.base, x, rows, out)
@@ -90,19 +90,19 @@ def _lora_linear(
 
 
 def add_residual(tape: ForwardTape, x: ActivationTensor, y: ActivationTensor) -> ActivationTensor:
-    """Residual addition: both inputs share the gradient; for mixed dtypes a CPU first casts the narrower one."""
+    """Record a residual addition, whose inputs share the gradient; on a CPU, mixed dtypes are cast first."""
     same_dtype, itemsize = x.itemsize == y.itemsize, max(x.itemsize, y.itemsize)
     cast_first = 0 if same_dtype or not tape.on_cpu else itemsize * x.numel
     return tape.op([x, y], tape.tensor(x.numel, itemsize), temporary=cast_first, shares_grad=same_dtype)
 
 
 def multiply_elementwise(tape: ForwardTape, x: ActivationTensor, y: ActivationTensor) -> ActivationTensor:
-    """Element-wise product, which saves both factors."""
+    """Record an element-wise product, which saves both factors."""
     return tape.op([x, y], tape.tensor(x.numel, max(x.itemsize, y.itemsize)), [x, y])
 
 
 def activation(tape: ForwardTape, module: Module | None, x: ActivationTensor) -> ActivationTensor:
-    """Element-wise function that saves its input (SiLU, GELU)."""
+    """Record an element-wise function that saves its input (SiLU, GELU)."""
     if module is None:
         return tape.op([x], tape.tensor(x.numel, x.itemsize), [x])
     with tape.record_module(module, x):
@@ -110,14 +110,14 @@ def activation(tape: ForwardTape, module: Module | None, x: ActivationTensor) ->
 
 
 def relu(tape: ForwardTape, module: Module, x: ActivationTensor) -> ActivationTensor:
-    """Element-wise function that saves its output (ReLU, tanh)."""
+    """Record an element-wise function that saves its output (ReLU, tanh)."""
     with tape.record_module(module, x):
         output = tape.tensor(x.numel, x.itemsize)
         return tape.op([x], output, [output])
 
 
 def gated_activation(tape: ForwardTape, module: Module, both: ActivationTensor) -> ActivationTensor:
-    """`act(gate) * up` on the halves of one tensor; the backward pass concatenates their gradients."""
+    """Record `act(gate) * up` on the halves of one tensor; the backward pass concatenates their gradients."""
     count = both.numel // 2
     with tape.record_module(module):
         gate = tape.op([both], tape.tensor(count, both.itemsize), [both])
@@ -125,7 +125,7 @@ def gated_activation(tape: ForwardTape, module: Module, both: ActivationTensor) 
 
 
 def gelu_new(tape: ForwardTape, module: Module | None, x: ActivationTensor) -> ActivationTensor:
-    """`NewGELUActivation`: seven operations, of which the power, tanh and products save tensors."""
+    """Record `NewGELUActivation`: seven operations, of which the power, tanh and products save tensors."""
     count = x.numel
     with nullcontext() if module is None else tape.record_module(module, x):
         # 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))), one tensor per operation.
@@ -145,7 +145,7 @@ def gelu_new(tape: ForwardTape, module: Module | None, x: ActivationTensor) -> A
 
 
 def dropout(tape: ForwardTape, x: ActivationTensor, rate: float) -> ActivationTensor:
-    """Dropout, which saves a mask of one byte per element."""
+    """Record dropout, which saves a mask of one byte per element."""
     if not rate:
         return x
     mask = tape.tensor(x.numel, 1, requires_grad=False)
@@ -169,35 +169,35 @@ class AttentionHeads(NamedTuple):
     has_no_mask: bool = False
     """Whether eager attention adds no mask (BERT)."""
     fp32_softmax: bool = True
-    """Whether eager softmax runs in fp32 in any precision; BERT and GPT-2 do so only under autocast."""
+    """Whether eager softmax runs in fp32 in any precision; BERT and GPT-2 use fp32 only under autocast."""
     is_concatenated: bool = False
-    """Whether queries come from `torch.cat`, head by head, so that the attention output has to be copied."""
+    """Whether queries come from `torch.cat`, head by head, so that the attention output needs a copy."""
 
     runs_unfused: bool = False
-    """Whether sdpa has to run as single operations, since keys have fewer heads than queries (Falcon 7B)."""
+    """Whether sdpa runs as separate operations, since keys have fewer heads than queries (Falcon 7B)."""
     has_sinks: bool = False
     """Whether eager attention adds a learned score per head to the softmax (gpt-oss)."""
     value_head_dim: int = 0
-    """Elements of a head of the values; 0: as those of queries and keys."""
+    """Number of elements in a value head, or 0 if value heads are as large as those of queries and keys."""
 
     @property
     def num_tokens(self) -> int:
-        """Tokens of the batch."""
+        """Number of tokens in the batch."""
         return self.batch_size * self.sequence_length
 
     @property
     def numel(self) -> int:
-        """Elements of all queries."""
+        """Number of elements in all queries."""
         return self.num_tokens * self.num_heads * self.head_dim
 
     @property
     def output_numel(self) -> int:
-        """Elements of the attention output."""
+        """Number of elements in the attention output."""
         return self.num_tokens * self.num_heads * (self.value_head_dim or self.head_dim)
 
 
 def multi_head_dimensions(arch: Architecture, batch: MicroBatch, **options: bool) -> AttentionHeads:
-    """Dimensions of attention without shared key/value heads; `options` are flags of `AttentionHeads`."""
+    """Return the dimensions of attention without shared key/value heads; `options` are flags of `AttentionHeads`."""
     size = arch.hidden_size // arch.num_heads
     tokens = batch.micro_batch_size, batch.sequence_length
     return AttentionHeads(arch.num_heads, arch.num_heads, size, *tokens, arch.attention_dropout, **options)
@@ -213,7 +213,7 @@ def attention(
     mask: ActivationTensor | None = None,
     softcap: bool = False,
 ) -> ActivationTensor:
-    """Record attention and return its output; `softcap`: scores go through a tanh (Gemma 2)."""
+    """Record attention and return its output; `softcap`: attention scores go through a tanh (Gemma 2)."""
     itemsize = 2 if tape.autocast else tape.itemsize
     if kind == "eager":
         return _eager_attention(tape, heads, query, key, value, itemsize, softcap)
@@ -240,7 +240,7 @@ def attention(
 
 
 def _repeat_kv(tape: ForwardTape, heads: AttentionHeads, x: ActivationTensor) -> ActivationTensor:
-    """`repeat_kv`: copy key or value heads once for each query head that shares them."""
+    """Record `repeat_kv`, which copies key or value heads once for each query head that shares them."""
     if heads.num_kv_heads == heads.num_heads:
         return x
     return tape.op([x], tape.tensor(heads.numel, x.itemsize))
@@ -255,7 +255,7 @@ def _eager_attention(
     itemsize: int,
     softcap: bool,
 ) -> ActivationTensor:
-    """`eager_attention_forward`: scores of S×S per head, softmax in fp32 and its cast."""
+    """Record `eager_attention_forward`: scores of S×S per head, softmax in fp32, and a cast back."""
     count = heads.batch_size * heads.num_heads * heads.sequence_length**2
     key, value = _repeat_kv(tape, heads, key), _repeat_kv(tape, heads, value)
     query, key, value = (cast_tensor(tape, x, itemsize) for x in (query, key, value))
@@ -289,7 +289,7 @@ def _unfused_sdpa(
     value: ActivationTensor,
     itemsize: int,
 ) -> ActivationTensor:
-    """`_scaled_dot_product_attention_math`, which computes in fp32 and repeats keys and values for all heads."""
+    """Record `_scaled_dot_product_attention_math`, which computes in fp32 and repeats keys and values for all heads."""
     count, square = heads.numel, heads.batch_size * heads.num_heads * heads.sequence_length**2
 
     def in_fp32(x: ActivationTensor, *, is_scaled: bool = True) -> ActivationTensor:
@@ -311,7 +311,7 @@ def _unfused_sdpa(
 def _softmax_with_sinks(
     tape: ForwardTape, heads: AttentionHeads, scores: ActivationTensor
 ) -> ActivationTensor:
-    """Softmax over the scores and one more of the head, which is then dropped (`GptOss`, `eager_attention_forward`)."""
+    """Record softmax over scores and one sink per head, which is then dropped (gpt-oss `eager_attention_forward`)."""
     lines = heads.batch_size * heads.num_heads * heads.sequence_length
     count, itemsize = scores.numel + lines, scores.itemsize
     combined = tape.op([scores], tape.tensor(count, itemsize))
@@ -327,7 +327,7 @@ def _softmax_with_sinks(
 
 
 class AttentionMasks:
-    """Attention masks of a model: float masks for `eager`, boolean ones for sliding windows under `sdpa`."""
+    """Attention masks of a model: float masks for `eager`, and boolean masks for sliding windows under `sdpa`."""
 
     def __init__(self, tape: ForwardTape, arch: Architecture, batch: MicroBatch) -> None:
         self.tape, self.sliding_layers = tape, frozenset(arch.sliding_layers)
@@ -351,11 +351,11 @@ class AttentionMasks:
         return self.tape.op([], self.tape.tensor(count, itemsize, requires_grad=False))
 
     def for_layer(self, layer: int) -> ActivationTensor | None:
-        """The mask of a layer."""
+        """Return the mask of a layer, or None."""
         return self.sliding if layer in self.sliding_layers else self.full
 
     def release(self) -> None:
-        """Drop the masks at the end of the model's forward."""
+        """Drop the masks at the end of the model's forward pass."""
         masks = {mask: None for mask in (self.full, self.sliding) if mask is not None}
         if masks:
             self.tape.keep_alive(*masks)
@@ -365,7 +365,7 @@ class AttentionMasks:
 
 
 def lm_head(tape: ForwardTape, words: Module, arch: Architecture) -> Module:
-    """Create the output projection, whose weight may be the tied embedding."""
+    """Create the LM head, whose weight may be the tied embedding."""
     rows = arch.vocab_size // arch.lm_head_shards
     sizes = () if arch.tie_word_embeddings else ((rows, arch.hidden_size),)
     head = tape.module("lm_head", *sizes, *((rows,) if arch.lm_head_bias else ()), casts=True)
@@ -378,7 +378,7 @@ def lm_head(tape: ForwardTape, words: Module, arch: Architecture) -> Module:
 def embed_tokens(
     tape: ForwardTape, table: Module, count: int, batch: MicroBatch, scaled: bool = False
 ) -> ActivationTensor:
-    """Look up token embeddings; Gemma multiplies them by `sqrt(hidden_size)`."""
+    """Record the lookup of token embeddings, which Gemma multiplies by `sqrt(hidden_size)`."""
     with tape.record_module(table):
         x = tape.op([], tape.tensor(count), weights=table.weights)
         if scaled:

@@ -1,4 +1,4 @@
-"""The end of a language model: logits, and the loss of a training method on them."""
+"""Logits of a language model, and the loss that a training method computes from them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def language_loss(
     softcap: bool = False,
     scaled: bool = False,
 ) -> None:
-    """Output projection and cross entropy; `shards`: ranks that share the head.
+    """Record the output projection and the loss; `shards`: number of ranks that share the head.
 
-    `softcap`: logits go through a tanh (Gemma 2); `scaled`: they are divided (Granite).
+    `softcap`: logits go through a tanh (Gemma 2); `scaled`: logits are divided by a constant (Granite).
     """
     itemsize = 2 if tape.autocast else tape.itemsize
     hidden_states = x
@@ -55,7 +55,7 @@ def language_loss(
 
 
 CHUNK = 256
-"""Tokens of a chunk in TRL's `chunked_nll` (`_CHUNKED_LM_HEAD_CHUNK_SIZE`)."""
+"""Number of tokens in a chunk of TRL's `chunked_nll` (`_CHUNKED_LM_HEAD_CHUNK_SIZE`)."""
 
 
 def _loss_without_logits(
@@ -66,7 +66,7 @@ def _loss_without_logits(
     rows: int,
     vocabulary: int,
 ) -> None:
-    """Cross entropy that never has all logits.
+    """Record a cross entropy that never allocates all logits at once.
 
     `fused` computes the gradients of chunks in the forward pass (Liger's `LigerFusedLinearCrossEntropyFunction`, whose
     chunks have the bytes of the hidden states). `chunked` recomputes the logits of each chunk in the backward pass.
@@ -92,7 +92,7 @@ def _loss_without_logits(
 def cross_entropy(
     tape: ForwardTape, hidden_states: ActivationTensor, logits: ActivationTensor, rows: int
 ) -> None:
-    """Mean cross entropy; hidden states and logits stay referenced until it returns."""
+    """Record the mean cross entropy; hidden states and logits stay referenced until the loss returns."""
     logits_fp32 = logits
     if logits.itemsize != 4:
         logits_fp32 = tape.op([logits], tape.tensor(logits.numel, 4, label=LOGITS))
@@ -109,7 +109,7 @@ def cross_entropy(
 
 
 def loss_in_logits_dtype(tape: ForwardTape, logits: ActivationTensor) -> None:
-    """Mean cross entropy in the dtype of the logits, or in fp32 under autocast."""
+    """Record the mean cross entropy in the dtype of the logits, or in fp32 under autocast."""
     logits_up = to_fp32_under_autocast(tape, logits)
     log_probs = tape.tensor(logits_up.numel, logits_up.itemsize, label=LOGITS)
     tape.op([logits_up], log_probs, [log_probs])
@@ -125,14 +125,14 @@ def loss_in_logits_dtype(tape: ForwardTape, logits: ActivationTensor) -> None:
 def _score(
     tape: ForwardTape, head: Module, weights: Sequence[ModelParameter], x: ActivationTensor, rows: int
 ) -> None:
-    """Head of a reward model (`ForSequenceClassification`): one score per token, and no logits."""
+    """Record the head of a reward model (`ForSequenceClassification`): one score per token, and no logits."""
     with tape.record_module(head, x):
         score = tape.op([x], tape.tensor(rows), saved_inputs(tape, x, weights), weights)
     tape.op([score], tape.tensor(1, 4), shares_grad=True)
 
 
 def _log_probs_of_labels(tape: ForwardTape, logits: ActivationTensor, rows: int) -> ActivationTensor:
-    """`log_softmax`, of which `gather` picks the labels; its backward pass fills a tensor of all words with zeros."""
+    """Record `log_softmax` and the `gather` of labels, whose backward pass zero-fills a tensor over the vocabulary."""
     log_probs = tape.tensor(logits.numel, logits.itemsize, label=LOGITS)
     tape.op([logits], log_probs, [log_probs])
     labels = tape.op([], tape.tensor(rows, 8, requires_grad=False))
@@ -142,9 +142,9 @@ def _log_probs_of_labels(tape: ForwardTape, logits: ActivationTensor, rows: int)
 def preference_loss(
     tape: ForwardTape, hidden_states: ActivationTensor, logits: ActivationTensor, rows: int
 ) -> None:
-    """Loss of DPO and KTO (TRL's `concatenated_forward` and `selective_log_softmax`), in the dtype of the logits.
+    """Record the DPO or KTO loss (TRL's `concatenated_forward`, `selective_log_softmax`) in the dtype of the logits.
 
-    The reference model runs next, while the graph of the trained model is alive.
+    The reference model runs next, while the graph of the trained model is still alive.
     """
     selected = _log_probs_of_labels(tape, logits, rows)
     tape.keep_alive(hidden_states, logits)
@@ -156,9 +156,9 @@ def preference_loss(
 def preference_loss_in_fp32(
     tape: ForwardTape, hidden_states: ActivationTensor, logits: ActivationTensor, rows: int
 ) -> None:
-    """Preference losses of LLaMA-Factory, which casts all logits to fp32 (train/dpo/trainer.py).
+    """Record a preference loss of LLaMA-Factory, which casts all logits to fp32 (train/dpo/trainer.py).
 
-    They stay referenced while the reference model computes its own.
+    The fp32 logits stay referenced while the reference model computes its own logits.
     """
     logits_fp32 = tape.op([logits], tape.tensor(logits.numel, 4, label=LOGITS))
     selected = _log_probs_of_labels(tape, logits_fp32, rows)
@@ -171,7 +171,7 @@ def preference_loss_in_fp32(
 def likelihood_and_preference_loss(
     tape: ForwardTape, hidden_states: ActivationTensor, logits: ActivationTensor, rows: int
 ) -> None:
-    """Loss of CPO, SimPO and ORPO: cross entropy of the chosen half, and log-probabilities of all labels.
+    """Record the loss of CPO, SimPO and ORPO: cross entropy of the chosen half, and log-probabilities of all labels.
 
     Source: trl cpo_trainer.py, `concatenated_forward`; the shifted logits of the chosen half are copied.
     """
@@ -185,7 +185,10 @@ def likelihood_and_preference_loss(
 def policy_gradient_loss(
     tape: ForwardTape, hidden_states: ActivationTensor, logits: ActivationTensor, rows: int
 ) -> None:
-    """Loss of GRPO, RLOO and PPO: logits are divided by the temperature (trl grpo_trainer.py, ppo_trainer.py)."""
+    """Record the loss of GRPO, RLOO and PPO, which divides logits by the temperature.
+
+    Source: trl grpo_trainer.py, ppo_trainer.py.
+    """
     scaled = tape.op([logits], tape.tensor(logits.numel, logits.itemsize, label=LOGITS))
     selected = _log_probs_of_labels(tape, scaled, rows)
     tape.keep_alive(hidden_states, logits, scaled)
@@ -195,9 +198,9 @@ def policy_gradient_loss(
 def divergence_loss(
     tape: ForwardTape, hidden_states: ActivationTensor, logits: ActivationTensor, _: int
 ) -> None:
-    """Jensen-Shannon divergence of student and teacher (trl gkd_trainer.py, `generalized_jsd_loss`).
+    """Record the Jensen-Shannon divergence of student and teacher (trl gkd_trainer.py, `generalized_jsd_loss`).
 
-    Local variables keep its tensors alive until it returns. `kl_div` with `log_target` runs as exponential,
+    Local variables keep the tensors alive until the loss returns. `kl_div` with `log_target` runs as exponential,
     difference and product (ATen/native/Loss.cpp).
     """
     count, itemsize = logits.numel, logits.itemsize
@@ -241,4 +244,4 @@ _OBJECTIVES = {
     "policy_gradient": policy_gradient_loss,
     "divergence": divergence_loss,
 }
-"""Loss of each objective on the logits; `score` has none."""
+"""Loss function of each objective that uses logits; `score` has none."""

@@ -13,39 +13,39 @@ SLACK, SMALL = 32, 1 << 20
 
 
 def add_slack(count: int) -> int:
-    """Upper bound of an estimate of `count` bytes."""
+    """Return the upper bound of an estimate of `count` bytes."""
     return count + count // SLACK + SMALL
 
 
 class LimitExceededError(Exception):
-    """An allocation exceeds the limit."""
+    """Raised when an allocation exceeds the memory limit."""
 
 
 class PhasePeak(NamedTuple):
-    """The highest total of a phase, and the terms that made it up."""
+    """Highest total of a phase, and the terms that add up to the total."""
 
     bytes: int
     live: Mapping[str, int]
 
 
 class MemoryPool:
-    """One memory: live bytes by term, and the peak of each phase."""
+    """Live bytes of one memory (a rank's or a host's) by term, and the peak of each phase."""
 
     __slots__ = ("_top", "events", "limit", "live", "peaks", "phase", "step_start", "total")
 
     def __init__(self) -> None:
         self.phase, self.total, self._top = "load", 0, 0
         self.limit: int | None = None
-        """Bytes at which the simulation stops early; None: no limit."""
+        """Bytes at which the simulation stops early, or None for no limit."""
         self.live: dict[str, int] = {}
         self.peaks: dict[str, PhasePeak] = {}
         self.events: list[tuple[str, int]] | None = None
-        """Allocations and releases (negative) by term in their order, if they are recorded."""
+        """Allocations and releases (negative) by term, in order, or None if they are not recorded."""
         self.step_start = 0
-        """Number of recorded events before the step."""
+        """Number of events recorded before the step."""
 
     def add(self, name: str, count: int) -> None:
-        """Allocate (or free, if negative) bytes of a term."""
+        """Allocate bytes of a term, or free them if `count` is negative."""
         # Peaks are recorded lazily, just before memory is freed; allocations alone can only raise the total.
         if count < 0 and self.total > self._top:
             self.record_peak()
@@ -55,7 +55,7 @@ class MemoryPool:
             self.events.append((name, count))
 
     def record_peak(self) -> None:
-        """Record the current total if it is the highest of the phase.
+        """Record the current total if it is the highest so far in the phase.
 
         Raises:
             LimitExceededError: the total exceeds the limit.
@@ -67,11 +67,11 @@ class MemoryPool:
             self.peaks[self.phase] = PhasePeak(self.total, self.live.copy())
 
     def mark_step_start(self) -> None:
-        """Note that the step starts now."""
+        """Record that the step starts now."""
         self.step_start = len(self.events or ())
 
     def enter(self, phase: str) -> None:
-        """Start a phase, or resume one."""
+        """Start a phase of the run, or resume one."""
         self.record_peak()
         self.phase = phase
         self._top = self.peaks[phase].bytes if phase in self.peaks else 0
@@ -79,9 +79,9 @@ class MemoryPool:
 
 
 class MemoryLedger:
-    """Live bytes of a process on its rank and its host, optionally combined.
+    """Live bytes of a process on its rank and its host, optionally combined into one memory.
 
-    An engine that was measured on a CPU has one memory for both, so tests compare `combined`.
+    Engines that were measured on a CPU have one memory for both, so tests compare `combined`.
     """
 
     __slots__ = ("_pools", "_tracks_combined", "combined", "host", "rank")
@@ -92,33 +92,33 @@ class MemoryLedger:
         self._pools = (self.rank, self.host, self.combined) if tracks_combined else (self.rank, self.host)
 
     def allocate(self, name: str, count: int, *, host: bool = False) -> None:
-        """Allocate bytes of a term."""
+        """Allocate bytes of a term on the rank or the host."""
         if count:
             (self.host if host else self.rank).add(name, count)
             if self._tracks_combined:
                 self.combined.add(name, count)
 
     def free(self, name: str, count: int, *, host: bool = False) -> None:
-        """Free bytes of a term."""
+        """Free bytes of a term on the rank or the host."""
         if count:
             (self.host if host else self.rank).add(name, -count)
             if self._tracks_combined:
                 self.combined.add(name, -count)
 
     def allocate_briefly(self, name: str, count: int, *, host: bool = False) -> None:
-        """Allocate and free bytes at once, which raises the peak only."""
+        """Allocate bytes and free them at once, which only raises the peak."""
         self.allocate(name, count, host=host)
         self.free(name, count, host=host)
 
     def reset(self) -> None:
-        """Free everything."""
+        """Free all bytes of all terms."""
         for place in self._pools:
             place.record_peak()
             place.live.clear()
             place.total = 0
 
     def enter(self, phase: str) -> None:
-        """Start a phase."""
+        """Start a phase of the run on the rank and the host."""
         for place in self._pools:
             place.enter(phase)
 
@@ -129,7 +129,7 @@ ZERO = "zero_optimization."
 
 
 class TermDescription(NamedTuple):
-    """The config key that controls a term, and its formula.
+    """Config key that controls a term, and the term's formula.
 
     P: trainable parameters, W: data-parallel ranks, T: tokens of a micro batch, V: vocabulary, h: hidden
     size, b: bytes of a weight, p: P/W with padding.

@@ -1,4 +1,4 @@
-"""The memory of a GPU and of a host that an estimate is compared with, and the verdicts."""
+"""Memory limits of a GPU and of a host, and the verdicts on estimates that are compared with them."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 
 class RequestedLimits(NamedTuple):
-    """Memory of a GPU and of a host; None if not given."""
+    """Memory of a GPU and of a host, each None if not given."""
 
     gpu: GpuMemory | None = None
     host: int | None = None
     margin: int | None = None
-    """Headroom on the GPU instead of the memory that is expected besides tensors; None: not requested."""
+    """Headroom on the GPU that replaces the expected memory besides tensors, or None if not requested."""
 
     def verdicts(self, estimate: Estimate) -> tuple[Verdict | None, Verdict | None]:
-        """Verdicts on a rank and a host; None if no limit is given."""
+        """Return the verdicts on a rank and on a host, each None if its limit is not given."""
         return (
             None if self.gpu is None else self.gpu_verdict(estimate).word,
             None if self.host is None else estimate.verdict("host", self.host),
         )
 
     def gpu_verdict(self, estimate: Estimate) -> DeviceVerdict:
-        """The verdict on a rank, and which assumption decides it."""
+        """Return the verdict on a rank, and the assumption that decides it."""
         assert self.gpu is not None
         least, most = self.gpu.least, self.gpu.most
         if self.margin is None and estimate.device is not None:
@@ -42,12 +42,12 @@ class RequestedLimits(NamedTuple):
         return DeviceVerdict(estimate.verdict("rank", least, most, self.margin or 0))
 
     def verdict(self, estimate: Estimate) -> Verdict:
-        """The worse verdict of a rank and a host; `fits` without limits."""
+        """Return the worse of the verdicts on a rank and on a host, or `fits` without limits."""
         verdicts = self.verdicts(estimate)
         return next((word for word in WORST_FIRST if word in verdicts), FITS)
 
     def fits(self, estimate: Estimate) -> bool:
-        """Whether rank and host fit, apart from settings that are not estimated and inputs that are not given."""
+        """Whether rank and host fit, ignoring settings that are not estimated and inputs that are not given."""
         return self.verdict(replace(estimate, unmodelled=(), assumed=())) == FITS
 
     @property
@@ -58,7 +58,7 @@ class RequestedLimits(NamedTuple):
         )
 
     def fitting(self, answer: Callable[[MemoryLimit], Estimate]) -> Estimate | None:
-        """Compute an estimate if it fits; stops early and returns None if its tensors alone do not."""
+        """Compute an estimate, or stop early and return None if the run does not fit."""
         try:
             estimate = answer(self.bounds)
         except LimitExceededError:
@@ -69,18 +69,18 @@ class RequestedLimits(NamedTuple):
         return estimate if self.fits(estimate) else None
 
     def needed(self, estimate: Estimate) -> int:
-        """Bytes of a rank that have to fit: the upper bound of its tensors, and the headroom or all overheads."""
+        """Return the bytes of a rank that must fit: the upper bound of its tensors, plus headroom or all overheads."""
         if self.margin is None and estimate.device is not None:
             return estimate.device.needed
         return estimate.rank.upper_bound + (self.margin or 0)
 
     def fits_as_assumed(self, estimate: Estimate) -> bool:
-        """Whether rank and host fit, but on the GPU an input that is not given could change that."""
+        """Whether rank and host fit, although an input that is not given could change that on the GPU."""
         _, host = self.verdicts(estimate)
         return host in (None, "fits") and self.gpu is not None and self.gpu_verdict(estimate).is_assumed
 
     def to_dict(self, estimate: Estimate) -> JsonObject:
-        """The limits as JSON; `gpu_fits` and `host_fits` are null if the verdict is unknown."""
+        """Return the limits as JSON; `gpu_fits` and `host_fits` are null if the verdict is uncertain."""
         rank, host = self.verdicts(estimate)
         fits: dict[str | None, bool] = {"fits": True, "does not fit": False}
         return {

@@ -1,4 +1,4 @@
-"""Order of module hooks in the forward and the backward pass."""
+"""Order of module hooks in the forward and the backward pass of a recorded model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ModuleHookCall(NamedTuple):
 
 
 def forward_hook_calls(steps: Sequence[Step], owner: int | None = None) -> Iterator[ModuleHookCall]:
-    """Module hooks of a forward pass, in order."""
+    """Return the module hooks of a forward pass, in order."""
     for step in steps:
         if isinstance(step, (EnterModule, LeaveModule)):
             yield ModuleHookCall(step.module, isinstance(step, EnterModule), False, owner)
@@ -32,7 +32,7 @@ def forward_hook_calls(steps: Sequence[Step], owner: int | None = None) -> Itera
 
 
 def backward_hook_calls(steps: Sequence[Step]) -> Iterator[ModuleHookCall]:
-    """Module hooks of a backward pass, recomputations included."""
+    """Return the module hooks of a backward pass, recomputations included."""
     for step in reversed(steps):
         if isinstance(step, LeaveModule) and step.requires_grad:
             yield ModuleHookCall(step.module, True, True)
@@ -46,7 +46,7 @@ def backward_hook_calls(steps: Sequence[Step]) -> Iterator[ModuleHookCall]:
 
 
 def recomputing_module(rest: Sequence[Step]) -> int | None:
-    """The innermost module whose backward has started when the recomputation of a segment begins."""
+    """Find the innermost module whose backward has started when the recomputation of a segment begins."""
     # The backward of a module starts at its `LeaveModule`; the last one still open asks for the lost tensors.
     open_modules: list[int] = []
     for step in reversed(rest):
@@ -58,7 +58,7 @@ def recomputing_module(rest: Sequence[Step]) -> int | None:
 
 
 def module_hook_calls(steps: Sequence[Step], counted: Collection[int] = ()) -> list[ModuleHookCall]:
-    """Module hooks of a forward and a backward pass, without post-backward hooks of `counted` modules."""
+    """Return the module hooks of a forward and a backward pass, without post-backward hooks of `counted` modules."""
     visits = [*forward_hook_calls(steps), *backward_hook_calls(steps)]
     return [
         visit
@@ -68,7 +68,7 @@ def module_hook_calls(steps: Sequence[Step], counted: Collection[int] = ()) -> l
 
 
 def recomputed_modules(steps: Sequence[Step]) -> Iterator[int]:
-    """Numbers of the modules whose forward runs again when segments are recomputed."""
+    """Return the numbers of modules whose forward runs again when segments are recomputed."""
     for step in steps:
         if isinstance(step, CheckpointedSegment):
             recomputed, _ = step.split()
@@ -76,7 +76,7 @@ def recomputed_modules(steps: Sequence[Step]) -> Iterator[int]:
 
 
 def modules_never_left(visits: Sequence[ModuleHookCall]) -> list[Module]:
-    """Modules whose post-backward hook never fires, because no gradient flows to their inputs."""
+    """Return the modules whose post-backward hook never fires, because no gradient flows to their inputs."""
     open_modules: dict[Module, None] = {}
     for visit in visits:
         if visit.is_backward and visit.is_entry:

@@ -1,4 +1,4 @@
-"""Norms as autograd operations: what each implementation in Transformers computes and saves."""
+"""Norms as autograd operations: the tensors that each implementation in Transformers computes and saves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LAYER_NORMS = ("layer", "layer_unbiased", "layer_1p", "layer_unweighted")
 def normalize(
     tape: ForwardTape, module: Module, x: ActivationTensor, rows: int, kind: str = "llama"
 ) -> ActivationTensor:
-    """Normalize `rows` vectors.
+    """Record the normalization of `rows` vectors.
 
     `kind`: an RMS norm whose weight is multiplied in the input's dtype (`llama`), in fp32 (`olmo2`), or in fp32 after
     adding 1 (`gemma`); a layer norm (`layer`), without a bias (`layer_unbiased`), with a weight to which 1 is added
@@ -30,7 +30,7 @@ def normalize(
 
 
 def norm_weights(kind: str, *sizes: int | tuple[int, ...]) -> tuple[int | tuple[int, ...], ...]:
-    """Shapes of the parameters of a norm over this size: a weight, and a bias of layer norms."""
+    """Return the shapes of a norm's parameters: a weight, and a bias for layer norms that have one."""
     if kind == "layer_unweighted":
         return ()
     return sizes * 2 if kind in ("layer", "layer_1p") else sizes
@@ -39,7 +39,7 @@ def norm_weights(kind: str, *sizes: int | tuple[int, ...]) -> tuple[int | tuple[
 def rms_norm(
     tape: ForwardTape, module: Module, x: ActivationTensor, rows: int, style: str = "llama"
 ) -> ActivationTensor:
-    """`LlamaRMSNorm`: computed in fp32, with one reciprocal root per token.
+    """Record `LlamaRMSNorm`, which computes in fp32 with one reciprocal root per token.
 
     `style`: the weight is multiplied in the input's dtype (`llama`), in fp32 (`olmo2`), or in fp32 after
     adding 1 (`gemma`).
@@ -78,9 +78,9 @@ def rms_norm(
 def layer_norm(
     tape: ForwardTape, module: Module, x: ActivationTensor, rows: int, kind: str = "layer"
 ) -> ActivationTensor:
-    """`nn.LayerNorm`, which saves its input and the mean and reciprocal root of each token.
+    """Record `nn.LayerNorm`, which saves its input and the mean and reciprocal root of each token.
 
-    `kind`: Nemotron adds 1 to the weight first (`layer_1p`), OLMo computes in fp32 (`layer_unweighted`).
+    `kind`: Nemotron adds 1 to the weight first (`layer_1p`), and OLMo computes in fp32 (`layer_unweighted`).
     """
     with tape.record_module(module, x):
         itemsize = x.itemsize
@@ -96,7 +96,7 @@ def layer_norm(
 
 
 def _layer_norm_fp32(tape: ForwardTape, module: Module, x: ActivationTensor, rows: int) -> ActivationTensor:
-    """`CohereLayerNorm`: the input minus its mean twice, squared and scaled, each as an operation of its own."""
+    """Record `CohereLayerNorm`: the input minus its mean twice, squared and scaled, each as a separate operation."""
     itemsize, count = x.itemsize, x.numel
     with tape.record_module(module, x):
         x_fp32 = cast_tensor(tape, x, 4)

@@ -1,7 +1,7 @@
-"""Table of the differences between DeepSpeed releases that change memory: the only place with release borders.
+"""Differences between DeepSpeed releases that change memory: the only place where memory depends on the release.
 
-Engines ask `quirks.live_parameter_counter_survives_backward`. Each row was read in the sources of the releases on both
-sides of its border, and measured with real engines.
+Engines read attributes such as `quirks.live_parameter_counter_survives_backward`. Each row was verified in the code of
+the releases before and after the change, and measured with real engines.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dsconfig.core.json_types import NamedTuple
 
 
 class DeepSpeedVersion(NamedTuple):
-    """A DeepSpeed release, in the order of releases."""
+    """A DeepSpeed release, which compares in release order."""
 
     major: int
     minor: int
@@ -20,21 +20,21 @@ class DeepSpeedVersion(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> DeepSpeedVersion:
-        """Read a release such as `0.17.2`.
+        """Parse a release number such as `0.17.2`.
 
         Raises:
-            ValueError: the text is not three numbers joined by dots.
+            ValueError: `text` is not three numbers joined by dots.
         """
         major, minor, patch = text.split(".")
         return cls(int(major), int(minor), int(patch))
 
 
 class MemoryQuirk:
-    """A row of the table: the releases that behave as its name says, where to read that, and why it matters."""
+    """A row of the table: which releases behave as its name says, the source in DeepSpeed, and why it matters."""
 
     def __init__(self, *, since: str = "", before: str = "", source: str, why: str) -> None:
         self.since, self.before, self.source, self.why = since, before, source, why
-        """First release with the behavior, and the first one without it again; empty: no such border."""
+        """First release with the behavior, and first release without it again; each is empty if there is none."""
         self.name = ""
 
     def __set_name__(self, owner: type[ReleaseQuirks], name: str) -> None:
@@ -47,11 +47,11 @@ class MemoryQuirk:
     def __get__(self, quirks: ReleaseQuirks, owner: type[ReleaseQuirks]) -> bool: ...
 
     def __get__(self, quirks: ReleaseQuirks | None, owner: type[ReleaseQuirks]) -> MemoryQuirk | bool:
-        """The row itself on the class; on the quirks of a release, whether it applies."""
+        """Return the row itself on the class, or whether the quirk applies on an instance."""
         return self if quirks is None else self.name in quirks.names
 
     def applies_to(self, release: DeepSpeedVersion) -> bool:
-        """Whether a release has the quirk."""
+        """Whether a release has this quirk."""
         if self.since and release < DeepSpeedVersion.parse(self.since):
             return False
         return not self.before or release < DeepSpeedVersion.parse(self.before)
@@ -65,13 +65,13 @@ _ENGINE = "runtime/engine.py:DeepSpeedEngine"
 
 
 class ReleaseQuirks:
-    """The quirks of one release; equal to those of any release that behaves alike."""
+    """The quirks of one release; equal to the quirks of another release that behaves the same."""
 
     def __init__(self, release: str) -> None:
-        """Look up a release such as `0.17.2`.
+        """Look up the quirks of a release such as `0.17.2`.
 
         Raises:
-            ValueError: the text is not a release.
+            ValueError: `release` is not a release number.
         """
         version = DeepSpeedVersion.parse(release)
         self.names = frozenset(row.name for row in quirk_rows() if row.applies_to(version))
@@ -371,11 +371,11 @@ _ROWS = tuple(row for row in vars(ReleaseQuirks).values() if isinstance(row, Mem
 
 
 def quirk_rows() -> tuple[MemoryQuirk, ...]:
-    """All rows of the table."""
+    """Return all rows of the table."""
     return _ROWS
 
 
 def release_borders() -> tuple[str, ...]:
-    """Releases from which on the memory of some config differs from that of the release before, oldest first."""
+    """Return the releases that change the memory of some config compared with the previous one, oldest first."""
     borders = {border for row in _ROWS for border in (row.since, row.before) if border}
     return tuple(sorted(borders, key=DeepSpeedVersion.parse))

@@ -1,4 +1,4 @@
-"""Rotary position embeddings as autograd operations, as the families of Transformers implement them."""
+"""Rotary position embeddings as autograd operations, as the model families of Transformers implement them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 def rotary(
     tape: ForwardTape, x: ActivationTensor, itemsize: int, tables: Sequence[ActivationTensor] = ()
 ) -> ActivationTensor:
-    """`apply_rotary_pos_emb` on queries or keys; saves nothing, because cos and sin need no gradient.
+    """Record `apply_rotary_pos_emb` on queries or keys, which saves nothing because cos and sin need no gradient.
 
-    `tables`: cos and sin of this layer, which are saved if they are not those of the whole model.
+    `tables`: cos and sin of this layer, which are saved unless the whole model shares them.
     """
     count = x.numel
     x_cos = tape.op([x, *tables[:1]], tape.tensor(count, itemsize), tables[:1])
@@ -73,7 +73,7 @@ def rotate(
 def _rotate_in_fp32(
     tape: ForwardTape, x: ActivationTensor, tables: list[ActivationTensor]
 ) -> ActivationTensor:
-    """ERNIE's rotation: cast to fp32, and again after pairs of elements are exchanged."""
+    """Record the rotation of ERNIE: a cast to fp32, and another one after pairs of elements are exchanged."""
     count = x.numel
     x_cos = tape.op([cast_tensor(tape, x, 4), tables[0]], tape.tensor(count, 4), [tables[0]])
     exchanged = tape.op([x], tape.tensor(count, x.itemsize), temporary=count // 2 * x.itemsize)
@@ -82,7 +82,7 @@ def _rotate_in_fp32(
 
 
 def _rotate_split(tape: ForwardTape, x: ActivationTensor) -> ActivationTensor:
-    """`GptOss`'s rotation: two products for each half of a head, and `torch.cat`."""
+    """Record the rotation of gpt-oss: two products for each half of a head, and `torch.cat`."""
     halves = []
     for _ in range(2):
         products = [tape.op([x], tape.tensor(x.numel // 2, x.itemsize)) for _ in range(2)]
@@ -95,8 +95,8 @@ def rotate_fused(
 ) -> tuple[ActivationTensor, ActivationTensor, ActivationTensor]:
     """Apply rotary embeddings to slices of a fused QKV tensor.
 
-    Only `rotary_dim` elements of a head are rotated, and `torch.cat` builds new query and key tensors. ConfigValues
-    stay a slice.
+    Only `rotary_dim` elements of a head are rotated, and `torch.cat` builds new query and key tensors. Values
+    stay slices.
     """
     query, key = (
         rotate_part(tape, heads, qkv, count, rotary_dim) for count in (heads.num_heads, heads.num_kv_heads)

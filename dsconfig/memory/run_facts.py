@@ -12,29 +12,29 @@ if TYPE_CHECKING:
 
 
 class TrainingJob(NamedTuple):
-    """Facts about a run besides its config and its model."""
+    """Facts about a training run besides its config and its model."""
 
     release: str
-    """DeepSpeed release, such as `0.19.8`."""
+    """DeepSpeed release number, such as `0.19.8`."""
     world_size: int
-    """Number of ranks, one per GPU."""
+    """Number of ranks, with one rank per GPU."""
     micro_batch: MicroBatch
     """Size of a micro batch and how the script computes it; dtypes and parallelism follow from the config."""
     gpus_per_node: int = 1
-    """Ranks per host."""
+    """Number of ranks per node."""
     optimizer: str | None = None
-    """Name of the script's optimizer; None: that of the config, else the usual one."""
+    """Name of the script's optimizer, or None for the config's optimizer or else the usual one."""
     zero_init: bool = False
     """Whether `zero.Init` builds the model in shards at stage 3."""
     use_reentrant: bool = False
-    """`use_reentrant` of `torch.utils.checkpoint`."""
+    """Value of `use_reentrant` for `torch.utils.checkpoint`."""
     gpu_limit: int | None = None
-    """Bytes of GPU memory, which decide where weights are flattened; None: not known."""
+    """Bytes of GPU memory, which decide where weights are flattened, or None if unknown."""
     trainer: TrainerTraits | None = None
-    """Training method; None: plain fine-tuning."""
+    """Training method, or None for plain fine-tuning."""
     frozen_models: tuple[Architecture, ...] = ()
-    """Models next to the trained one, besides its reference model."""
+    """Frozen models that are loaded next to the trained one, besides its reference model."""
     vllm_bytes: int | None = None
-    """Bytes that vLLM reserves on the same GPU; None: the model generates itself."""
+    """Bytes that vLLM reserves on the same GPU, or None if the model generates without vLLM."""
     expandable_segments: bool = False
     """Whether the environment sets `expandable_segments` for torch's allocator."""

@@ -1,4 +1,4 @@
-"""Conversion of a config's effective values, such as its optimizer and ZenFlow, to an engine's `EngineSetup`."""
+"""Conversion of a config's effective values to an engine's `EngineSetup`, including optimizer and ZenFlow settings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # State and temporary bytes per element, for fp32 masters.
 
 DEFAULT_CLIENT, DEFAULT_CPU_CLIENT = "adamw", "cpu-adam"
-"""The assumed client optimizer; offloaded, DeepSpeed requires its own CPU Adam."""
+"""Client optimizers assumed by default: on the GPU, and with offload, for which DeepSpeed requires its own CPU Adam."""
 FUSED, FOREACH, SINGLE = "fused", "foreach", "single"
 ADAM = {FUSED: (8, 0), FOREACH: (8, 4), SINGLE: (8, 8)}
 CLIENTS: Mapping[str, OptimizerCost] = {
@@ -48,11 +48,11 @@ CLIENTS: Mapping[str, OptimizerCost] = {
     "ademamix-8bit": OptimizerCost("ademamix-8bit", 3, 0, quantization_block=256),
     "adagrad": OptimizerCost("adagrad", 4, 4, allocates_states_early=True),
 }
-"""Client optimizers, as torch runs them on GPUs."""
+"""Memory cost of client optimizers as torch runs them on GPUs."""
 
 
 def cost_from_config(kind: str, params: Mapping[str, Json], offloads: bool) -> OptimizerCost:
-    """The cost of the optimizer in the config's `optimizer` section.
+    """Return the memory cost of the optimizer in the config's `optimizer` section.
 
     Raises:
         NotModelledError: the state size of this optimizer is not known.
@@ -83,7 +83,7 @@ def cost_from_config(kind: str, params: Mapping[str, Json], offloads: bool) -> O
 
 
 def cost_of_client_optimizer(name: str, offloads: bool) -> OptimizerCost:
-    """The cost of a client optimizer; on the host torch allocates one more temporary tensor.
+    """Return the memory cost of a client optimizer; on the host torch allocates one more temporary tensor.
 
     Raises:
         NotModelledError: the state size of this optimizer is not known.
@@ -103,13 +103,13 @@ BUCKET = 5 * 10**8
 
 
 def zenflow_section(config: Mapping[str, Json]) -> set[str]:
-    """The prefix of the section if the config has one; an empty section enables ZenFlow."""
+    """Return the prefix of the ZenFlow section if the config has one, since even an empty section enables ZenFlow."""
     zero = config.get("zero_optimization")
     return {ZENFLOW} if isinstance(zero, dict) and isinstance(zero.get("zenflow"), dict) else set()
 
 
 def zenflow_settings(values: Mapping[str, Json]) -> ZenFlowSettings:
-    """The ZenFlow settings of a config."""
+    """Return the ZenFlow settings of a config."""
     ratio, bucket = values.get(f"{ZENFLOW}topk_ratio"), values.get(f"{ZERO}allgather_bucket_size")
     by_steps = values.get(f"{ZENFLOW}select_strategy") == "step"
     is_stage3 = values.get(f"{ZERO}stage") == 3  # stage 3 does not pass `bucket_size` on
@@ -142,17 +142,17 @@ SECTIONS = (
     "prescale_gradients",
     "gradient_predivide_factor",
 )
-"""Sections and keys of a config that the estimate reads."""
+"""Sections and keys of a config that the memory estimate reads."""
 MODULES = tuple(
     f"transformers.models.{kind}.modeling_{kind}." for kind, style in DECODER_VARIANTS.items() if style.moe
 )
 """Module paths of the MoE block classes that can be leaf modules."""
 OFFLOADED = ("cpu", "nvme")
-"""Offload devices."""
+"""Values of `device` that mean offloading."""
 
 
 def default_client(values: ConfigValues) -> str | None:
-    """The client optimizer to assume; None if the config has an `optimizer` section."""
+    """Return the client optimizer to assume, or None if the config has an `optimizer` section."""
     if values.text("optimizer.type"):
         return None
     return (
@@ -161,7 +161,7 @@ def default_client(values: ConfigValues) -> str | None:
 
 
 def setup_of(values: ConfigValues, job: TrainingJob) -> EngineSetup:
-    """The engine settings of rank 0.
+    """Return the engine settings of rank 0.
 
     Raises:
         NotModelledError: the config has a setting without an estimate.
@@ -175,7 +175,7 @@ def setup_of(values: ConfigValues, job: TrainingJob) -> EngineSetup:
 
 
 def micro_batch_of(setup: EngineSetup, job: TrainingJob) -> MicroBatch:
-    """The micro batch of a job, with the dtypes and the parallelism of a setup."""
+    """Return the micro batch of a job, with the dtypes and the parallelism of an engine setup."""
     batch = job.micro_batch
     return batch._replace(
         itemsize=setup.itemsize,
@@ -192,7 +192,7 @@ def micro_batch_of(setup: EngineSetup, job: TrainingJob) -> MicroBatch:
 def _setup(
     values: ConfigValues, world: int, client: str | None, zero_init: bool, quirks: ReleaseQuirks
 ) -> EngineSetup:
-    """Fill each field of the setup from its key."""
+    """Fill each field of the engine setup from its config key."""
     half_dtype, stage = values.half_dtype, values.stage
     itemsize = 2 if half_dtype else 4
     offloads_optimizer = stage > 0 and values.text(f"{ZERO}offload_optimizer.device") in OFFLOADED
@@ -245,7 +245,7 @@ def _setup(
 
 
 def _accumulation_key(values: ConfigValues) -> str:
-    """The key that sets the micro batches of a step; ZenFlow has its own (`configure_zenflow`)."""
+    """Return the key of the number of micro batches per step, which differs for ZenFlow (`configure_zenflow`)."""
     return f"{ZERO}zenflow.update_interval" if values.has_zenflow else "gradient_accumulation_steps"
 
 
@@ -257,13 +257,13 @@ STAGE3_KEYS = (
     "stage3_param_persistence_threshold",
     "stage3_model_persistence_threshold",
 )
-"""Keys below `zero_optimization` of the fields of `Stage3Settings`."""
+"""Keys in `zero_optimization` that set the fields of `Stage3Settings`, in order."""
 
 
 def _grad_accum_itemsize(
     values: ConfigValues, itemsize: int, stage: int, half: str | None, quirks: ReleaseQuirks
 ) -> int:
-    """Bytes of an accumulated gradient (`engine.get_data_types`)."""
+    """Return the bytes per element of an accumulated gradient (`engine.get_data_types`)."""
     if stage == 2 and quirks.stage2_ignores_grad_accum_dtype:
         return itemsize
     defaults_to_fp32 = not stage and half == "bf16" and quirks.bf16_accumulates_in_fp32_at_stage0
@@ -271,7 +271,7 @@ def _grad_accum_itemsize(
 
 
 def _comm_itemsize(values: ConfigValues, itemsize: int) -> int:
-    """Bytes of a communicated gradient; sequence parallelism has its own key, with fp32 as default."""
+    """Return the itemsize of a communicated gradient; sequence parallelism has a separate key, with fp32 as default."""
     key = "communication_data_type"
     if values.sp_size > 1 and values.values.get(f"seq_parallel_{key}", "fp32") is not None:
         return values.itemsize(f"seq_parallel_{key}", 4)
@@ -279,14 +279,14 @@ def _comm_itemsize(values: ConfigValues, itemsize: int) -> int:
 
 
 def _comm_dtype_is_other_half(values: ConfigValues, half: str | None) -> bool:
-    """Whether gradients are communicated in the other half-precision dtype."""
+    """Whether gradients are communicated in the other 16-bit dtype than the model's."""
     dtype = str(values.values.get("communication_data_type")).lower().removeprefix("torch.")
     others = {"bf16": ("fp16", "float16", "half"), "fp16": ("bf16", "bfloat16")}
     return half is not None and values.sp_size == 1 and dtype in others[half]
 
 
 def _nvme_offload(values: ConfigValues, quirks: ReleaseQuirks) -> NvmeSwapBuffers:
-    """NVMe settings."""
+    """Return the swap buffers that the NVMe offload settings configure."""
     optimizer, parameters = (
         values.text(f"{ZERO}{section}.device") == "nvme" for section in ("offload_optimizer", "offload_param")
     )
@@ -312,7 +312,7 @@ def _offload_ratio(values: ConfigValues) -> float:
 
 
 def _leaf_classes(values: ConfigValues) -> tuple[str, ...]:
-    """Class names of `leaf_module`; DeepSpeed matches bare or full names (utils/z3_leaf_module.py)."""
+    """Return the class names in `leaf_module`; DeepSpeed matches bare or full names (utils/z3_leaf_module.py)."""
     classes = values.values.get(f"{ZERO}leaf_module.classes")
     # utils/z3_leaf_module.py compares the class name, and the name with its module path.
     names = [str(name) for name in classes] if isinstance(classes, list) else []

@@ -16,23 +16,23 @@ FROZEN, VALUE, VLLM, GENERATION = "frozen models", "value model", "vLLM", "gener
 
 
 class TrainerTraits(NamedTuple):
-    """A training method, by the name of TRL's trainer."""
+    """Traits of a training method that determine its memory, by the name of TRL's trainer."""
 
     sequences_per_sample: int = 1
-    """Sequences of one sample that go through the model together: a chosen and a rejected answer make two."""
+    """Number of sequences per sample that pass through the model together, such as a chosen and a rejected answer."""
     has_reference: bool = False
     """Whether a frozen copy of the model stays loaded, unless only adapters are trained."""
     needs_frozen: str = ""
-    """A frozen model that only the user can name: `reward` or `teacher`."""
+    """Name of a frozen model that only the user can specify: `reward` or `teacher`."""
     has_value_model: bool = False
     """Whether a second model of the same size is trained (TRL's `PolicyAndValueWrapper`)."""
     generates: bool = False
     """Whether answers are generated during training."""
     objective: ObjectiveKind = "likelihood"
-    """Loss on the logits."""
+    """Kind of loss that the training method computes from the logits."""
 
     def training_objective(self, *, casts_logits: bool) -> TrainingObjective:
-        """The loss on the logits; `casts_logits`: preference losses cast them to fp32 first, as LLaMA-Factory does."""
+        """Return the loss on the logits; `casts_logits`: preference losses cast to fp32 first, as in LLaMA-Factory."""
         kind = self.objective
         if casts_logits and kind in ("preference", "likelihood_and_preference"):
             kind = "preference_in_fp32"
@@ -63,18 +63,18 @@ TRAINERS = {
     ),
     "gkd": TrainerTraits(needs_frozen="teacher", generates=True, objective="divergence"),
 }
-"""Sources: trl/trainer/*_trainer.py and trl/experimental; LLaMA-Factory train/*/workflow.py."""
+"""Training methods by name (trl/trainer/*_trainer.py and trl/experimental; LLaMA-Factory train/*/workflow.py)."""
 
 
 class TrainerMemory(NamedTuple):
-    """Bytes that a training method adds on a rank."""
+    """Bytes that a training method adds on a rank to those of plain fine-tuning."""
 
     frozen: int = 0
-    """Bytes of frozen models, for the whole run."""
+    """Bytes of frozen models, which stay allocated for the whole run."""
     gathered: int = 0
-    """Bytes that the forward pass of a frozen model gathers at stage 3, next to the activations of the trained one."""
+    """Bytes that a frozen model's forward pass gathers at stage 3, besides the activations of the trained model."""
     vllm: int = 0
-    """Bytes that vLLM reserves on the same GPU, for the whole run."""
+    """Bytes that vLLM reserves on the same GPU for the whole run."""
     generation: int = 0
     """Bytes of gathered weights and of the key/value cache while answers are generated."""
     has_value_model: bool = False
@@ -91,10 +91,10 @@ def trainer_memory(
     frozen: tuple[Architecture, ...],
     vllm_bytes: int | None,
 ) -> TrainerMemory:
-    """Bytes that a training method adds.
+    """Return the bytes that a training method adds on a rank to those of plain fine-tuning.
 
-    `frozen`: models besides the reference model. `vllm_bytes`: bytes that vLLM reserves next to training; None: the
-    model generates itself.
+    `frozen`: models besides the reference model. `vllm_bytes`: bytes that vLLM reserves next to training; None if the
+    model generates without vLLM.
     """
     models = [*frozen, *([arch] if trainer.has_reference and batch.adapter is None else [])]
     if trainer.has_value_model and batch.adapter is not None:
@@ -114,15 +114,17 @@ def trainer_memory(
 
 
 def numel_of(arch: Architecture) -> int:
-    """Parameters of a model."""
+    """Return the number of parameters of a model."""
     return sum(weight.numel for weight in weights_of(arch, 2, False).weights)
 
 
 def _generation_bytes(setup: EngineSetup, arch: Architecture, batch: MicroBatch, models: int) -> int:
-    """Key/value cache of all answers of a step, and at stage 3 the gathered model (`ds3_gather_for_generation`).
+    """Return the bytes of all answers' key/value cache, and at stage 3 of the gathered model.
+
+    The cache holds all answers of a step. Stage 3 gathers the model, as TRL's `ds3_gather_for_generation` does.
 
     `models`: 2 for PPO, whose wrapper of policy and value model is gathered as a whole (trl models/utils.py,
-    `unwrap_model_for_generation`); its answers are half of the sequences.
+    `unwrap_model_for_generation`); PPO's answers are half of the sequences.
     """
     head_dim = arch.head_dim or arch.hidden_size // max(1, arch.num_heads)
     sequences = batch.micro_batch_size * setup.gradient_accumulation_steps // models

@@ -1,6 +1,6 @@
-"""Everything without an estimate: settings, combinations of settings, models, and sizes with which DeepSpeed stops.
+"""Settings, combinations of settings, models, and sizes that have no memory estimate, or with which DeepSpeed stops.
 
-A setting or combination that was not measured is one row here, and its sentence is made here. Nothing is guessed.
+Each setting or combination that was not measured is one row, which also yields the error message. Nothing is guessed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ REASONS = {
     "onebitlamb": _BACKEND,
     "zerooneadam": _BACKEND,
 }
-"""Why a config key, or an optimizer by its lower-case name, has no estimate; else nothing was measured."""
+"""Reason why a config key, or an optimizer by its lower-case name, has no estimate; by default nothing was measured."""
 UNMODELED_SWITCHES = (
     f"{ZERO}zero_quantized_nontrainable_weights",
     f"{ZERO}stage3_use_all_reduce_for_fetch_params",
@@ -53,7 +53,7 @@ UNMODELED_SWITCHES = (
     "compile.deepcompile",
     "hybrid_engine.enabled",
 )
-"""Switches whose effect on memory is not estimated."""
+"""Boolean settings whose effect on memory is not estimated."""
 AUTOEP_VALUES = {
     "comm_backend": ("comm",),
     "combine_impl": ("auto", "weighted_sum"),
@@ -62,21 +62,21 @@ AUTOEP_VALUES = {
     "use_grouped_mm": (True,),
     "preset_model": (None, "mixtral", "qwen3_moe"),
 }
-"""Values of `expert_parallel` keys with which engines were measured."""
+"""Values of `expert_parallel` keys for which engines were measured."""
 
 
 def why_unsupported(name: str) -> str:
-    """Why a key, or an optimizer by its lower-case name, has no estimate."""
+    """Return the reason why a key, or an optimizer by its lower-case name, has no estimate."""
     return REASONS.get(name, _ALONE)
 
 
 def unsupported(what: str, why: str, help: str = "") -> NotModelledError:
-    """The error for a setting, or for two of them, that was not measured."""
+    """Return the error for a setting, or a combination of two, that was not measured."""
     return NotModelledError(f"{what} is not supported yet: {why}", help)
 
 
 def stop_error(what: str, why: str, help: str = "") -> NotModelledError:
-    """The error for a run that DeepSpeed itself does not finish."""
+    """Return the error for a run that DeepSpeed itself does not finish."""
     return NotModelledError(f"DeepSpeed stops {what}: {why}", help)
 
 
@@ -84,14 +84,14 @@ def stop_error(what: str, why: str, help: str = "") -> NotModelledError:
 
 
 class NamedSetting(NamedTuple):
-    """A setting as a sentence names it, and whether a config uses it."""
+    """A setting as named in a message, and a function that tells if a config uses the setting."""
 
     shown: str
     is_used: Callable[[ConfigValues], bool]
 
 
 class UnmeasuredCombination(NamedTuple):
-    """Two settings that were not measured together, at some stages."""
+    """Two settings that were not measured together at some stages."""
 
     first: NamedSetting
     second: NamedSetting
@@ -99,7 +99,7 @@ class UnmeasuredCombination(NamedTuple):
     stages: tuple[int, ...] = (0, 1, 2, 3)
 
     def applies_to(self, values: ConfigValues) -> bool:
-        """Whether a config combines the two."""
+        """Whether a config combines the two settings at one of the stages."""
         return self.first.is_used(values) and self.second.is_used(values) and values.stage in self.stages
 
 
@@ -192,7 +192,7 @@ def reject_config(
 ) -> None:
     """Reject a config with a setting, or a combination of settings, without an estimate.
 
-    `client`: name of the script's optimizer. Rules report what DeepSpeed itself rejects.
+    `client`: name of the script's optimizer. Configs that DeepSpeed itself rejects are reported by rules.
 
     Raises:
         NotModelledError: there is no estimate for this config.
@@ -240,7 +240,7 @@ def _reject_zenflow(values: ConfigValues, quirks: ReleaseQuirks, client: str | N
 
 
 def _unsupported_zenflow(values: ConfigValues) -> Iterator[str]:
-    """Why DeepSpeed raises in the first step or trains nothing; rules report what fails earlier."""
+    """Yield reasons why ZenFlow fails in the first step or trains nothing; rules report earlier failures."""
     if not isinstance(values.values.get(f"{ZERO}zenflow.update_interval"), int):
         yield (
             '`update_interval` is `"auto"`, which makes DeepSpeed set gradient accumulation to 0; use a number'
@@ -305,7 +305,7 @@ def _reject_muon(values: ConfigValues, quirks: ReleaseQuirks) -> None:
 
 
 def _reject_half_masters(values: ConfigValues) -> None:
-    """Reject half-precision masters that DeepSpeed rejects, or that were not measured."""
+    """Reject half-precision master weights that DeepSpeed rejects, or that were not measured."""
     half = values.half_dtype
     key = f"{half}.{half}_master_weights_and_grads"
     if not half or not values.flag(key):
@@ -321,11 +321,11 @@ def _reject_half_masters(values: ConfigValues) -> None:
 
 
 _ADAMS = ("adam", "adamw", "adamw-fused", "cpu-adam")
-"""Optimizers that SuperOffload's process runs."""
+"""Optimizers that SuperOffload's separate process can run."""
 
 
 def _reject_super_offload(values: ConfigValues, optimizer: str) -> None:
-    """Reject configs with which SuperOffload fails before the first step; below stage 3 it is ignored."""
+    """Reject configs with which SuperOffload fails before the first step; below stage 3 SuperOffload is ignored."""
     if not _SUPER.is_used(values) or values.stage != 3:
         return
     if values.text(f"{ZERO}offload_optimizer.device") != "cpu":
@@ -346,7 +346,7 @@ ULYSSES_MODELS = (
     *("llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe"),
     *("gemma", "gemma3_text", "olmo2", "olmo3"),
 )
-"""Model types whose engines were measured with each kind of parallelism."""
+"""Model types for which engines were measured with sequence parallelism (Ulysses)."""
 _AUTOTP_FAMILIES = {
     "gpt2": "DeepSpeed stops with an AssertionError: AutoTP does not support it",
     "plain": "DeepSpeed stops with an AssertionError: AutoTP finds no policy for it",
@@ -355,7 +355,7 @@ _AUTOTP_FAMILIES = {
 
 
 def reject_model(arch: Architecture, batch: MicroBatch) -> None:
-    """Reject a model, or sizes of it, without an estimate for the parallelism of the run.
+    """Reject a model, or model sizes, without an estimate for the parallelism of the run.
 
     Raises:
         NotModelledError: DeepSpeed or Ulysses rejects the model, or no engine was measured.
@@ -426,7 +426,7 @@ def _reject_autotp_model(arch: Architecture, batch: MicroBatch) -> None:
 
 
 def _reject_uneven_shards(arch: Architecture, sharing: TensorParallelSettings) -> None:
-    """Reject sizes that ranks cannot share evenly, since ranks would then use different amounts of memory."""
+    """Reject sizes that ranks cannot share evenly, since the ranks would then use different amounts of memory."""
     sizes = {"heads": arch.num_heads, "key/value heads": arch.num_kv_heads}
     sizes |= {} if arch.num_experts else {"MLP elements": arch.intermediate_size}
     sizes |= {"vocabulary entries": arch.vocab_size} if sharing.shards_lm_head(arch.has_qk_norms) else {}
@@ -441,7 +441,7 @@ def _reject_uneven_shards(arch: Architecture, sharing: TensorParallelSettings) -
 
 
 def reject_run(setup: EngineSetup, tape: ForwardTape, recomputes: bool) -> None:
-    """Reject sizes with which DeepSpeed stops in the first steps, or that were not measured.
+    """Reject model sizes with which DeepSpeed stops in the first steps, or that were not measured.
 
     Raises:
         NotModelledError: there is no estimate for this model with this config.
@@ -483,7 +483,7 @@ def _reject_zenflow_shapes(setup: EngineSetup, weights: Sequence[ModelParameter]
 
 
 def _reject_secondary_partition(setup: EngineSetup, tape: ForwardTape) -> None:
-    """Reject hpZ with frozen weights or leaf modules, which was not measured."""
+    """Reject hpZ with frozen weights or MoE leaf modules, a combination that was not measured."""
     has_leaf = any(module.class_name in setup.leaf_classes for module in tape.modules if module.class_name)
     has_frozen = not all(weight.requires_grad for weight in tape.weights)
     if setup.stage == 3 and setup.hpz_size > 1 and (has_leaf or has_frozen):
@@ -520,14 +520,14 @@ def _reject_quantized(setup: EngineSetup, tape: ForwardTape) -> None:
 
 
 def reject_uneven_gather(setup: EngineSetup, weights: Sequence[ModelParameter], second: bool) -> None:
-    """Reject a gather whose shards are not aligned, across several modules.
+    """Reject a gather of several modules if the total size of their shards is not aligned.
 
     With `zero_hpz_partition_size` the first forward pass gathers module by module from the secondary
     partition. The step drops that copy, and later passes gather shards of several modules at once: one module
     alone may be uneven.
 
     Raises:
-        NotModelledError: the shards of the call are not aligned.
+        NotModelledError: the shards of the gather are not aligned.
     """
     ranks, parts = setup.dp_world_size, setup.hpz_size if second else setup.dp_world_size
     count = sum(padded_shard_numel(weight.numel, ranks, parts) for weight in weights)
@@ -542,7 +542,7 @@ def _uneven_error(part: UnevenShard) -> NotModelledError:
 
 
 def _reject_mistyped_grads(setup: EngineSetup, tape: ForwardTape) -> None:
-    """Reject communication dtypes of gradients with which the first backward pass of stages 1 and 2 fails."""
+    """Reject gradient communication dtypes with which the first backward pass of stages 1 and 2 fails."""
     if setup.is_unsharded or setup.stage == 3 or setup.uses_bf16_optimizer:
         return
     casts_late = (
@@ -565,7 +565,7 @@ def _reject_mistyped_grads(setup: EngineSetup, tape: ForwardTape) -> None:
 def _reject_small_bucket(
     setup: EngineSetup, communicated: Sequence[ModelParameter], other_dtype: bool
 ) -> None:
-    """Reject buckets that DeepSpeed looks up by the model's dtype and does not find (DSC411)."""
+    """Reject buckets that DeepSpeed looks up by the model's dtype and therefore does not find (DSC411)."""
     total, what = (
         sum(weight.numel for weight in communicated),
         f"with `{ZERO}reduce_bucket_size` {setup.reduce_bucket_size:,}",
@@ -589,7 +589,7 @@ def _reject_small_bucket(
 
 
 def _reject_muon_shapes(setup: EngineSetup, tape: ForwardTape) -> None:
-    """`BF16_Optimizer` supports dense two-dimensional matrices only (`_prepare_muon_updates`)."""
+    """Reject experts with Muon, since `BF16_Optimizer` supports only 2D matrices (`_prepare_muon_updates`)."""
     if not (setup.optimizer.muon_method and setup.uses_bf16_optimizer):
         return
     matrices = (weight for weight in tape.weights if weight.requires_grad and is_muon(weight))

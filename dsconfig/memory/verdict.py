@@ -1,4 +1,4 @@
-"""Verdicts on a memory estimate, and the error for what it does not support."""
+"""Verdicts on a memory estimate, and the error for configs and models that cannot be estimated."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 Verdict = Literal["fits", "tight", "does not fit", "unknown"]
 FITS: Final = "fits"
 TIGHT: Final = "tight"
-"""Tight: fragmentation, the libraries on the GPU, or an input that is not given decides."""
+"""Verdict if fragmentation, the libraries on the GPU, or an input that is not given decides whether a run fits."""
 EXCEEDS: Final = "does not fit"
 UNKNOWN: Final = "unknown"
-"""Unknown: an unsupported setting, or which card of a name is meant, decides."""
+"""Verdict if an unsupported setting, or an ambiguous GPU name, decides whether a run fits."""
 WORST_FIRST: Final = (EXCEEDS, UNKNOWN, TIGHT, FITS)
 RANK, HOST = "rank", "host"
 
@@ -25,17 +25,17 @@ class UnmodeledSetting(NamedTuple):
     """A setting that changes memory by an amount that is not estimated."""
 
     key: str
-    """The setting with its value, such as `stage: dpo`."""
+    """Name of the setting with its value, such as `stage: dpo`."""
     text: str
     raises: frozenset[str] = frozenset()
-    """Memories (`rank`, `host`) that may need more because of it."""
+    """Memories (`rank`, `host`) that may need more because of the setting."""
     lowers: frozenset[str] = frozenset()
-    """Memories that may need less."""
+    """Memories (`rank`, `host`) that may need less because of the setting."""
     terms: frozenset[str] = frozenset()
-    """The terms that it may lower; empty: any."""
+    """Terms that the setting may lower, or empty for any term."""
 
     def to_dict(self) -> JsonObject:
-        """The setting as JSON."""
+        """Return the setting as a JSON object."""
         return {
             "key": self.key,
             "text": self.text,
@@ -60,7 +60,7 @@ ACTIVATION_TERMS = frozenset(
         "inputs",
     )
 )
-"""Terms that grow with the tokens of a micro batch."""
+"""Terms that grow with the number of tokens in a micro batch."""
 ASSUMED_LENGTH = UnmodeledSetting(
     "the sequence length",
     "it is not given; pass `--sequence-length`",
@@ -87,18 +87,18 @@ ASSUMED_CHECKPOINTING = UnmodeledSetting(
     lowers=frozenset((RANK,)),
     terms=ACTIVATION_TERMS,
 )
-"""Inputs that neither the user nor a launch file gives."""
+"""Assumption about an input that neither the user nor a launch file gives."""
 SCRIPT_OPTIMIZER = UnmodeledSetting(
     "the optimizer of the script",
     "it may keep fewer states",
     lowers=frozenset((HOST,)),
     terms=frozenset(("optimizer states", "optimizer step temporaries")),
 )
-"""Assumptions about the script; no host is reported as too small because of them alone."""
+"""Assumption about the script; no host is reported as too small because of this alone."""
 
 
 class NotModelledError(ValueError):
-    """The memory of this config with this model cannot be estimated; the text names the setting in question."""
+    """Raised when the memory of a config with a model cannot be estimated; the message names the setting."""
 
     def __init__(self, what: str, help: str = "") -> None:
         super().__init__(f"{what}; {help}" if help else what)

@@ -1,4 +1,4 @@
-"""Shapes that stage 3 can quantize or partition within nodes (`zero_quantized_*`, `zero_hpz_partition_size`)."""
+"""Shapes that stage 3 cannot quantize or partition within nodes (`zero_quantized_*`, `zero_hpz_partition_size`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from math import prod
 from typing import NamedTuple
 
 QUANTIZER_ALIGNMENT = 8
-"""Multiple of elements that `CUDAQuantizer.quantize` requires (runtime/zero/partition_parameters.py)."""
+"""Multiple to which `CUDAQuantizer.quantize` requires shards to be aligned (runtime/zero/partition_parameters.py)."""
 
 
 class UnevenShard(NamedTuple):
@@ -18,14 +18,14 @@ class UnevenShard(NamedTuple):
 
 
 def padded_shard_numel(numel: int, ranks: int, parts: int) -> int:
-    """Elements of one of `parts` shards of a parameter, padded to a multiple of all `ranks`."""
+    """Return the number of elements in one of `parts` shards of a parameter that is padded to a multiple of `ranks`."""
     return -(-numel // ranks) * ranks // parts
 
 
 def find_uneven_shard(parameters: Iterable[tuple[str, int]], ranks: int, parts: int) -> UnevenShard | None:
     """Find the first module whose shards do not meet the quantizer's alignment.
 
-    `parameters` are pairs of module name and numel. In its first pass stage 3 gathers each module on its own
+    `parameters` are pairs of module name and numel. In the first pass, stage 3 gathers each module on its own
     (`PartitionedParameterCoordinator.fetch_sub_module`, runtime/zero/partitioned_param_coordinator.py), from
     shards of all ranks or from the secondary partition of a node (`_partition_param_sec`).
     """
@@ -43,7 +43,7 @@ def find_uneven_shard(parameters: Iterable[tuple[str, int]], ranks: int, parts: 
 
 
 class ShardPastParameterEnd(NamedTuple):
-    """A parameter so small that the last rank's secondary shard would start past its end."""
+    """A parameter so small that the secondary shard of the last rank would start past the parameter's end."""
 
     name: str
     numel: int
@@ -53,9 +53,9 @@ class ShardPastParameterEnd(NamedTuple):
 def find_shard_past_parameter_end(
     parameters: Iterable[tuple[str, int]], ranks: int, secondary: int
 ) -> ShardPastParameterEnd | None:
-    """Find the first parameter whose last secondary shard would start past its end.
+    """Find the first parameter whose last secondary shard would start past the parameter's end.
 
-    DeepSpeed narrows it there and torch raises, up to 0.19.4. Source:
+    Up to 0.19.4, DeepSpeed narrows the parameter there, and torch raises. Source:
     `runtime/zero/partition_parameters.py:Init._partition_param_sec`.
     """
     for name, numel in parameters:
@@ -66,9 +66,9 @@ def find_shard_past_parameter_end(
 
 
 def is_sent_as_int4(shape: Sequence[int], ranks: int) -> bool:
-    """Whether a gradient is quantized, rather than reduce-scattered as usual.
+    """Whether a gradient is quantized to int4, rather than reduce-scattered as usual.
 
-    Source: `runtime/comm/coalesced_collectives.py:all_to_all_quant_reduce`. Before 0.14 only vectors fell
+    Source: `runtime/comm/coalesced_collectives.py:all_to_all_quant_reduce`. Before 0.14, only vectors fell
     back to a reduce-scatter.
     """
     return len(shape) > 1 and prod(shape) % (2 * ranks) == 0

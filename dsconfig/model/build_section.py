@@ -1,4 +1,4 @@
-"""Construction of a section from Python values, and the errors for values that do not fit."""
+"""Construction of a section from Python values, and the errors for values that the section does not accept."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # Problems: one per field, with a message in terms of the config instead of pydantic's.
 
 KIND = "config"
-"""The type of dsconfig's errors among those of pydantic."""
+"""Type of dsconfig's entries among the entries of a pydantic error."""
 _FEW_KEYS = 4
 
 
@@ -39,7 +39,7 @@ class BuildProblem(NamedTuple):
     path: str
     """The dotted path of the field, such as `zero_optimization.stage`."""
     message: str
-    """One line, which continues the path."""
+    """The message about the field in one line, which continues its path."""
     accepted: str | None
     """The values that the field accepts, in words; None for an unknown field."""
     given: object
@@ -65,7 +65,7 @@ class BuildError(ValueError):
 
 
 def build_error(section: str, error: ValidationError) -> BuildError:
-    """Return the error for users, from a pydantic error that `translate_pydantic_error` has translated."""
+    """Return the error for users that corresponds to a pydantic error from `translate_pydantic_error`."""
     return BuildError(section, (_problem_from_details(each) for each in error.errors(include_url=False)))
 
 
@@ -79,13 +79,13 @@ def _problem_from_details(details: ErrorDetails) -> BuildProblem:
 def translate_pydantic_error(
     section: str, keys: Mapping[str, KeyInfo], data: Mapping[str, object], error: ValidationError
 ) -> ValidationError:
-    """Translate a pydantic error: one entry per field, in terms of the config.
+    """Translate a pydantic error into one that has an entry per field, in terms of the config.
 
     Args:
-        section: name of the class.
-        keys: its keys, by attribute.
-        data: the values from which it was built, by attribute or alias.
-        error: the error of pydantic; the entries of inner sections are translated already.
+        section: name of the section class.
+        keys: keys of the section, by attribute.
+        data: the values from which the section was built, by attribute or alias.
+        error: the error of pydantic, in which the entries of inner sections have already been translated.
     """
     by_field: dict[object, list[ErrorDetails]] = {}
     for details in error.errors(include_url=False):
@@ -133,7 +133,7 @@ def _error_entries_of_field(
 
 
 def _add_required_length(errors: list[ErrorDetails], accepted: str) -> str:
-    """Return the accepted values, with the required length of a list."""
+    """Return the accepted values in words, with the required length of a list."""
     for details in errors:
         if details["type"] in ("too_short", "too_long"):  # each list of the model has one length
             context = details["ctx"]
@@ -224,13 +224,13 @@ def _join_with_or(texts: list[str]) -> str:
 
 
 def _values_of_closed_set(arm: Spec) -> list[Json]:
-    """Return the allowed values of a union member that has a closed set."""
+    """Return the allowed values of a union member that has a closed set of values."""
     few: dict[str, list[Json]] = {"bool": [True, False], "null": [None]}
     return few.get(arm[0], list(arm[1:]) if arm[0] == "enum" else [])
 
 
 def _display_value(value: object) -> str:
-    """Return a value in a message, shortened if it is long; its type if it has no JSON representation."""
+    """Return a value for a message, shortened if it is long, or its type if it has no JSON representation."""
     try:
         converted = to_json_value(value)
     except NotJsonError as error:
@@ -252,15 +252,15 @@ def _printable_path(path: str) -> str:
 
 @dataclass(slots=True)
 class SectionInput:
-    """The values from which one section is built, sorted by their use."""
+    """The values from which one section is built, grouped by their use."""
 
     values: JsonObject = field(default_factory=dict)
-    """Values of fields, by attribute, and keys that are not fields."""
+    """Values of fields by attribute, and values of keys that are not fields."""
     spelled: dict[str, str] = field(default_factory=dict)
     unknown: JsonObject = field(default_factory=dict)
     """Unknown keys that the section keeps."""
     wrong: list[InitErrorDetails] = field(default_factory=list)
-    """Problems that pydantic does not report."""
+    """Problems with the values that pydantic does not report."""
 
     def to_error(self, section: type[BaseModel], error: ValidationError | None) -> ValidationError:
         """Return an error with one entry per wrong field, in terms of the config."""
@@ -282,7 +282,7 @@ class SectionInput:
         self.values[info.name] = value
 
     def convert_to_json(self, word: str, value: object) -> Json:
-        """Return the value converted to JSON; None, and a problem, if it cannot be converted."""
+        """Return the value converted to JSON, or record a problem and return None if it cannot be converted."""
         try:
             return to_json_value(value)
         except NotJsonError as error:
@@ -295,7 +295,7 @@ def convert_section_input(
 ) -> SectionInput:
     """Convert the values of a section: `2e8`, paths, enums and tuples become their JSON representation.
 
-    `editor_keys`, and remarks beside them, are kept although DeepSpeed does not know them.
+    `editor_keys`, and remarks next to them, are kept although DeepSpeed does not know them.
     """
     keys, section_input = keys_of_section_or_base(section), SectionInput()
     key_by_alias = {alias: info.name for info in keys.values() for alias, _ in info.aliases}
@@ -331,10 +331,10 @@ def _convert_params(section: type[BaseModel], section_input: SectionInput) -> No
 
 
 def params_as_class(section: type[BaseModel], type_: object, params: object) -> object:
-    """Params as an object of the params class of `type_`; unchanged if it is no type of DeepSpeed.
+    """Return `params` as an object of the params class of `type_`, or unchanged if DeepSpeed has no such type.
 
     Raises:
-        ValidationError: the params do not fit the type.
+        ValidationError: the params class does not accept the params.
     """
     kind = find_type(section.__name__, type_)
     if kind is None or kind.params is None:

@@ -1,4 +1,4 @@
-"""Operations on configs: set a value by path, merge two configs, list their differences."""
+"""Operations on configs: set a value by path, merge two configs, and list the differences of two configs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dsconfig.model.to_json_value import JSON_VALUE, NotJsonError, to_json_value
 
 
 class ConfigDifference(NamedTuple):
-    """One key at which two configs differ; None is the value of an absent key."""
+    """One key in which two configs differ; None is the value of an absent key."""
 
     path: KeyPath
     kind: Literal["added", "removed", "changed"]
@@ -31,7 +31,7 @@ class ConfigDifference(NamedTuple):
 def list_differences(
     before: JsonObject, after: JsonObject, parent: KeyPath = ()
 ) -> Iterator[ConfigDifference]:
-    """The changes that turn one config into the other, key by key; a list is one value."""
+    """Yield the changes that turn `before` into `after`, key by key; a list is one value."""
     for key, old in before.items():
         path = (*parent, key)
         if key not in after:
@@ -50,7 +50,7 @@ def config_as_json_object(config: object) -> JsonObject:
 
     Raises:
         BuildError: a value has no JSON representation.
-        TypeError: the argument is neither.
+        TypeError: the argument is neither a config nor a mapping.
     """
     if isinstance(config, Section):
         return config.to_dict()
@@ -79,7 +79,7 @@ def _comparable_value(value: Json) -> object:
 
 
 def set_value_by_path(section: Section, path: tuple[str, ...], value: object) -> None:
-    """Set one value by its path; absent sections on the path are created.
+    """Set one value by its path, and create absent sections on the path.
 
     Raises:
         BuildError: the key is unknown, or does not accept the value.
@@ -101,10 +101,10 @@ def set_value_by_path(section: Section, path: tuple[str, ...], value: object) ->
 
 
 def iter_values_with_paths(changes: object, separator: str) -> Iterator[tuple[tuple[str, ...], object]]:
-    """Values with their paths: a path is a tuple of keys, or a string of keys with `separator` between them.
+    """Yield values with their paths, which are tuples of keys, or strings of keys with `separator` in between.
 
     Raises:
-        TypeError: the argument is no mapping, or a path is neither.
+        TypeError: the argument is not a mapping, or a path is neither a tuple nor a string.
     """
     if not isinstance(changes, Mapping):
         raise TypeError(f"expected values by path, not {type(changes).__name__}")
@@ -120,7 +120,7 @@ def iter_values_with_paths(changes: object, separator: str) -> Iterator[tuple[tu
 def merge_into_section(section: Section, other: Section | Mapping[str, object]) -> None:
     """Merge `other` into a section, inner sections key by key; values of `other` take precedence.
 
-    Params belong to one type: if the type changes, the old ones are removed. Values of another section are not
+    Params belong to one type: if the type changes, the old params are removed. Values of another section are not
     validated, because it may come from a file; values of a mapping are.
 
     Raises:
@@ -196,6 +196,6 @@ def _assign_attribute(section: Section, name: str | None, key: str, value: objec
 
 
 def _error_in_outer_section(section: Section, key: str, error: BuildError) -> BuildError:
-    """Return the error of the outer section, with the whole path."""
+    """Return the error of an inner section as that of the outer section, with the whole path."""
     problems = (each._replace(path=f"{key}.{each.path}") for each in error.problems)
     return BuildError(type(section).__name__, problems)

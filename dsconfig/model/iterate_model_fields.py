@@ -25,7 +25,7 @@ from dsconfig.model.section import Section, is_section
 
 @dataclass(frozen=True, slots=True)
 class ModelField:
-    """One field of a section class. `name` is the JSON key, `default` JSON (None for a section)."""
+    """One field of a section class; `name` is the JSON key, and `default` is JSON (None for a section)."""
 
     owner: type[Section]
     name: str
@@ -37,16 +37,16 @@ class ModelField:
 
     @property
     def spec(self) -> Spec:
-        """The spec of the type that DeepSpeed accepts, without an "auto" that only consumers resolve."""
+        """Spec of the type that DeepSpeed accepts, without an "auto" that only consumers resolve."""
         whole = spec_of_annotation(self.annotation)
         return spec_without_auto(whole) if self.key.fills and not self.key.auto_is_value else whole
 
 
 def iter_fields_of_section(section: type[Section]) -> Iterator[ModelField]:
-    """The fields of a section in the order of the source.
+    """Yield the fields of a section in the order of the source.
 
     Raises:
-        TypeError: a field carries no `Key`.
+        TypeError: a field has no `Key`.
     """
     hints = get_type_hints(section, include_extras=True)
     for attribute, info in section.model_fields.items():
@@ -68,7 +68,7 @@ def iter_fields_of_section(section: type[Section]) -> Iterator[ModelField]:
 def iter_field_paths(
     root: type[Section], parent: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], ModelField]]:
-    """Every field with its path, parents first, without the fields inside lists and free-form objects."""
+    """Yield every field with its path, parents first, without the fields inside lists and free-form objects."""
     for field in iter_fields_of_section(root):
         path = (*parent, field.name)
         yield path, field
@@ -78,7 +78,7 @@ def iter_field_paths(
 
 
 def union_arms(annotation: object) -> Iterator[object]:
-    """The types of a union, without `Annotated` wrappers."""
+    """Yield the types of a union, without `Annotated` wrappers."""
     if get_origin(annotation) in (list, dict) or not get_args(annotation):
         yield annotation
     else:
@@ -87,7 +87,7 @@ def union_arms(annotation: object) -> Iterator[object]:
 
 
 def iter_sections(root: type[Section]) -> Iterator[type[Section]]:
-    """`root` and every section class reachable from it, each once, depth first."""
+    """Yield `root` and every section class that is reachable from it, each once, depth first."""
     names: set[str] = set()
     stack = [root]
     while stack:
@@ -103,7 +103,7 @@ def iter_sections(root: type[Section]) -> Iterator[type[Section]]:
 
 
 def _section_classes_of_field(field: ModelField) -> Iterator[type[Section]]:
-    """The section classes that a field's types name, earlier types included."""
+    """Yield the section classes that the types of a field name, including earlier types."""
     for annotation in (field.annotation, *(was.type for was in field.key.was)):
         yield from _section_classes_in_annotation(annotation)
 
@@ -117,7 +117,7 @@ def _section_classes_in_annotation(annotation: object) -> Iterator[type[Section]
 
 
 def iter_section_variants(section: type[Section]) -> Iterator[type[Section]]:
-    """Subclasses, which may be used in place of the section, such as the params of one optimizer."""
+    """Yield the subclasses that may be used in place of a section, such as the params of one optimizer."""
     for child in section.__subclasses__():
         yield child
         yield from iter_section_variants(child)
@@ -156,7 +156,7 @@ def spec_of_annotation(annotation: object) -> Spec:
     """Return the spec of an annotation.
 
     Raises:
-        TypeError: the model may not use the annotation.
+        TypeError: the annotation is not allowed in the model.
     """
     if get_origin(annotation) is Annotated:
         inner, *metadata = get_args(annotation)
@@ -205,7 +205,7 @@ _GENERIC: dict[object, Callable[[tuple[object, ...]], Spec]] = {
 
 
 def _add_bounds_to_spec(spec: Spec, metadata: list[object]) -> Spec:
-    """`spec` with the bounds in `metadata`, which are objects of pydantic or annotated_types."""
+    """Return `spec` with the bounds in `metadata`, which are objects of pydantic or annotated_types."""
     bounds: JsonObject = {}
     for item in metadata:
         parts = item.metadata if isinstance(item, FieldInfo) else [item]
@@ -220,7 +220,7 @@ def _add_bounds_to_spec(spec: Spec, metadata: list[object]) -> Spec:
 
 @cache
 def field_docstrings(section: type[Section]) -> dict[str, str]:
-    """The docstring of each field, by JSON key, parsed from the source; importing the model does not collect them."""
+    """Return the docstring of each field by JSON key, parsed from the source; importing does not collect docstrings."""
     by_attribute: dict[str, str] = {}
     for cls in reversed(section.__mro__):
         if issubclass(cls, Section) and cls is not Section:

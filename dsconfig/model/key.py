@@ -26,7 +26,7 @@ Build: TypeAlias = Literal["gpu", "cpu", "torch"]
 
 @dataclass(frozen=True, slots=True)
 class KeyAlias:
-    """An alias under which releases read the key."""
+    """An alias under which some releases read the key."""
 
     name: str
     since: str

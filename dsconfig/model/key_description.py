@@ -24,7 +24,7 @@ class KeyFact(NamedTuple):
 
     title: str
     text: str
-    """Markdown."""
+    """Text of the fact in Markdown."""
     is_history: bool = False
     """Whether the fact holds only for earlier releases."""
 
@@ -41,11 +41,11 @@ class KeyDescription(NamedTuple):
         return "\n\n".join(filter(None, (self.prose, bullets)))
 
     def plain(self) -> str:
-        """One paragraph without Markdown."""
+        """Return the description as one paragraph without Markdown."""
         return self.paragraph().replace("`", "")
 
     def paragraph(self) -> str:
-        """One paragraph of Markdown."""
+        """Return the description as one paragraph of Markdown."""
         return " ".join(filter(None, (self.prose, *(f"{fact.title}: {fact.text}." for fact in self.facts))))
 
     def with_facts_titled(self, *titles: str) -> KeyDescription:
@@ -128,7 +128,7 @@ def key_summary(infos: Iterable[KeyInfo]) -> str:
 
 
 def format_release_span(first: int, last: int) -> str:
-    """Releases in words: `0.9.0 and later`."""
+    """Return a span of releases in words, such as `0.9.0 and later`."""
     return (
         f"{release_name(first)} and later"
         if last == NEVER
@@ -142,7 +142,7 @@ def value_meanings(info: KeyInfo) -> tuple[tuple[Json, str], ...]:
 
 
 def meaning_of_value(info: KeyInfo, value: Json) -> str:
-    """Return the meaning of one value; empty if none is documented."""
+    """Return the meaning of one value, or "" if none is documented."""
     # True equals 1, but a switch is not ZeRO stage 1.
     return next(
         (text for each, text in value_meanings(info) if each == value and type(each) is type(value)), ""
@@ -150,7 +150,7 @@ def meaning_of_value(info: KeyInfo, value: Json) -> str:
 
 
 def deprecation_reason(info: KeyInfo, release: int) -> str | None:
-    """Return why a key is deprecated in a release, with its replacement; None if it is not."""
+    """Return why a key is deprecated in a release, with its replacement, or None if it is not deprecated."""
     if "unread" in info.flags:
         return "has no effect: DeepSpeed accepts it but never reads it"
     if info.deprecated > release:
@@ -159,7 +159,7 @@ def deprecation_reason(info: KeyInfo, release: int) -> str | None:
 
 
 def replacement_hint(info: KeyInfo) -> str:
-    """Return the end of a message: the replacement of the key, or nothing."""
+    """Return the end of a message that names the replacement of the key, or "" if there is none."""
     if not info.replaced_by:
         return ""
     is_phrase = " " in info.replaced_by or "(" in info.replaced_by
@@ -170,7 +170,7 @@ def replacement_hint(info: KeyInfo) -> str:
 
 
 def key_page(path: str) -> str | None:
-    """Return the full Markdown page of the key at a dotted path (`*`: any name); None for an unknown key."""
+    """Return the Markdown page of the key at a dotted path (`*` is any name), or None for an unknown key."""
     matches: dict[str, list[KeyInfo]] = {}
     for steps, info in iter_keys():
         dotted = ".".join(steps)
@@ -183,7 +183,7 @@ def key_page(path: str) -> str | None:
 
 
 def section_members(path: str) -> dict[str, str]:
-    """Return the keys of the section at a dotted path, each with its summary; empty if the key is no section."""
+    """Return the keys of the section at a dotted path, each with its summary, or none if the key is not a section."""
     section = tuple(path.split("."))
     infos: dict[str, KeyInfo] = {}
     for steps, info in iter_keys():

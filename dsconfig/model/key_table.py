@@ -40,7 +40,7 @@ class KeyInfo(NamedTuple):
     deprecated: int
     replaced_by: str | None
     rewrite: tuple[str, Json] | None
-    """`rename`, `negate` or `switch`, and for a switch the value that replaces true."""
+    """How to rewrite the key: `rename`, `negate` or `switch`, and for a switch the value that replaces true."""
     advice: str | None
     hidden_by: str | None
     opened_by: str | None
@@ -74,14 +74,14 @@ class KeyInfo(NamedTuple):
         return self.default
 
     def non_object_values_in(self, release: int) -> frozenset[str]:
-        """JSON values other than an object that the release accepts for this section."""
+        """Return the JSON values other than an object that the release accepts for this section."""
         for shapes, releases in self.takes:
             if release in releases:
                 return shapes
         return _NONE
 
     def is_accepted_by_class(self, build: str, release: int) -> bool:
-        """Whether the optimizer class of that build accepts this param."""
+        """Whether the optimizer class for `build` accepts this param in a release."""
         return all(build in builds or release > last for builds, last in self.only)
 
 
@@ -93,7 +93,7 @@ class TypeInfo(NamedTuple):
 
     name: str
     params: str | None
-    """The section class of its params; None: they are the arguments of a class outside DeepSpeed."""
+    """The section class of the type's params; None if they are the arguments of a class outside DeepSpeed."""
     releases: ReleaseInterval
     gpu: str
     cpu: str
@@ -102,7 +102,7 @@ class TypeInfo(NamedTuple):
 
 @cache
 def types_of_section(section: str) -> dict[str, TypeInfo]:
-    """The types that the section's `type` may name, by the word that DeepSpeed compares; empty for other sections."""
+    """Return the types that `type` of a section may name, by the word that DeepSpeed compares; empty without `type`."""
     return {
         word: TypeInfo(name, params, ReleaseInterval(first, last), *classes)
         for word, (name, params, first, last, *classes) in TYPES.get(section, {}).items()
@@ -110,7 +110,7 @@ def types_of_section(section: str) -> dict[str, TypeInfo]:
 
 
 def find_type(section: str, word: object) -> TypeInfo | None:
-    """Return the type of that name in any release; DeepSpeed compares the types of optimizers in lower case."""
+    """Return the type named `word` in any release; DeepSpeed compares the types of optimizers in lower case."""
     if not isinstance(word, str):
         return None
     return types_of_section(section).get(word.lower() if section == "Optimizer" else word)
@@ -118,7 +118,7 @@ def find_type(section: str, word: object) -> TypeInfo | None:
 
 @cache
 def keys_of_section_class(name: str) -> dict[str, KeyInfo]:
-    """Every key of the section class over all releases, by name."""
+    """Return every key of the section class over all releases, by name."""
     keys = {}
     # Inlined, because a call for each of the 900 keys would be slow.
     for key, (type_, default, spans, extra) in SECTIONS[name][1].items():
@@ -163,7 +163,7 @@ def all_keys() -> frozenset[str]:
 
 
 def keys_of_section_or_base(section: type) -> dict[str, KeyInfo]:
-    """Every key of a section class, or of its base class in the table; empty for any other class."""
+    """Return every key of a section class, or of its base class in the table; empty for any other class."""
     return next(
         (keys_of_section_class(cls.__name__) for cls in section.__mro__ if cls.__name__ in SECTIONS), {}
     )
@@ -171,7 +171,7 @@ def keys_of_section_or_base(section: type) -> dict[str, KeyInfo]:
 
 @cache
 def secret_key_names() -> frozenset[str]:
-    """Names of keys whose values dsconfig never shows."""
+    """Return the names of keys whose values dsconfig never shows."""
     return frozenset(
         name
         for section in SECTIONS
@@ -181,7 +181,7 @@ def secret_key_names() -> frozenset[str]:
 
 
 def may_be_secret(word: str, text: str = "") -> bool:
-    """Whether the value of a key may be a secret; `text` is the JSON of the value, which may hold more keys."""
+    """Whether the value of a key may be a secret; `text` is the JSON of the value, which may contain more keys."""
     return word in secret_key_names() or re.search(_SECRET, word + text, re.IGNORECASE) is not None
 
 
@@ -218,7 +218,7 @@ class KeyView(NamedTuple):
 
 
 class SectionView(NamedTuple):
-    """A section as all of the `releases` read it; `keys` contains aliases too."""
+    """A section as all of the `releases` read it; `keys` also contains aliases."""
 
     name: str
     releases: ReleaseInterval
@@ -284,7 +284,7 @@ def may_release_read_path(path: KeyPath, release: int) -> bool:
 def find_key(path: str, release: int) -> tuple[KeyView | None, ReleaseInterval]:
     """Return the key at a dotted path as the release reads it, and the releases that read the path in the same way.
 
-    None instead of the key: the release does not read it.
+    The key is None if the release does not read it.
     """
     *sections, last = path.split(".")
     section = section_view_of_release(ROOT, release)
@@ -303,7 +303,7 @@ def find_key(path: str, release: int) -> tuple[KeyView | None, ReleaseInterval]:
 
 
 def keys_along_path(path: KeyPath) -> Iterator[KeyInfo]:
-    """The keys along a path, up to the first that the model does not have."""
+    """Yield the keys along a path, up to the first that the model does not have."""
     section: str | None = ROOT
     for word in path:
         info = keys_of_section_class(section).get(str(word)) if section else None
@@ -333,9 +333,9 @@ def _section_at_path(path: str) -> str:
 
 
 def intended_key(section: str, word: str) -> tuple[str, KeyPath] | None:
-    """Section and path of the right key for a name that no release ever read in the section.
+    """Return the section and path of the right key for a name that no release has ever read in the section.
 
-    The path is empty if there is no right key. None: the model does not list the name.
+    The path is empty if there is no right key. Return None if the model does not list the name.
     """
     return _intended_keys_by_wrong_name().get((section, word))
 
@@ -343,7 +343,7 @@ def intended_key(section: str, word: str) -> tuple[str, KeyPath] | None:
 def iter_keys(release: str | None = None) -> Iterator[tuple[tuple[str, ...], KeyInfo]]:
     """Yield every key with its path, parents first; `*` is a free-form name or a list element.
 
-    With a release: only the keys that it reads. A path occurs once per section class that has it: the params of
+    Given a release, yield only the keys that it reads. A path occurs once per section class that has it: the params of
     all optimizers share their paths.
     """
     yield from _walk_section_keys(ROOT, (), NUMBERS[release] if release else None)
@@ -364,7 +364,7 @@ def _walk_section_keys(
 
 
 def _section_classes_in_type(spec: Spec) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Section classes inside a type, each with the `*` steps of its path."""
+    """Yield the section classes inside a type, each with the `*` steps of its path."""
     if spec[0] == "section":
         yield spec[1], ()
     elif spec[0] in ("list", "map"):
@@ -415,4 +415,4 @@ ZERO_STAGES: dict[str, tuple[int, ...]] = {
     "overlap_comm": (1, 2, 3),
     "load_from_fp32_weights": (1, 2, 3),
 }
-"""The stages that read a key; keys with a separate rule are not listed."""
+"""ZeRO stages that read each key; keys with a separate rule are not listed."""

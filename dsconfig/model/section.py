@@ -54,7 +54,7 @@ class Section(BaseModel):
     )
 
     _spelled: dict[str, str] = PrivateAttr(default_factory=dict)
-    """The aliases that were used, by attribute."""
+    """The aliases with which keys were set, by attribute."""
     _unknown: JsonObject = PrivateAttr(default_factory=dict)
     """Unknown keys that were set."""
     _order: tuple[str, ...] = PrivateAttr(default=())
@@ -109,7 +109,7 @@ class Section(BaseModel):
 
     @model_serializer
     def _dump_set_keys(self) -> dict[str, Any]:
-        """Return the keys that were set; `model_dump` uses it too, also that of a model with a section as a field."""
+        """Return the keys that were set, for `model_dump` of the section or of a model with the section as a field."""
         return self.to_dict()
 
     @classmethod
@@ -118,16 +118,16 @@ class Section(BaseModel):
         return cls.model_construct()
 
     def to_dict(self) -> JsonObject:
-        """Return the keys that were set, as in the JSON: its names, order and types."""
+        """Return the keys that were set, with the names, order and types of the JSON."""
         values = {key: to_plain_value(value) for key, (_, value) in self.set_keys().items()}
         return {key: values[key] for key in self._order if key in values} | values
 
     def to_json(self, indent: int | None = 2) -> str:
-        """`to_dict()` as JSON text."""
+        """Return `to_dict()` as JSON text."""
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
 
     def set_spelling(self, spelled: dict[str, str], extra: JsonObject, order: tuple[str, ...]) -> None:
-        """Keep aliases, unknown keys, and the order of all keys."""
+        """Store the aliases, the unknown keys, and the order of all keys."""
         self._spelled, self._order = spelled, order
         if self.model_extra is None:  # the class does not allow unknown keys, but the file contains some
             self._unknown = extra
@@ -140,12 +140,12 @@ class Section(BaseModel):
         return self._unknown if self.model_extra is None else self.model_extra
 
     def allows(self, key: str) -> bool:
-        """Whether an unknown key may be set."""
+        """Whether the unknown key `key` may be set in this section."""
         is_editor_key = bool(self.EDITOR_KEYS) and (key in self.EDITOR_KEYS or key.startswith("//"))
         return is_editor_key or key in self.unknown_keys or self.model_extra is not None
 
     def unset(self, name: str) -> None:
-        """Remove a key that was set; its attribute gets its default again."""
+        """Remove a key that was set, and reset its attribute to the default."""
         field = type(self).model_fields[name]
         self.__dict__[name] = field.get_default(call_default_factory=True)
         self.model_fields_set.discard(name)
@@ -220,7 +220,7 @@ def is_section(annotation: object) -> TypeGuard[type[Section]]:
 def _translate_build_error(
     section: type[Section], values: Mapping[str, object], error: ValidationError
 ) -> Exception:
-    """Return the error in terms of the config instead of pydantic's."""
+    """Return an error of pydantic in terms of the config."""
     from dsconfig.model.build_section import KIND, build_error, translate_pydantic_error
     from dsconfig.model.key_table import keys_of_section_or_base
 

@@ -15,7 +15,7 @@ JSON_VALUE = "a JSON value"
 _MAX_DEPTH = 128
 """Maximum nesting of a config, the same as in `dsconfig.document`."""
 _MAX_BITS = 14_000
-"""Maximum bits of an integer. `str` of Python rejects more than 4,300 digits, which are about 14,284 bits."""
+"""Maximum number of bits of an integer; Python's `str` rejects more than 4,300 digits, about 14,284 bits."""
 _DTYPES = {
     "torch.bfloat16": ("bf16", "bfloat16", "torch.bfloat16"),
     "torch.float16": ("fp16", "float16", "torch.float16"),
@@ -121,7 +121,7 @@ def _dtype_as_json(value: object, arms: tuple[Spec, ...]) -> Json:
 
 
 def _number_as_builtin(value: Real, arms: tuple[Spec, ...]) -> Json:
-    """Return the number as a built-in int or float, also one of numpy or a `Fraction`."""
+    """Return a number, such as one of numpy or a `Fraction`, as a built-in int or float."""
     number = int(value) if isinstance(value, Integral) else float(value)
     if isinstance(number, float) and number.is_integer() and not any(arm[0] == "float" for arm in arms):
         integer = int(number)

@@ -1,6 +1,6 @@
 """The classes of `torch.optim` and `torch.optim.lr_scheduler` that a config can name, and their arguments.
 
-DeepSpeed looks up every other type than its own in these modules, where case matters (runtime/engine.py,
+DeepSpeed looks up every type other than its own in these modules, where case matters (runtime/engine.py,
 `DeepSpeedEngine._is_supported_optimizer` and `_scheduler_from_config`). The lists are from PyTorch 2.13;
 `verbose` is an argument of schedulers in earlier versions.
 """
@@ -88,4 +88,4 @@ OF_OBJECTS: dict[str, str] = {
     "MultiplicativeLR": "functions",
     "SequentialLR": "other schedulers",
 }
-"""Schedulers that are made of Python objects, and of which."""
+"""Schedulers whose arguments are Python objects, with a description of these objects."""

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 Renderer: TypeAlias = "Callable[[Iterable[FileReport], CheckedReleases, TerminalStyle], Iterator[str]]"
 
 FORMATS = ("full", "concise", "json", "sarif", "github", "gitlab", "junit", "markdown")
-"""Output formats; each is a module of this package with a function `render`."""
+"""Names of the output formats; each is a module of this package with a function `render`."""
 TEXT = FORMATS[:2]
-"""Formats for people, which a summary may follow."""
+"""Formats for human readers, after which a summary may be printed."""
 
 
 def renderer(name: str) -> Renderer:
-    """Renderer of a format. It consumes reports as they come and yields text to be written at once."""
+    """Return the renderer of a format, which consumes reports as they come and yields text to be written at once."""
     render: Renderer = import_module(f"dsconfig.render.{name}").render
     return render

@@ -1,4 +1,4 @@
-"""Diagnostics for people: message, location, source snippet, and help."""
+"""Output for human readers: message, location, source snippet and help of each diagnostic."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def render(reports: Iterable[FileReport], target: CheckedReleases, style: Termin
 
 
 def format_job(job: JobSummary, style: TerminalStyle) -> str:
-    """The job that was followed: `run.sh:3: Trainer, 16 ranks, batch 256 = 4 × 4 × 16, 2 errors`."""
+    """Describe a job in one line, such as `run.sh:3: Trainer, 16 ranks, batch 256 = 4 × 4 × 16, 2 errors`."""
     ranks = job.world_size
     location = style.paint(escape_unprintable(job.location), "bold")
     if job.why_not_checked:
@@ -79,7 +79,7 @@ def _render_diagnostic(report: FileReport, diagnostic: Diagnostic, style: Termin
 
 
 def _line_number_width(diagnostic: Diagnostic) -> int:
-    """Width of the largest line number in the block."""
+    """Return the width in columns of the largest line number in the block of a diagnostic."""
     locations = [diagnostic.location, *(other.location for other in diagnostic.related)]
     return max((len(str(place.end_line)) for place in locations if place), default=1)
 
@@ -116,7 +116,7 @@ def _notes_of_diagnostic(report: FileReport, diagnostic: Diagnostic) -> Iterator
 
 
 def format_releases(releases: Sequence[str], checked: Sequence[str]) -> str:
-    """Releases as ranges of the checked ones: `0.14.0 to 0.16.9, 0.19.8`."""
+    """Format releases as ranges of the checked releases, such as `0.14.0 to 0.16.9, 0.19.8`."""
     order = {release: index for index, release in enumerate(checked)}
     affected = sorted((release for release in releases if release in order), key=order.__getitem__)
     runs = [
@@ -129,13 +129,13 @@ def format_releases(releases: Sequence[str], checked: Sequence[str]) -> str:
 # Source snippets.
 
 GUTTER = 8
-"""Columns for line numbers and bars."""
+"""Number of columns for line numbers and bars."""
 CUT = "..."
 MOST_INDENT = 1000
 
 
 class SourceLine(NamedTuple):
-    """Source line as shown, with the offset and width of the marker under it."""
+    """A source line as it is shown, with the offset and width of the marker below the line."""
 
     number: int
     source: str
@@ -144,7 +144,7 @@ class SourceLine(NamedTuple):
 
 
 def source_lines(text: str, location: Location, style: TerminalStyle) -> Iterator[SourceLine | None]:
-    """First and last line of a location; None stands for the lines between them."""
+    """Yield the first and last line of a location, with None for the lines between them."""
     width = style.width - GUTTER
     first = max(0, location.start - (location.column - 1))
     last = max(0, location.end - (location.end_column - 1))
@@ -184,7 +184,7 @@ def _source_line(
 
 
 def _line_end(text: str, start: int, width: int) -> int:
-    """End of the line, or an offset beyond the visible part."""
+    """Return the offset of the line's end, or an offset beyond the visible part of a long line."""
     far = min(len(text), start + width + 1)
     ends = (text.find("\n", start, far), text.find("\r", start, far))
     return min((end for end in ends if end >= 0), default=far)
@@ -195,7 +195,7 @@ def _marker_width(shown: list[tuple[str, int]], start: int, stop: int) -> int:
 
 
 def _first_visible_character(shown: list[tuple[str, int]], start: int, width: int) -> int:
-    """First character to show: the start of the line, unless the marker would be too far to the right."""
+    """Return the index of the first character to show: 0, unless the marker would be too far to the right."""
     if _marker_width(shown, 0, len(shown)) <= width or _marker_width(shown, 0, start) <= width // 2:
         return 0
     left, room = start, width // 3

@@ -17,7 +17,7 @@ _LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
 def render(reports: Iterable[FileReport], target: CheckedReleases, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
-    """Yield a line for each diagnostic."""
+    """Yield one workflow command for each diagnostic."""
     for report in reports:
         for diagnostic in report.diagnostics:
             yield _annotation_command(report.name, diagnostic)

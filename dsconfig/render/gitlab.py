@@ -16,7 +16,7 @@ _SEVERITIES = {"error": "critical", "warning": "minor", "info": "info"}
 
 
 def render(reports: Iterable[FileReport], target: CheckedReleases, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
-    """Yield one list for the whole run, a line for each diagnostic."""
+    """Yield one JSON list for the whole run, with one line for each diagnostic."""
     fingerprints = Fingerprints()
     comma = "[\n"
     for report in reports:

@@ -1,7 +1,7 @@
-"""JSON document, version 1. Fields are only ever added to it.
+"""JSON output, version 1, to which fields are only ever added.
 
-`path` is a list of keys and indices, as in Python. Locations are 1-based with an exclusive end, columns count code
-points; without source text they are null. The output is ASCII.
+`path` is a list of keys and indices, as in Python. Locations are 1-based with an exclusive end and count columns in
+code points; they are null if there is no source text. The output is ASCII.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ VERSION = 1
 
 
 def render(reports: Iterable[FileReport], target: CheckedReleases, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
-    """Yield one document for the whole run, a line for each file."""
+    """Yield one JSON document for the whole run, with one line for each file."""
     yield f'{{"version": {VERSION}, "target": {dump_json(target.text)}, "files": ['
     comma = "\n"
     for report in reports:
@@ -30,7 +30,7 @@ def render(reports: Iterable[FileReport], target: CheckedReleases, style: Termin
 
 
 def file_record(report: FileReport) -> dict[str, object]:
-    """Record of one file."""
+    """Return the JSON record of one file."""
     if report.read_error:
         return {"path": report.name, "error": report.read_error, "diagnostics": []}
     record = {"path": report.name, "target": report.target.text, "reader": consumer_record(report.reader)}
@@ -42,7 +42,7 @@ def file_record(report: FileReport) -> dict[str, object]:
 
 
 def job_record(summary: JobSummary) -> dict[str, object]:
-    """Record of the job that was followed."""
+    """Return the JSON record of a job that loads the config."""
     return {
         "location": summary.location,
         "consumer": summary.consumer,
@@ -57,5 +57,5 @@ def job_record(summary: JobSummary) -> dict[str, object]:
 
 
 def consumer_record(consumer: DetectedConsumer) -> dict[str, object]:
-    """Record of the consumer and its evidence."""
+    """Return the JSON record of a consumer and the evidence for it."""
     return {"name": consumer.name, "why": consumer.why, "origin": consumer.origin, "likely": consumer.likely}

@@ -1,4 +1,4 @@
-"""Helpers of machine-readable formats: file names, JSON, and fingerprints of diagnostics."""
+"""Helpers for machine-readable formats: file names, JSON, and fingerprints of diagnostics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dsconfig.core.diagnostic import Diagnostic
 
 
 def relative_path(name: str) -> str:
-    """Path relative to the repository root, or to the working directory outside of a repository.
+    """Return a path relative to the repository root, or to the working directory outside a repository.
 
     Files elsewhere keep their absolute path, and names such as `<stdin>` stay as they are.
     """
@@ -28,7 +28,7 @@ def relative_path(name: str) -> str:
 
 @cache
 def _repository_root(folder: str) -> str:
-    """Nearest parent directory that is a repository, or the directory itself."""
+    """Return the root of the repository that contains `folder`, or `folder` itself outside a repository."""
     above = folder
     while not os.path.lexists(os.path.join(above, ".git")):
         above, below = os.path.dirname(above), above
@@ -38,9 +38,9 @@ def _repository_root(folder: str) -> str:
 
 
 def escape_file_name(name: str) -> str:
-    """File name as valid UTF-8: other bytes are escaped.
+    """Return a file name as valid UTF-8, with all other bytes escaped.
 
-    Python represents them as lone surrogates, which many JSON parsers reject.
+    Python represents such bytes as lone surrogates, which many JSON parsers reject.
     """
     try:
         return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
@@ -49,18 +49,18 @@ def escape_file_name(name: str) -> str:
 
 
 def dump_json(value: object, indent: int | None = None, *, ascii: bool = True) -> str:
-    """Value as JSON, with `##` escaped: CI services execute commands such as `##[group]` in a log."""
+    """Return `value` as JSON with `##` escaped, because CI services execute commands such as `##[group]` in a log."""
     return json.dumps(value, indent=indent, ensure_ascii=ascii).replace("##", r"#\u0023")
 
 
 class Fingerprints:
-    """Fingerprints of the diagnostics of a run, stable when lines move."""
+    """Fingerprints of the diagnostics of a run, which stay the same when lines move."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
 
     def of(self, name: str, diagnostic: Diagnostic) -> str:
-        """Hash of rule, file and key, with a number if it occurs again."""
+        """Return a hash of rule, file and key, with a number if the same combination occurs again."""
         words = "\0".join((relative_path(name), diagnostic.code, diagnostic.dotted))
         from hashlib import sha256  # loads OpenSSL, which few formats need
 

@@ -1,4 +1,4 @@
-"""Markdown for a comment on a pull request, or for the summary of a CI job."""
+"""Markdown output for a comment on a pull request, or for the summary of a CI job."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from dsconfig.render.terminal_style import TerminalStyle
 
 MARK = "<!-- dsconfig -->"
-"""First line, by which a workflow finds its earlier comment to update it."""
+"""First line of the output, by which a workflow finds its earlier comment in order to update it."""
 LIMIT = 60_000
-"""Characters after which diagnostics are only counted: GitHub rejects comments of more than 65,536."""
+"""Number of characters after which diagnostics are only counted: GitHub rejects comments of more than 65,536."""
 
 
 def render(reports: Iterable[FileReport], target: CheckedReleases, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
-    """Yield the totals, then a list of diagnostics for each file; beyond `LIMIT` only their number."""
+    """Yield the totals, then a list of diagnostics for each file, or beyond `LIMIT` only their number."""
     kept = [each for each in reports if each.why_not_config is None]
     diagnostics = [each for report in kept for each in report.diagnostics]
     yield f"{MARK}\n{_totals_heading(diagnostics)}\n\n{_checked_files_line(kept)}\n"
@@ -65,7 +65,7 @@ def _checked_files_line(reports: list[FileReport]) -> str:
 
 
 def _rules_table(diagnostics: list[Diagnostic]) -> Iterator[str]:
-    """Table of the rules, most frequent first."""
+    """Yield the lines of a table of the rules with diagnostics, the most frequent first."""
     yield "| problems | rule |\n|---:|---|\n"
     for (name, code, url), number in Counter(
         (each.name, each.code, each.url) for each in diagnostics
@@ -74,13 +74,13 @@ def _rules_table(diagnostics: list[Diagnostic]) -> Iterator[str]:
 
 
 def _format_line(location: Location) -> str:
-    """The line of a location, in a notebook with its cell."""
+    """Return the line of a location in words, with the cell in a notebook."""
     cell = "" if location.cell is None else f"cell {location.cell.number}, "
     return f"{cell}line {location.line}"
 
 
 def _list_item(diagnostic: Diagnostic) -> str:
-    """One item of a list; the help and the fix are items below it."""
+    """Return the list item of a diagnostic, with the help and the fix as items below it."""
     place = f" in {_format_line(diagnostic.location)}" if diagnostic.location else ""
     rule = f"[{diagnostic.code} {diagnostic.name}]({diagnostic.url})"
     message = _message_as_markdown(diagnostic.message)
@@ -97,7 +97,7 @@ def _list_item(diagnostic: Diagnostic) -> str:
 
 
 def _message_as_markdown(message: str) -> str:
-    """A message as Markdown: what it has in backticks stays code, and all else is escaped."""
+    """Return a message as Markdown: code in backticks stays code, and all other text is escaped."""
     pieces = escape_unprintable(" ".join(message.splitlines())).split("`")
     if len(pieces) % 2 == 0:  # a backtick without a partner
         return _escape_markdown("`".join(pieces))
@@ -107,7 +107,7 @@ def _message_as_markdown(message: str) -> str:
 
 
 def _code_span(text: str) -> str:
-    """A code span, delimited by more backticks than the text has in a row."""
+    """Return a code span, delimited by more backticks than `text` has in a row."""
     text = escape_unprintable(text)
     if not text.strip():
         return _escape_markdown(text)
@@ -117,7 +117,7 @@ def _code_span(text: str) -> str:
 
 
 def _escape_markdown(text: str) -> str:
-    """Plain text: characters of markup are escaped, and `@` mentions no user."""
+    """Return plain text for Markdown: markup characters are escaped, and `@` does not mention a user."""
     escaped = re.sub(r"([\\`*_\[\]<>&|~$!])", r"\\\1", text)
     # A comment interrupts mentions, references to issues, and links, which GitHub finds after it reads the markup.
     return re.sub(r"([@#:])(?=[\w/])|(?<=www)(?=\.)", r"\1<!-- -->", escaped)

@@ -1,4 +1,4 @@
-"""Plots as deterministic SVG or PNG."""
+"""Rendering of plots as deterministic SVG or PNG."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SUFFIXES = (".svg", ".png")
 
 
 def render_figure(draw: Callable[[Figure], None], suffix: str) -> bytes:
-    """Image of what `draw` puts on a figure. Imports matplotlib.
+    """Return an image of the figure that `draw` fills, rendered with matplotlib.
 
     Raises:
         ImportError: matplotlib is not installed.

@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 
 class SourceText(Protocol):
-    """Document, as far as renderers need it."""
+    """A document, as far as renderers need it."""
 
     @property
     def text(self) -> str:
-        """Source text; empty without one."""
+        """Source text of the document; empty if there is none."""
 
 
 class CheckedReleases(Protocol):
-    """Checked releases, as far as renderers need them."""
+    """The releases that a config was checked for, as far as renderers need them."""
 
     @property
     def text(self) -> str:
@@ -27,11 +27,11 @@ class CheckedReleases(Protocol):
 
     @property
     def releases(self) -> Sequence[str]:
-        """Releases, oldest first."""
+        """Names of the checked releases, oldest first."""
 
     @property
     def origin(self) -> str:
-        """Origin of the choice, a word of `dsconfig.core.releases.Origin`."""
+        """How the releases were chosen: a word of `dsconfig.core.releases.Origin`."""
 
     @property
     def source(self) -> str:
@@ -39,19 +39,19 @@ class CheckedReleases(Protocol):
 
 
 class DetectedConsumer(Protocol):
-    """Consumer of a config with the evidence for it, as far as renderers need them."""
+    """The consumer of a config and the evidence for it, as far as renderers need them."""
 
     @property
     def name(self) -> str:
-        """Consumer."""
+        """Name of the consumer."""
 
     @property
     def why(self) -> str:
-        """Evidence, as a clause."""
+        """Evidence for the consumer, as a clause."""
 
     @property
     def origin(self) -> str:
-        """Origin of the evidence, a word of `dsconfig.job.detect_consumer.Origin`."""
+        """Kind of the evidence: a word of `dsconfig.job.detect_consumer.Origin`."""
 
     @property
     def likely(self) -> bool:
@@ -59,27 +59,27 @@ class DetectedConsumer(Protocol):
 
 
 class RulePage(Protocol):
-    """Rule, as far as renderers need it."""
+    """A rule, as far as renderers need it."""
 
     @property
     def title(self) -> str:
-        """Summary in one line."""
+        """Summary of the rule in one line."""
 
     @property
     def doc(self) -> str:
-        """Page of the rule in Markdown."""
+        """Documentation page of the rule in Markdown."""
 
     @property
     def effect(self) -> Effect:
-        """Default effect of its diagnostics."""
+        """Default effect of the rule's diagnostics."""
 
 
 class FileReport(Protocol):
-    """Result for one file, as far as renderers need it."""
+    """The report on one file, as far as renderers need it."""
 
     @property
     def summary(self) -> JobSummary | None:
-        """Job that was followed; None for a config that is checked alone."""
+        """Summary of the job that loads the config; None for a config that is checked alone."""
 
     @property
     def name(self) -> str:
@@ -95,22 +95,22 @@ class FileReport(Protocol):
 
     @property
     def why_not_config(self) -> str | None:
-        """Why the file is not a DeepSpeed config; None if it is one."""
+        """Why the file is not a DeepSpeed config; None for a config."""
 
     @property
     def read_error(self) -> str | None:
-        """Why the file could not be read; None if it was."""
+        """Why the file could not be read; None if it was read."""
 
     @property
     def diagnostics(self) -> Sequence[Diagnostic]:
-        """Diagnostics in the order of their locations."""
+        """Diagnostics of the file in the order of their locations."""
 
     @property
     def document(self) -> SourceText | None:
-        """Source document, if there is one."""
+        """Document that was checked; None if there is none."""
 
     def edits(self, diagnostic: Diagnostic) -> Sequence[tuple[int, int, str]]:
-        """Edits of the diagnostic's fix: start, end and replacement text."""
+        """Return the edits of the diagnostic's fix, each with start, end and replacement text."""
 
     def rule(self, code: str) -> RulePage | None:
-        """Rule of a code."""
+        """Return the rule with this code, if there is one."""

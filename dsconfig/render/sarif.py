@@ -1,4 +1,4 @@
-"""SARIF 2.1.0: diagnostics with their rules and fixes, for code scanning services."""
+"""SARIF 2.1.0 output: diagnostics with their rules and fixes, for code scanning services."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
 def render(reports: Iterable[FileReport], target: CheckedReleases, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
-    """Yield one log with one run, a line for each result; only rules with results are listed."""
+    """Yield one log with one run and one line for each result, which lists only rules with results."""
     rules: dict[str, tuple[int, dict[str, object]]] = {}
     fingerprints = Fingerprints()
     readers: list[dict[str, object]] = []
@@ -80,7 +80,7 @@ def _reporting_descriptor(diagnostic: Diagnostic, page: RulePage | None) -> dict
 
 
 def _notification(name: str, why: str) -> dict[str, object]:
-    """Notification about a file that could not be checked."""
+    """Return the notification about a file that could not be checked."""
     return {
         "level": "error",
         "message": {
@@ -91,17 +91,17 @@ def _notification(name: str, why: str) -> dict[str, object]:
 
 
 def _escape_links(text: str) -> str:
-    """Message without links: SARIF reads `[text](address)` as one (3.11.6)."""
+    """Return a message with brackets escaped, because SARIF reads `[text](address)` as a link (3.11.6)."""
     return text.replace("](", r"\](")
 
 
 def _pascal_case(name: str) -> str:
-    """Rule name in SARIF's convention: `unknown-key` becomes UnknownKey."""
+    """Return a rule name in SARIF's convention: `unknown-key` becomes UnknownKey."""
     return "".join(word.capitalize() for word in name.split("-"))
 
 
 def _page_summary(doc: str) -> str:
-    """Page up to its first example, as running text."""
+    """Return a rule's page up to the first example, as running text."""
     return " ".join(re.split(r"\n\s*(?:Bad|Good|Fixed)\b[^\n]*:\n", doc)[0].split())
 
 
@@ -184,13 +184,13 @@ def _sarif_fixes(
 
 
 class _SarifRegions:
-    """Lines and columns of ranges of a text."""
+    """Converter of the ranges of a text to SARIF regions with lines and columns."""
 
     def __init__(self, text: str) -> None:
         self.starts = [0, *(end.end() for end in re.finditer(r"\r\n?|\n", text))]
 
     def between(self, start: int, end: int) -> dict[str, int]:
-        """Region of a range; an empty region is an insertion."""
+        """Return the region of a range; an empty region is an insertion."""
         first, last = self._line(start), self._line(end)
         return {
             "startLine": first + 1,

@@ -1,4 +1,4 @@
-"""Closing summary: number of files, releases, and totals by severity."""
+"""Closing summary of a run: number of files, releases, and totals by severity."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def summary_line(
     readers: Sequence[tuple[DetectedConsumer, int]],
     style: TerminalStyle,
 ) -> str:
-    """Summary line, for example `Checked 3 files against DeepSpeed 0.19.8 (latest known): 2 errors, 1 warning.`.
+    """Return the summary line: `Checked 3 files against DeepSpeed 0.19.8 (latest known): 2 errors, 1 warning.`.
 
     `counts` are by severity, and `suppressed`. `targets` counts the files by releases in words (see `against`),
     and `readers` counts them by consumer.
@@ -50,7 +50,7 @@ def summary_line(
 
 
 def _format_consumers(readers: Sequence[tuple[DetectedConsumer, int]]) -> str:
-    """Consumers of the files; empty if DeepSpeed itself loads all of them by default."""
+    """Return the consumers of the files in words, or "" if DeepSpeed itself loads all files by default."""
     names = Counter[str]()
     for consumer, number in readers:
         names[consumer.name] += number
@@ -65,16 +65,16 @@ def _format_consumers(readers: Sequence[tuple[DetectedConsumer, int]]) -> str:
 
 
 def note_line(text: str, style: TerminalStyle) -> str:
-    """Line of a note."""
+    """Return the line that shows a note."""
     return wrap_line(f"{style.paint('note', 'bold')}: {escape_unprintable(text)}", style, 6) + "\n"
 
 
 _MOST_SIZES = 3
-"""Files whose world sizes are listed without `--verbose`."""
+"""Number of files whose world sizes are listed without `--verbose`."""
 
 
 def format_working_world_sizes(sizes: Mapping[str, str], *, every: bool) -> list[str]:
-    """World sizes at which batches work, by file, in one line for the whole run."""
+    """Return the world sizes at which the batch of each file works, in one line for the whole run."""
     if len(sizes) < 2:
         return [f"{name} works at these world sizes: {world_sizes}" for name, world_sizes in sizes.items()]
     shown = list(sizes.items())[: None if every else _MOST_SIZES]
@@ -84,7 +84,7 @@ def format_working_world_sizes(sizes: Mapping[str, str], *, every: bool) -> list
 
 
 def format_checked_releases(target: CheckedReleases, source: str | None) -> str:
-    """Checked releases, and the origin of the choice."""
+    """Return the checked releases in words, and how they were chosen."""
     origin = ORIGINS.get(target.origin) or escape_unprintable(target.source or source or "settings")
     if len(target.releases) == 1:
         return f"{target.releases[0]} ({origin})"
@@ -93,15 +93,15 @@ def format_checked_releases(target: CheckedReleases, source: str | None) -> str:
 
 
 def rule_statistics(rules: Mapping[tuple[str, str], int], style: TerminalStyle) -> str:
-    """Number of diagnostics of each rule, most frequent first."""
+    """Return a list of the rules with their numbers of diagnostics, the most frequent first."""
     rows = sorted(rules.items(), key=lambda item: (-item[1], item[0]))
     return "".join(f"{count:6} {style.paint(code, 'bold')} {name}\n" for (code, name), count in rows)
 
 
 LONG = 30
-"""Diagnostics from which on a report ends with an overview: they no longer fit on a screen."""
+"""Number of diagnostics from which a report ends with an overview, because the report no longer fits on a screen."""
 _MOST_RULES = 10
-"""Rules that the overview of a long report lists."""
+"""Maximal number of rules in the overview of a long report."""
 
 
 def overview_of_rules(
@@ -112,7 +112,7 @@ def overview_of_rules(
     *,
     listed: bool = False,
 ) -> str:
-    """Number of diagnostics of the most frequent rules, and where to start; empty for a short report.
+    """Return how many diagnostics the most frequent rules have, and where to start, or "" for a short report.
 
     `fixable` is the number of diagnostics with a safe fix, and `errors` that of errors. `listed` leaves the rules
     out, because `statistics` lists them.
@@ -132,7 +132,7 @@ def overview_of_rules(
 
 
 def _first_step(rules: Mapping[tuple[str, str], int], fixable: int, errors: int) -> str:
-    """The step that removes the most problems for the least work."""
+    """Return advice on the step that removes the most problems with the least work."""
     total = sum(rules.values())
     if fixable:
         return f"`--fix` fixes {fixable} of {total} problems, and changes nothing that works"
@@ -143,7 +143,7 @@ def _first_step(rules: Mapping[tuple[str, str], int], fixable: int, errors: int)
 
 
 def count_noun(number: int, noun: str) -> str:
-    """Number with its noun, in plural if needed."""
+    """Return a number with its noun, in the plural if needed."""
     if noun == "info":
         return f"{number} info"
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

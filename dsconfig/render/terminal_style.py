@@ -1,4 +1,4 @@
-"""Text for a terminal: colors, width, line wrapping, and escapes of unprintable characters."""
+"""Styling of text for a terminal: colors, width, line wrapping, and escapes of unprintable characters."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ CODES = {
 
 
 class TerminalStyle(NamedTuple):
-    """Style of the output; plain by default."""
+    """Style of terminal output; plain text by default."""
 
     color: bool = False
     width: int = 100
     encoding: str = "utf-8"
     wraps: bool = False
-    """Whether lines are wrapped between words: on a terminal, which would break within words."""
+    """Whether lines are wrapped between words, as on a terminal, which would itself break lines within words."""
     links: bool = False
     """Whether the terminal supports hyperlinks."""
 
     def paint(self, text: str, tone: str) -> str:
-        """Color `text` with a tone of `CODES`, if color is on."""
+        """Return `text` in a tone of `CODES` if color is on, otherwise unchanged."""
         return f"\x1b[{CODES[tone]}m{text}\x1b[0m" if self.color and text else text
 
     def link(self, text: str, url: str) -> str:
-        """Turn `text` into a hyperlink (OSC 8), if the terminal shows them."""
+        """Return `text` as a hyperlink (OSC 8) if the terminal supports them, otherwise unchanged."""
         return f"\x1b]8;;{url}\x1b\\{text}\x1b]8;;\x1b\\" if self.links else text
 
 
 def style_of(stream: TextIO, color: str = "auto") -> TerminalStyle:
-    """Style for `stream`; with `color="auto"`, by environment variables and terminal."""
+    """Return the style for `stream`; `color="auto"` decides by environment variables and terminal."""
     terminal = stream.isatty()
     colored = color == "always" or (color == "auto" and _uses_color(terminal))
     width = terminal_width(stream) if terminal else 100
@@ -56,7 +56,10 @@ def style_of(stream: TextIO, color: str = "auto") -> TerminalStyle:
 
 
 def _uses_color(terminal: bool) -> bool:
-    """Decide by the first of NO_COLOR, FORCE_COLOR, CLICOLOR_FORCE and CLICOLOR that is set, then by the terminal."""
+    """Whether to use color, as NO_COLOR, FORCE_COLOR, CLICOLOR_FORCE or CLICOLOR says, or else on a terminal.
+
+    The first of these variables that is set decides.
+    """
     if os.environ.get("NO_COLOR"):
         return False
     for name in ("FORCE_COLOR", "CLICOLOR_FORCE"):
@@ -73,7 +76,7 @@ def _shows_links(colored: bool) -> bool:
 
 
 def terminal_width(stream: TextIO | None = None) -> int:
-    """Width of the terminal: COLUMNS, or its own; 100 without a terminal."""
+    """Return the width in columns: the variable COLUMNS, or that of the terminal, or 100 without a terminal."""
     value = os.environ.get("COLUMNS", "")
     if value.isdecimal() and int(value[:6]) > 0:
         return max(40, int(value[:6]))
@@ -89,9 +92,9 @@ TAB = 4
 
 
 def escape_unprintable(text: str) -> str:
-    """`text` on one line, with unprintable characters escaped.
+    """Return `text` on one line, with unprintable characters escaped.
 
-    Escaped are control characters, lone surrogates, direction marks, no-break spaces, and the start of commands
+    Control characters, lone surrogates, direction marks and no-break spaces are escaped, and the start of commands
     that CI services execute.
     """
     if not text.isprintable():
@@ -106,7 +109,7 @@ def escape_unprintable(text: str) -> str:
 _AGENT_COMMAND = (
     r"##\w+\[|##\[(?:group|endgroup|section|command|debug|notice|warning|error|echo|[a-z]+-[a-z-]+)\b"
 )
-"""Command to Azure Pipelines, TeamCity or GitHub's runner, anywhere in a line."""
+"""Pattern of a command to Azure Pipelines, TeamCity or GitHub's runner, anywhere in a line."""
 
 
 def is_line_command(line: str) -> bool:
@@ -124,7 +127,7 @@ def is_agent_command(line: str) -> bool:
 
 
 def escape_invisible(line: str) -> str:
-    """Line of a file with invisible characters escaped, except tabs and the line end."""
+    """Return a line of a file with invisible characters escaped, except tabs and the line end."""
     inner = line.removesuffix("\n")
     if inner.isprintable():
         return line
@@ -139,7 +142,7 @@ def _escape_character(char: str) -> str:
 
 
 def _ci_command_offsets(text: str) -> list[int]:
-    """Offsets at which commands to a CI service start: `##[group]`, `##vso[...]`."""
+    """Return the offsets at which commands to a CI service start, such as `##[group]` or `##vso[...]`."""
     if "##" not in text:
         return []
     import re
@@ -148,7 +151,7 @@ def _ci_command_offsets(text: str) -> list[int]:
 
 
 def character_cells(text: str, encoding: str = "utf-8") -> list[tuple[str, int]]:
-    """Each character of a line as shown, with its width in columns."""
+    """Return each character of a line as it is shown, with its width in columns."""
     commands = _ci_command_offsets(text)
     if text.isascii() and text.isprintable() and not commands:
         return [(char, 1) for char in text]
@@ -190,7 +193,7 @@ _INVISIBLE = r"\x1b\[[0-9;]*m|\x1b\]8;;[^\x1b]*\x1b\\"
 
 
 def wrap_line(text: str, style: TerminalStyle, hanging: int = 0) -> str:
-    """Line of text wrapped to the terminal; lines after the first are indented by `hanging` columns.
+    """Wrap a line of text to the terminal; lines after the first are indented by `hanging` columns.
 
     A word longer than a line is not broken: it may be a path that a user copies.
     """
@@ -200,7 +203,7 @@ def wrap_line(text: str, style: TerminalStyle, hanging: int = 0) -> str:
 
 
 def wrap_lines(text: str, style: TerminalStyle) -> str:
-    """Text whose lines are wrapped separately; continuation lines are indented by two more columns."""
+    """Wrap each line of a text separately; continuation lines are indented by two more columns."""
     if not style.wraps:
         return text
     lines = text.split("\n")
@@ -221,7 +224,7 @@ def _wrapped_lines(text: str, style: TerminalStyle, hanging: int) -> Iterator[st
 
 
 def _words_with_blanks(text: str) -> Iterator[tuple[str, str]]:
-    """Each word with the blanks before it."""
+    """Yield each word with the blanks before it."""
     for match in re.finditer(r"( *)([^ ]*)", text):
         if match[0]:
             yield match[1], match[2]

@@ -1,4 +1,4 @@
-"""Batch of a config: data-parallel size, batch triplet, elastic batch, and a formula for unknown world sizes."""
+"""Batch of a config: data-parallel size, triplet, elastic batch, and a formula for an unknown world size."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def derive_batch(raw: RawConfig, runtime: ResolutionTarget) -> DerivedBatch:
 def _derive_plain_batch(
     config: JsonObject, division: DataParallelRanks, runtime: ResolutionTarget
 ) -> tuple[BatchTriplet, list[AutofillMessage]]:
-    """Derive the triplet of a config without elasticity, and write it into the config."""
+    """Derive the batch triplet of a config without elasticity, and write it into the config."""
     messages = []
     if "elasticity" in config and runtime.number > LAST_ELASTIC:
         del config["elasticity"]
@@ -103,7 +103,7 @@ def _derive_plain_batch(
 
 
 def _ints_for_whole_floats(triplet: BatchTriplet) -> BatchTriplet:
-    """Convert whole floats to ints; for DeepSpeed 8 ranks / 2 are 4.0."""
+    """Convert whole floats in the triplet to ints, because DeepSpeed computes 8 ranks / 2 as 4.0."""
     values = [
         int(value) if isinstance(value, float) and value.is_integer() else value
         for value in triplet.values_in_key_order()
@@ -114,7 +114,7 @@ def _ints_for_whole_floats(triplet: BatchTriplet) -> BatchTriplet:
 def _match_sequence_key(
     config: JsonObject, runtime: ResolutionTarget, *, from_file: bool
 ) -> list[AutofillMessage]:
-    """Write the sequence-parallel size that divided the ranks into the resolved config."""
+    """Write the sequence-parallel size by which the ranks were divided into the resolved config."""
     sp_size = runtime.requested.sp or 1
     if runtime.number < SEQUENCE_SINCE:
         return []
@@ -138,11 +138,11 @@ AUTOTP_SINCE = 16004
 
 @dataclass(frozen=True, slots=True)
 class DataParallelRanks:
-    """Number of data-parallel ranks, and how DeepSpeed divides them."""
+    """Number of data-parallel ranks, and how DeepSpeed derives it from all ranks."""
 
     size: int | float
     by_key: bool
-    """Whether DeepSpeed itself divides by `sequence_parallel_size`."""
+    """Whether DeepSpeed itself divides the ranks by `sequence_parallel_size`."""
     messages: tuple[AutofillMessage, ...] = ()
 
 
@@ -201,7 +201,7 @@ def _uneven_ranks_error(error: UnevenRanksError, parallelism: Parallelism) -> Re
 
 
 def _unknown_degree_error(degree: ParallelDegree) -> ResolveError:
-    """The error for a degree whose effect on the batch only the program's code shows."""
+    """Return the error for a parallel degree whose effect on the batch depends on the program's code."""
     flag = {"tensor": "`tp`", "pipeline": "`pp`"}.get(degree.kind, "`sp`")
     flags = "`tp` or `pp`" if degree.kind == "model" else flag
     return ResolveError(
@@ -219,7 +219,7 @@ def _note_counted_degree(degree: ParallelDegree, ranks: int) -> AutofillMessage:
 
 
 def _note_launched_degrees(parallelism: Parallelism, runtime: ResolutionTarget) -> list[AutofillMessage]:
-    """Note which degrees come from a launch file."""
+    """Return a note on the parallel degrees that come from a launch file, if any."""
     from_launch_file = [degrees for degrees in parallelism.dividing_degrees if not degrees.is_asked]
     if not from_launch_file:
         return []
@@ -261,7 +261,7 @@ def _check_sequence_key(config: Mapping[str, Json], runtime: ResolutionTarget) -
 
 
 def _note_indivisible_ranks(config: Mapping[str, Json], ranks: int, size: float) -> list[AutofillMessage]:
-    """Note that `sequence_parallel_size` does not divide the ranks."""
+    """Return a note that the number of ranks is not divisible by `sequence_parallel_size`, if so."""
     if size % 1 == 0:
         return []
     text = (
@@ -297,7 +297,7 @@ def has_elasticity(config: Mapping[str, Json]) -> bool:
 def solve_elastic(
     config: JsonObject, release: str, size: float
 ) -> tuple[BatchTriplet, list[AutofillMessage]]:
-    """The triplet that a release with elasticity derives for `size` data-parallel ranks.
+    """Return the triplet that a release with elasticity derives for `size` data-parallel ranks.
 
     Raises:
         ResolveError: the release rejects the block, the world size, or batch keys next to the block.
@@ -339,7 +339,6 @@ def apply_elastic_plan(
     The batch is that of 0.19.7, so that the job continues unchanged. `model_parallel_size` of the block
     applies if tp and pp are not set. `dsconfig elastic run` does the same with any release, limited to the
     sizes of its plan.
-
 
     Raises:
         ResolveError: there is no elastic plan, or it does not admit this world size.
@@ -426,7 +425,7 @@ def _override_messages(config: Mapping[str, Json], triplet: BatchTriplet) -> lis
 def _nearest_admissible_sizes(
     config: Mapping[str, Json], semantics: ElasticitySemantics, size: float
 ) -> tuple[str, ...]:
-    """Admissible sizes around an inadmissible one; empty if the block has no strict plan."""
+    """Return the admissible sizes around an inadmissible one, or none if the block has no strict plan."""
     from elastic import ElasticityError, plan
 
     try:
@@ -438,7 +437,7 @@ def _nearest_admissible_sizes(
 
 
 def elastic_batch_solver(release: str, world_size: int) -> Callable[[JsonObject], dict[str, int]]:
-    """A function that derives the batch of an `elasticity` block for this release and world size."""
+    """Return a function that derives the batch of an `elasticity` block for this release and world size."""
 
     def solve(config: JsonObject) -> dict[str, int]:
         triplet, _ = solve_elastic(config, release, world_size)
@@ -451,13 +450,13 @@ def elastic_batch_solver(release: str, world_size: int) -> Callable[[JsonObject]
 
 
 class ConfigWithoutWorldSize(NamedTuple):
-    """A config whose world size is not known."""
+    """A config that has to be resolved although the world size is not known."""
 
     located: LocatedConfig
     job: Job
     requested: ParallelDegrees
     changes: Mapping[str, Json]
-    """Values to set first, by dotted path."""
+    """Values to set in the config before it is resolved, by dotted path."""
 
 
 def unknown_world_size_error(
@@ -465,7 +464,7 @@ def unknown_world_size_error(
     launch_world_size: LaunchWorldSize | None,
     training_args: Mapping[str, Json] | None,
 ) -> UnknownWorldSizeError:
-    """The error for an unknown world size, with the batch as a formula in the number of GPUs."""
+    """Return the error for an unknown world size, with the batch as a formula in the number of GPUs."""
     source = "" if launch_world_size is None else launch_world_size.source
     per_node = launch_world_size.gpus_per_node if launch_world_size else None
     hints = [f"one node has {per_node} ranks, two have {2 * per_node}"] if per_node else []
@@ -489,7 +488,7 @@ def input_batch_formula(
     training_args: Mapping[str, Json] | None,
     changes: Mapping[str, Json],
 ) -> str | None:
-    """The batch of a config as a formula in the number of GPUs; None if there is none.
+    """Return the batch of a config as a formula in the number of GPUs, or None if there is no formula.
 
     Raises:
         ResolveError: the config cannot be read, or its "auto" values cannot be resolved.
@@ -517,12 +516,12 @@ def input_batch_formula(
 def rejected_batch_error(
     config: Mapping[str, Json], size: float, runtime: ResolutionTarget, *, by_key: bool
 ) -> ResolveError:
-    """The error for a batch that DeepSpeed cannot derive, with the diagnostics of `check`.
+    """Return the error for a batch that DeepSpeed cannot derive, with the diagnostics of `check`.
 
     Args:
-        config: the config as DeepSpeed gets it.
-        size: the data-parallel ranks.
-        runtime: what it is resolved for.
+        config: the config as DeepSpeed receives it.
+        size: the number of data-parallel ranks.
+        runtime: the target that the config is resolved for.
         by_key: whether DeepSpeed itself divides the ranks, by `sequence_parallel_size`.
     """
     if by_key:
@@ -538,7 +537,7 @@ def rejected_batch_error(
 def _rejecting_diagnostics(
     config: Mapping[str, Json], keys: Iterable[str], ranks: int, release: str
 ) -> list[Diagnostic]:
-    """Diagnostics of the keys with which DeepSpeed rejects the config, judged without its other keys."""
+    """Return the diagnostics with which DeepSpeed rejects the given keys, judged without the config's other keys."""
     document = read_dict({key: config[key] for key in keys if key in config})
     report = check_document(document, ReleaseTarget((release,), release, "argument"), world_size=ranks)
     return [diagnostic for diagnostic in report if diagnostic.effect is Effect.REJECTED]

@@ -1,4 +1,4 @@
-"""Comparison of a checkpoint, read from file names alone, with the job that is to load it.
+"""Comparison of a checkpoint, judged by its file names alone, with the job that is to load it.
 
 No file is unpickled. Names: deepspeed runtime/engine.py, `DeepSpeedEngine._get_ckpt_name` and
 `_get_rank_zero_ckpt_name`; checkpoint/ds_to_universal.py.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dsconfig.launch.located_config import LocatedConfig
 
 Layout: TypeAlias = Literal["stage 0", "stage 1 or 2", "stage 3", "universal", "weights"]
-"""Format of a checkpoint. Stages 1 and 2 write the same files. `weights`: a model without DeepSpeed's states."""
+"""Format of a checkpoint: stages 1 and 2 write the same files; `weights` is a model without DeepSpeed's states."""
 _OPTIMIZER = re.compile(r"(bf16_)?zero_pp_rank_(\d{1,6})_mp_rank_(\d{1,6})_?optim_states\.pt")
 _PARTITION = re.compile(r"zero_pp_rank_(\d{1,6})_mp_rank_(\d{1,6})_model_states\.pt")
 _MODEL = re.compile(r"mp_rank_(\d{1,6})_model_states\.pt")
@@ -31,45 +31,45 @@ _EXPERT = re.compile(r"(?:expp_rank_\d+|layer_\d+_expert_\d+)_mp_rank_\d+_(?:opt
 _WHOLE = re.compile(r"(?:pytorch_model|model|adapter_model)(?:-\d+-of-\d+)?\.(?:bin|safetensors)")
 _MOST_FILES = 200_000
 _MOST_OPENED = 4096
-"""Files whose end is read, to notice those that are cut off."""
+"""Maximal number of files whose end is read to detect truncated ones."""
 
 
 class CheckpointFolder(NamedTuple):
     """A checkpoint: the folder that `load_checkpoint` opens, and what its file names show."""
 
     path: str
-    """Folder with the files of one step: `out/global_step500`."""
+    """Folder with the files of one step, such as `out/global_step500`."""
     root: str
     """Folder to pass to `load_checkpoint`."""
     tag: str | None
     """Name of the step in the file `latest`; None if there is no such file."""
     layout: Layout
     data_parallel: int | None
-    """Number of ranks that share the optimizer states; None if no file shows it."""
+    """Number of ranks that share the optimizer states; None if no file name shows the number."""
     model_parallel: int
     """Number of ranks that split the model: tensor- and pipeline-parallel."""
     is_bf16: bool | None
-    """Whether the optimizer states are those of a bf16 model; None if no file shows it."""
+    """Whether the optimizer states are those of a bf16 model; None if no file name shows that."""
     missing: tuple[str, ...] = ()
-    """Names of files that the other names imply, but that are absent."""
+    """Names of absent files whose existence the other names imply."""
     broken: tuple[str, ...] = ()
-    """Files that are empty or cut off."""
+    """Names of files that are empty or truncated."""
     has_experts: bool = False
-    """Whether experts have files of their own."""
+    """Whether experts have separate files."""
     swapped_ranks: int = 0
-    """Ranks with tensors that were offloaded to NVMe."""
+    """Ranks whose tensors were offloaded to NVMe."""
     weights: tuple[str, ...] = ()
     """Files with the weights of the whole model, or of an adapter."""
     is_of_trainer: bool = False
-    """Whether the Trainer of Transformers has written it."""
+    """Whether the Trainer of Transformers wrote the checkpoint."""
     universal_tag: str | None = None
     """Content of `latest_universal`; None if there is no such file."""
 
 
 def read_checkpoint(folder: str) -> CheckpointFolder | None:
-    """Read a checkpoint folder; None if it holds no checkpoint.
+    """Read a checkpoint folder; return None if it contains no checkpoint.
 
-    `folder`: the folder of one step, the one with `latest`, or an output folder of the Trainer, whose newest
+    `folder` is that of one step, the one with `latest`, or an output folder of the Trainer, of which the newest
     checkpoint is used.
 
     Raises:
@@ -133,7 +133,7 @@ def _read_weights_only(root: str) -> CheckpointFolder | None:
 
 
 def _find_checkpoint_root(folder: str) -> str | None:
-    """The folder with `latest`; the newest `checkpoint-N` in an output folder of the Trainer."""
+    """Return the folder with `latest`, in an output folder of the Trainer that of the newest `checkpoint-N`."""
     if _has_states(folder):
         return os.path.dirname(os.path.normpath(folder)) or "."
     names = _file_names(folder)
@@ -156,7 +156,7 @@ def _step_number(name: str) -> int:
 
 
 def _find_step_folder(root: str, tag: str | None) -> str | None:
-    """The folder of the step that `latest` names; without it, the newest one."""
+    """Return the folder of the step that `latest` names, or of the newest step if there is no such file."""
     if tag is not None:
         path = os.path.join(root, os.path.basename(tag))
         return path if os.path.isdir(path) else None
@@ -193,7 +193,7 @@ _LONGEST_TAG = 1000
 
 
 def _expected_file_names(layout: Layout, ranks: int | None, groups: int, *, is_bf16: bool) -> Iterator[str]:
-    """Yield the names that a complete checkpoint with these ranks has."""
+    """Yield the file names that a complete checkpoint with these numbers of ranks has."""
     prefix = "bf16_" if is_bf16 else ""
     for group in range(groups):
         if layout in ("stage 0", "stage 1 or 2"):
@@ -205,7 +205,7 @@ def _expected_file_names(layout: Layout, ranks: int | None, groups: int, *, is_b
 
 
 def _find_broken_files(folder: str, names: list[str]) -> Iterator[str]:
-    """Yield files that are empty, or whose zip directory at the end is missing: a save that did not finish."""
+    """Yield files from an unfinished save, which are empty or lack the zip directory at the end."""
     for name in sorted(names)[:_MOST_OPENED]:
         path = os.path.join(folder, name)
         try:
@@ -227,13 +227,13 @@ def _count_swapped_ranks(folder: str) -> int:
 
 
 Verdict: TypeAlias = Literal["loads", "blocked", "unknown"]
-"""`loads`: nothing speaks against it. `blocked`: DeepSpeed raises, or starts from scratch without a message.
+"""`loads`: no obstacle is known. `blocked`: DeepSpeed raises, or starts from scratch without a message.
 `unknown`: a fact is missing.
 """
 
 
 class ResumeObstacle(NamedTuple):
-    """One reason why the checkpoint does not load as it is, with the remedies."""
+    """One reason why a checkpoint does not load as it is, with the remedies."""
 
     verdict: Verdict
     message: str
@@ -258,7 +258,7 @@ class ResumeReport(NamedTuple):
 
 
 class _CheckpointRequirements(NamedTuple):
-    """Requirements of the config; None: only the run shows it."""
+    """Requirements of the config for a checkpoint; one that only the run determines is None."""
 
     stage: int | None
     is_bf16: bool | None
@@ -354,7 +354,7 @@ def _incomplete_checkpoint(
 
 
 def _missing_tag_obstacle(checkpoint: CheckpointFolder, name: str, consequence: str) -> ResumeObstacle:
-    """Describe the missing file `latest`, which names the step to load."""
+    """Return the obstacle that the file `latest` is missing, which names the step to load."""
     step = os.path.basename(os.path.normpath(checkpoint.path))
     return ResumeObstacle(
         "blocked",
@@ -370,7 +370,7 @@ def _is_or_are(names: tuple[str, ...]) -> str:
 
 _UNIVERSAL_KEY = 'set `"checkpoint": {"load_universal": true}` in the config'
 _FIRST_UNIVERSAL = {"stage 1 or 2": "0.11.2", "stage 3": "0.14.5"}
-"""First release whose converter reads a checkpoint of these stages: #4516, #5475."""
+"""First release whose converter reads a checkpoint of each stage: DeepSpeed #4516, #5475."""
 
 
 def _universal_obstacles(
@@ -404,7 +404,7 @@ def _universal_obstacles(
 
 
 def _universal_conversion_command(checkpoint: CheckpointFolder, release: int) -> Iterator[str]:
-    """Yield the command that converts a checkpoint to the universal format; nothing if the release cannot."""
+    """Yield the command that converts a checkpoint to the universal format, if the release can do so."""
     first = _FIRST_UNIVERSAL.get(checkpoint.layout)
     if first is None or release < release_number(first):
         return

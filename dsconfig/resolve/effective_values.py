@@ -59,14 +59,14 @@ def show(
     job: int | None = None,
     every: bool = False,
 ) -> EffectiveValues:
-    """The effective value of every key, and its source: `.values`, each with `.key` and `.origin`.
+    """Return the effective value of every key and its source, as `.values`, each with `.key` and `.origin`.
 
     Args:
         source: a path, text, bytes, a dict or a `Config`; see `check`.
         keys: list only these keys and the keys below them, with all defaults.
         world_size: number of ranks; None: from the file or its launch file, else the batch is a formula in
             the number of GPUs.
-        target: the DeepSpeed release, of a range the newest; None: as for `check`.
+        target: the DeepSpeed release, or a range, of which the newest is used; None: as for `check`.
         consumer: the library that loads the file; see `check`.
         training_args: arguments from which the consumer resolves "auto"; see `resolve`.
         model: the model, for its hidden size; None: see `resolve`.
@@ -115,7 +115,7 @@ def effective_values_of(
     every: bool = False,
     keys: Sequence[str] = (),
 ) -> EffectiveValues:
-    """Effective values of a config or a document; arguments as for `show`.
+    """Return the effective values of a config or a document; the arguments are those of `show`.
 
     Raises:
         ResolveError: the config cannot be read.
@@ -139,7 +139,7 @@ def effective_values_of_job(
     every: bool = False,
     keys: Sequence[str] = (),
 ) -> EffectiveValues:
-    """Effective values of a config in its job; see `show`."""
+    """Return the effective values of a config in its job; see `show`."""
     release = job.releases.releases[-1]
     input_config = read_input_config(located, job)
     written_context = release_context(input_config.document, release, input_config.consumer)
@@ -175,7 +175,7 @@ def _batch_formula(
     launch_size: LaunchWorldSize | None,
     training_args: Mapping[str, Json] | None,
 ) -> str | None:
-    """The batch as a formula in the number of GPUs, for an unknown world size."""
+    """Return the batch as a formula in the number of GPUs, for an unknown world size."""
     per_node = launch_size.gpus_per_node if launch_size else None
     parallelism = ParallelDegrees().over(input_config.facts.parallelism)
     try:
@@ -206,19 +206,19 @@ def _fill_auto_values(
 
 _HIDDEN = frozenset({"internal", "not_json", "unread"})
 _DEEPEST = 6
-"""Deeper than any real section; bounds sections that contain themselves."""
+"""Maximal depth of sections, deeper than any real one, which bounds sections that contain themselves."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedKeyFilter:
-    """The keys to list: written ones, and defaults according to `every` and `keys`; see `show`."""
+    """Selection of the keys to list: written keys, and defaults according to `every` and `keys`; see `show`."""
 
     origins: ValueOrigins
     every: bool
     keys: tuple[str, ...]
 
     def values(self) -> Iterator[EffectiveValue]:
-        """Values in the order of the file, then of the model."""
+        """Yield the values in the order of the file, then those of other keys in the order of the model."""
         root = section_view_of_release(ROOT, self._release)
         return (
             value for value in self._section_values(root, self.origins.data, ()) if self._is_listed(value.key)
@@ -270,7 +270,7 @@ class ListedKeyFilter:
             yield from self._default_values(key, path)
 
     def _default_values(self, key: KeyView, path: tuple[str, ...]) -> Iterator[EffectiveValue]:
-        """Default of a key that is not written; top-level keys only if requested.
+        """Yield the default of a key that is not written, for a top-level key only if requested.
 
         Derived values are always listed.
         """
@@ -288,12 +288,12 @@ class ListedKeyFilter:
 
 
 def _section_of_map_entries(spec: Spec) -> str | None:
-    """Section class of the entries of a map with free keys."""
+    """Return the section class of the entries of a map with free keys, if there is one."""
     arms = spec[1:] if spec[0] == "union" else (spec,)
     return next((child_section(arm[1]) for arm in arms if arm[0] == "map"), None)
 
 
 def _overlaps(path: tuple[str, ...], name: str) -> bool:
-    """Whether one key contains the other, or both are the same."""
+    """Whether one of two keys contains the other, or both are the same."""
     dotted = ".".join(path)
     return f"{dotted}.".startswith(f"{name}.") or f"{name}.".startswith(f"{dotted}.")

@@ -18,7 +18,7 @@ class ResolveError(ValueError):
     Attributes:
         reason: why, in one line, including the arithmetic.
         hints: what to change, one line each.
-        diagnostics: the diagnostics of `check` behind it; empty if there are none.
+        diagnostics: the diagnostics of `check` that are the cause; empty if there are none.
     """
 
     def __init__(
@@ -31,14 +31,14 @@ class ResolveError(ValueError):
 
     @classmethod
     def of(cls, diagnostics: Sequence[Diagnostic], hints: Iterable[str] = (), *, place: str = "") -> Self:
-        """The error for diagnostics of `check`: the first is the reason, the others are hints."""
+        """Return the error for diagnostics of `check`, of which the first is the reason and the others are hints."""
         return cls(
             place + diagnostics[0].message, (*_hints_from_diagnostics(diagnostics), *hints), diagnostics
         )
 
 
 class UnfilledError(ResolveError):
-    """Values have to be resolved from training arguments that are missing.
+    """Values cannot be resolved because training arguments are missing.
 
     Attributes:
         keys: dotted paths of the unresolved "auto" values.
@@ -51,11 +51,11 @@ class UnfilledError(ResolveError):
 
 
 class UnknownWorldSizeError(ResolveError):
-    """The world size is not known, and the batch depends on it.
+    """The batch depends on the world size, which is not known.
 
     Attributes:
         formula: the batch as a formula in the number of GPUs; None if there is none.
-        source: what leaves the world size to the run; empty if no file does.
+        source: the file that leaves the world size to the run, in words; empty if no file does.
         advice: further hints, one line each.
     """
 

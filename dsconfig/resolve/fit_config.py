@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def find_fit(document: Document, options: MemoryOptions, limits: RequestedLimits) -> FittingChanges:
-    """Find the smallest changes with which rank and host fit, by the verdict of `dsconfig memory`."""
+    """Find the smallest changes with which the memory of a rank and host fits, as `dsconfig memory` judges it."""
     return fit_search(document, options, limits).fit()
 
 
@@ -95,7 +95,7 @@ ARGUMENTS = {MICRO: "per_device_train_batch_size", STEPS: "gradient_accumulation
 
 
 class ConsumerBatchKeys(NamedTuple):
-    """The consumer, and the batch keys that the config leaves to its arguments."""
+    """A consumer, and the batch keys that the config leaves to the consumer's arguments."""
 
     consumer: str = "deepspeed"
     left_to_arguments: frozenset[str] = frozenset()
@@ -104,7 +104,7 @@ class ConsumerBatchKeys(NamedTuple):
 
 
 def consumer_batch_keys(document: Document, options: MemoryOptions, run: ResolvedRun) -> ConsumerBatchKeys:
-    """Batch keys that the consumer fills in for a config with these options."""
+    """Return the batch keys that the consumer fills in for a config with these options."""
     located = locate_config(document)
     data = read_input_config(located, options.build_job_of_config(located)).document.value()
     values = {**(data if isinstance(data, dict) else {}), **(options.set or {})}
@@ -116,7 +116,7 @@ def consumer_batch_keys(document: Document, options: MemoryOptions, run: Resolve
 
 
 def _batch_change(values: Mapping[str, int], filler: ConsumerBatchKeys) -> ConfigChange:
-    """Change the batch in the config or its arguments; the Trainer rejects differing values."""
+    """Return a change of the batch in the config or its training arguments, whose values must agree for the Trainer."""
     is_trainer = filler.consumer == "transformers"
     arguments = {
         ARGUMENTS[key]: value
@@ -143,7 +143,7 @@ def _batch_change(values: Mapping[str, int], filler: ConsumerBatchKeys) -> Confi
 
 
 def reject_launch_file(document: Document) -> None:
-    """Reject a launch file, which cannot hold the changes.
+    """Reject a launch file, because the changes can only be written to a config.
 
     Raises:
         ValueError: the document is a launch file.
@@ -153,11 +153,11 @@ def reject_launch_file(document: Document) -> None:
 
 
 class FittedConfig(NamedTuple):
-    """The text of the config with the changes."""
+    """The text of a config with the changes that make it fit."""
 
     text: str
     removed_keys: tuple[str, ...] = ()
-    """Keys that are removed because nothing reads them any more."""
+    """Keys that are removed because nothing reads them after the changes."""
     consumer: str | None = None
     """Consumer to set explicitly, if auto-detection would choose another one."""
 
@@ -165,7 +165,7 @@ class FittedConfig(NamedTuple):
 def write_fitted_config(
     document: Document, options: MemoryOptions, fit: FittingChanges, name: str
 ) -> FittedConfig:
-    """The config with the initial values and the changes; `name`: name of the new file.
+    """Return the config with the initial values and the changes; `name` is that of the new file.
 
     Raises:
         ValueError: the text cannot be edited.
@@ -196,7 +196,7 @@ def _apply_values(document: Document, values: Mapping[str, Json]) -> Document:
 
 
 def _unread_keys(document: Document, run: ResolvedRun) -> set[KeyPath]:
-    """Paths of keys without an effect."""
+    """Return the paths of keys that have no effect."""
     target = ReleaseTarget((run.release,), run.release, "argument")
     report = check_document(document, target, world_size=run.world_size, consumer=run.consumer)
     fixes = [
@@ -218,9 +218,9 @@ def _unread_keys(document: Document, run: ResolvedRun) -> set[KeyPath]:
 
 
 def _initial_values(document: Document, options: MemoryOptions, run: ResolvedRun) -> JsonObject:
-    """Values to set before the changes: `set`, and the requested micro batch.
+    """Return the values to set before the changes: those in `set`, and the requested micro batch.
 
-    Keys that the config leaves to training arguments stay `auto`.
+    Keys that the config leaves to training arguments stay "auto".
     """
     data = document.value()
     config = data if isinstance(data, dict) else {}
@@ -238,7 +238,7 @@ def _initial_values(document: Document, options: MemoryOptions, run: ResolvedRun
 
 
 def _keys_filled_by_consumer(spec: str) -> frozenset[str]:
-    """Keys that the consumer fills from its arguments, except those of `zero_optimization`."""
+    """Return the keys that the consumer fills from its arguments, except those of `zero_optimization`."""
     name = split_consumer_spec(spec)[0]
     fills = consumer_from_spec(spec).fills if name in HUGGING_FACE else ()
     return frozenset(fill.key for fill in fills if not fill.key.startswith("zero_optimization."))

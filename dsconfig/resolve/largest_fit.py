@@ -1,4 +1,4 @@
-"""The reverse of `memory`: the largest micro batch, sequence or model that fits a GPU."""
+"""Search for the largest micro batch, sequence or model that fits a GPU."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ class LargestFit:
 
     kind: str
     value: int
-    """Samples, tokens, or layers."""
+    """The value: a number of samples, tokens, or layers."""
     bound: int | None
-    """Bytes that a rank with this value may need."""
+    """Bytes that a rank may need with this value."""
     next_bound: int | None
-    """Bytes with the next larger value; None if there is none."""
+    """Bytes that a rank may need with the next larger value; None if there is no larger value."""
     parameters: int
     verdict: Verdict
     """The verdict of `dsconfig memory` on this value, or on the smallest one if none fits."""
     reason: str = ""
-    """Which assumption decides it."""
+    """The assumption on which the verdict depends, in words."""
     unmodelled: tuple[UnmodeledSetting, ...] = ()
 
     def to_dict(self) -> JsonObject:
-        """The result as JSON."""
+        """Return the result as a JSON object."""
         return {
             "kind": self.kind,
             "value": self.value,
@@ -56,7 +56,7 @@ class LargestFit:
 def find_largest_fit(
     document: Document, options: MemoryOptions, kind: str, limits: RequestedLimits
 ) -> LargestFit:
-    """Find the largest value with which a rank fits, by the verdict of `dsconfig memory`; for a model, its layers."""
+    """Find the largest micro batch, sequence length or number of layers that fits, as `dsconfig memory` judges it."""
     assert limits.gpu is not None
     options = options._replace(gpu_limit=limits.gpu.usable_bytes(limits.margin))
     request = _request_allowing_missing_value(document, options, kind)
@@ -94,7 +94,7 @@ def find_largest_fit(
 
 
 def _request_allowing_missing_value(document: Document, options: MemoryOptions, kind: str) -> EstimateRequest:
-    """The request; what is searched for need not be given."""
+    """Return the request for an estimate, in which the value of the searched kind may be missing."""
     try:
         request = estimate_request(document, options)
         if kind == "sequence":
@@ -108,7 +108,7 @@ def _request_allowing_missing_value(document: Document, options: MemoryOptions, 
 
 
 def _request_with_value(request: EstimateRequest, kind: str, value: int) -> EstimateRequest:
-    """The request with another micro batch, sequence length or number of layers."""
+    """Return the request with another micro batch, sequence length or number of layers."""
     if kind == "model":
         return request._replace(arch=request.arch._replace(num_layers=value))
     if kind == "sequence":
@@ -117,7 +117,7 @@ def _request_with_value(request: EstimateRequest, kind: str, value: int) -> Esti
 
 
 def _bisect_largest(fits: Callable[[int], bool], limit: int) -> int:
-    """The largest fitting number up to `limit`, by bisection; 0 if none fits."""
+    """Return the largest number up to `limit` that fits, found by bisection, or 0 if none fits."""
     low, high = 0, 1
     while high <= limit and fits(high):
         low, high = high, high * 2

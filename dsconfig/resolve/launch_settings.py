@@ -1,4 +1,4 @@
-"""Run settings of a launch file besides its config: training method, and arguments without an estimate."""
+"""Settings of a launch file besides the config: training method, and arguments without a memory estimate."""
 
 from __future__ import annotations
 
@@ -54,31 +54,31 @@ if TYPE_CHECKING:
 METHODS = ("stage", "rlhf_type", "rl")
 """Arguments with which LLaMA-Factory, ms-swift and Axolotl select a training method."""
 _SCRIPT = r"(?<![a-z])(online_dpo|dpo|ipo|kto|orpo|cpo|simpo|ppo|grpo|rloo|gkd|reward|rm)(?![a-z])"
-"""Training method in a script's name, as in TRL, OpenRLHF and the alignment handbook."""
+"""Pattern of a training method in a script's name, as in TRL, OpenRLHF and the alignment handbook."""
 _ALIASES = {"rm": "reward", "ipo": "dpo", "reward_modeling": "reward", "pt": "sft"}
 
 
 class TrainerSettings(NamedTuple):
-    """A training method with the settings that decide its memory."""
+    """A training method with the settings that determine its memory."""
 
     trainer: str | None = None
-    """A name of `TRAINERS`; None if none is named, or it is not known."""
+    """Name in `TRAINERS` of the training method; None if no method is named or the method is unknown."""
     has_reference: bool | None = None
-    """Whether a reference model is loaded; None: as usual for the method."""
+    """Whether a reference model is loaded; None if that is the default of the method."""
     vllm: float | None = None
-    """Fraction of the GPU that vLLM reserves, 0 if it runs elsewhere; None: it is not used."""
+    """Fraction of the GPU that vLLM reserves, 0 if vLLM runs elsewhere; None if vLLM is not used."""
     casts_logits: bool = False
     """Whether preference losses cast all logits to fp32 (LLaMA-Factory)."""
 
     def adapt(self, trainer: TrainerTraits) -> TrainerTraits:
-        """Adapt a trainer to these settings."""
+        """Return the traits of a trainer, adapted to these settings."""
         if self.has_reference is None:
             return trainer
         return trainer._replace(has_reference=trainer.has_reference and self.has_reference)
 
 
 def selected_method(data: Mapping[str, Json]) -> TrainerSettings:
-    """The method that training arguments or a launch file select."""
+    """Return the training method that training arguments or a launch file select."""
     names = [parse_argument_text(data.get(key)) for key in METHODS]
     script = data.get("SCRIPT")
     if isinstance(script, str) and (match := re.search(_SCRIPT, script.lower())):
@@ -91,7 +91,7 @@ def selected_method(data: Mapping[str, Json]) -> TrainerSettings:
 
 
 def _loads_reference_model(name: str, data: Mapping[str, Json]) -> bool | None:
-    """Whether the reference model is loaded, if the arguments decide it."""
+    """Whether the reference model is loaded; None if the arguments do not determine that."""
     if parse_argument_text(data.get("precompute_ref_log_probs")) is True or data.get("pref_loss") in (
         "orpo",
         "simpo",
@@ -115,7 +115,7 @@ def _vllm_memory_fraction(data: Mapping[str, Json]) -> float | None:
 def vllm_memory(
     method: TrainerSettings, requested: float | None, gpu: int | None
 ) -> tuple[int | None, tuple[UnmodeledSetting, ...]]:
-    """Bytes that vLLM reserves, None if it is not used; and what is missing to know them."""
+    """Return the bytes that vLLM reserves (None if it is not used), and the settings that are missing to know them."""
     share = method.vllm if requested is None else requested
     if share is None:
         return None, ()
@@ -126,13 +126,13 @@ def vllm_memory(
 
 
 def missing_frozen_model(kind: str) -> UnmodeledSetting:
-    """The setting for a frozen model that is not given."""
+    """Return the setting without an estimate that stands for a frozen model that is not given."""
     text = "it is not given; pass its config.json or name as `--frozen-model` if it is on the same GPUs"
     return UnmodeledSetting(f"the {kind} model", text, raises=_RANK)
 
 
 def trainer_notes(name: str, has_adapters: bool, stage: int) -> Iterator[str]:
-    """Assumptions about the training method."""
+    """Yield the assumptions about the training method."""
     trainer = TRAINERS[name]
     if name == "sft":
         return
@@ -161,14 +161,14 @@ _UPDATE = _STATES | {"gradients", "master weights", "fp32 gradient partition", "
 
 
 class MemoryEffect(NamedTuple):
-    """Effect of an argument on memory; see `UnmodeledSetting`."""
+    """Effect on memory of an argument that the estimate leaves out; see `UnmodeledSetting`."""
 
     text: str
     raises: frozenset[str] = _NONE
     lowers: frozenset[str] = _NONE
     terms: frozenset[str] = _NONE
     above: int = 0
-    """The effect applies to larger numbers only."""
+    """Number above which the argument has the effect."""
 
 
 _LIGER = MemoryEffect("fused kernels save fewer activations", lowers=_RANK, terms=_ACTIVATIONS)
@@ -204,7 +204,7 @@ EFFECTS: Mapping[str, MemoryEffect] = {
     **dict.fromkeys(("reward_model_name_or_path", "reward_pretrain"), _MODELS),
     **dict.fromkeys(("critic_pretrain", "ref_pretrain"), _MODELS),
 }
-"""Effect of each argument that is set, for LLaMA-Factory (hparams/), the Trainer, TRL, Axolotl, ms-swift,
+"""Effect of each argument if it is set, for LLaMA-Factory (hparams/), the Trainer, TRL, Axolotl, ms-swift and
 OpenRLHF.
 """
 PLAIN = ("pt", "sft")
@@ -223,17 +223,17 @@ OPTIMIZERS: Mapping[str, str] = {
     "sgd": "sgd",
     "adagrad": "adagrad",
 }
-"""Supported values of the Trainer's `optim` (training_args.py, `OptimizerNames`)."""
+"""Values of the Trainer's `optim` that have an estimate (training_args.py, `OptimizerNames`)."""
 
 
 def trainer_optimizer(arguments: Mapping[str, Json]) -> str | None:
-    """The optimizer that the Trainer creates for `optim`; None if it is missing or not supported."""
+    """Return the optimizer that the Trainer creates for `optim`, or None if `optim` is missing or not supported."""
     word = parse_argument_text(arguments.get("optim"))
     return OPTIMIZERS.get(word) if isinstance(word, str) else None
 
 
 def unmodeled_optimizer(arguments: Mapping[str, Json], origin: str) -> Iterator[UnmodeledSetting]:
-    """Parts of the Trainer's `optim` without an estimate."""
+    """Yield the parts of the Trainer's `optim` that have no estimate."""
     word = parse_argument_text(arguments.get("optim"))
     if not isinstance(word, str) or (word in OPTIMIZERS and not word.startswith("paged_")):
         return
@@ -245,7 +245,7 @@ def unmodeled_optimizer(arguments: Mapping[str, Json], origin: str) -> Iterator[
 
 
 def unmodeled_arguments(arguments: Mapping[str, Json], origin: str = "") -> Iterator[UnmodeledSetting]:
-    """Arguments without an estimate; `origin`: suffix such as ` in train.yaml`."""
+    """Yield the arguments that have no estimate; `origin` is a suffix for messages, such as ` in train.yaml`."""
     for key in METHODS:
         word = parse_argument_text(arguments.get(key))
         if isinstance(word, str) and word.lower() not in PLAIN and selected_method(arguments).trainer is None:
@@ -277,7 +277,7 @@ WORDS |= dict.fromkeys(("n", "no", "f", "false", "off", "0"), False)
 
 
 class LaunchSettings(NamedTuple):
-    """Settings of a launch file; None if it does not set them."""
+    """Settings of a launch file that affect memory; a setting is None if the file does not set it."""
 
     name: str = ""
     model: str | None = None
@@ -286,13 +286,13 @@ class LaunchSettings(NamedTuple):
     attn_implementation: str | None = None
     adapter: LoraAdapter | None = None
     use_reentrant: bool = False
-    """Whether checkpointing is reentrant."""
+    """Whether activation checkpointing is reentrant."""
     unmodelled: tuple[UnmodeledSetting, ...] = ()
-    """Settings that change memory and have no estimate."""
+    """Settings that change memory, but have no estimate."""
     optimizer: str | None = None
     """Optimizer of the Trainer if the config has none; see `CLIENTS`."""
     unmodeled_optimizer: tuple[UnmodeledSetting, ...] = ()
-    """Parts of that optimizer without an estimate."""
+    """Parts of the Trainer's optimizer that have no estimate."""
     zero_init: bool | None = None
     """Whether `zero.Init` builds the model at stage 3 (Accelerate's `zero3_init_flag`)."""
     kernels: FusedKernels = FusedKernels()
@@ -309,10 +309,10 @@ class LaunchSettings(NamedTuple):
 
 
 def launch_settings(document: Document, reader: ConsumerEvidence) -> LaunchSettings:
-    """Settings of the launch file, or of all launch files that use the config if they agree.
+    """Return the settings of a launch file, or of all launch files that use a config if they agree.
 
     Raises:
-        OSError: the config that it names cannot be read.
+        OSError: the config that the launch file names cannot be read.
         NotModelledError: the model is quantized, or the training method is not supported.
     """
     job = job_of_launch_file(document)
@@ -325,14 +325,10 @@ def launch_settings(document: Document, reader: ConsumerEvidence) -> LaunchSetti
 
 
 def _zero3_init(document: Document, jobs: Sequence[LaunchedJob]) -> bool | None:
-    """The value of `zero3_init_flag`: from Accelerate's launch file, a flag or an environment variable.
+    """Return the value of `zero3_init_flag` from Accelerate's launch file, a flag or an environment variable.
 
-    Source: accelerate utils/dataclasses.py, `DeepSpeedPlugin.__post_init__`; the Trainer follows it too if
-    Accelerate's launcher starts it. None if it is not set, or several files disagree.
-
-
-    Source: accelerate utils/dataclasses.py, `DeepSpeedPlugin.__post_init__`; the Trainer follows it too where
-    Accelerate's launcher starts it. None where nothing says it, or several files do not agree.
+    Source: accelerate utils/dataclasses.py, `DeepSpeedPlugin.__post_init__`; the Trainer follows the flag
+    too if Accelerate's launcher starts it. Return None if the flag is not set, or several files disagree.
     """
     launches = [document.value(), *(job.document.value() for job in jobs if job.document)]
     launches += _accelerate_launch_files(document.name)  # they name the config, and are no jobs
@@ -345,7 +341,7 @@ def _zero3_init(document: Document, jobs: Sequence[LaunchedJob]) -> bool | None:
 
 
 def _accelerate_launch_files(name: str) -> Iterator[JsonObject]:
-    """Accelerate launch files that name this config."""
+    """Yield the Accelerate launch files that name this config."""
     for launch in launch_files_naming_config(name) if name and not name.startswith("<") else ():
         with suppress(OSError):
             data = read_file(launch).value() if launch.endswith(DATA) else None
@@ -401,21 +397,21 @@ def _settings_of(job: LaunchedJob) -> LaunchSettings:
 
 
 def _has_expandable_segments(data: Mapping[str, Json]) -> bool:
-    """Whether the environment of the command has `expandable_segments` (c10/core/AllocatorConfig.cpp)."""
+    """Whether the environment of the command sets `expandable_segments` (c10/core/AllocatorConfig.cpp)."""
     settings = [value_at_dotted_path(data, f"ENV.{name}") for name in ALLOCATOR_VARIABLES]
     words = {word.strip().lower() for text in settings if isinstance(text, str) for word in text.split(",")}
     return "expandable_segments:true" in {word.replace(" ", "") for word in words}
 
 
 def _trains_towers(data: Mapping[str, Json], program: str) -> bool:
-    """Whether encoders of images are trained: LLaMA-Factory and ms-swift freeze them by default."""
+    """Whether image encoders are trained, which LLaMA-Factory and ms-swift freeze by default."""
     keys = {"LLaMA-Factory": "freeze_vision_tower", "ms-swift": "freeze_vit"}
     value = parse_argument_text(data.get(keys[program])) if program in keys else False
     return value is False
 
 
 def _model_from_launch_file(data: Mapping[str, Json], launch: str) -> str | None:
-    """The model, as a path from the launch file if it is on disk."""
+    """Return the model that a launch file names, as a path from the launch file if it is on disk."""
     name = model_name_in_launch_file(data)
     if name is None or "$" in name:
         return None
@@ -438,7 +434,7 @@ def _checkpoints_reentrant(data: Mapping[str, Json], program: str) -> bool:
 
 
 def is_checkpointing_reentrant(arguments: Mapping[str, Json]) -> bool:
-    """Whether the Trainer's checkpointing is reentrant, by `gradient_checkpointing_kwargs` or its JSON.
+    """Whether the Trainer's checkpointing is reentrant, as `gradient_checkpointing_kwargs` (also in JSON) says.
 
     The default is True: `PreTrainedModel.gradient_checkpointing_enable` before Transformers 5.
     """

@@ -1,4 +1,4 @@
-"""`memory`: an estimate request with its defaults, and the estimate for a rank and a host."""
+"""`memory`: a request for an estimate with its defaults, and the estimate for a rank and a host."""
 
 from __future__ import annotations
 
@@ -121,14 +121,14 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
     """Estimate the memory of a rank and its host in training, at rest and at the peaks of a step.
 
     Args:
-        source: a path, text, bytes, a dict or a document that was read; see `check`.
-        model: its `config.json` (a path or a mapping), a preset or hub name, or an `Architecture`; None: from
+        source: a path, text, bytes, a dict, or a document that has been read; see `check`.
+        model: the model's `config.json` (a path or mapping), a preset or hub name, or an `Architecture`; None: from
             the config's own block or its launch file.
         world_size: number of ranks, one per GPU; None: as for `resolve`.
-        target: the DeepSpeed release, of a range the newest; None: as for `check`.
+        target: the DeepSpeed release, or a range, of which the newest is used; None: as for `check`.
         consumer: the library that loads the file; None: auto-detected.
         sequence_length: tokens per sequence; None: from a launch file, else that of an encoder, or 2048.
-        image_tokens: tokens of a sequence that are those of images; None: one image.
+        image_tokens: number of image tokens in a sequence; None: those of one image.
         train_vision: whether encoders of images and audio are trained; None: from a launch file, else True.
         micro_batch: samples per micro batch; None: from the config.
         attention: `sdpa`, `flash` or `eager`; None: from a launch file, else `sdpa`.
@@ -139,9 +139,9 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
             (`zero3_init_flag`) if they load the file.
         gpus_per_node: ranks per host; None: 8, or the world size if smaller.
         imbalance: with AutoEP, tokens of the busiest rank's experts relative to the mean; None: 1.
-        gpu: its memory in bytes, or as for `--gpu` (`80GiB`, `h100`, `48GB`); from 0.19.0 on it decides where
+        gpu: memory of the GPU in bytes, or as for `--gpu` (`80GiB`, `h100`, `48GB`); from 0.19.0 on it decides where
             stages 1 and 2 flatten the weights; None: on the GPU.
-        parameters: their number, for a model that is not known or whose layers are not supported.
+        parameters: number of parameters, for a model that is not known or whose layers are not supported.
         loss: `full`, `chunked` or `fused` (see `FusedKernels`); None: from a launch file, else `full`.
         quantize: storage of the frozen layers next to adapters, `nf4`, `int8` or another one of `KINDS`; None: from
             a launch file or the model's config.json.
@@ -149,15 +149,15 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
         frozen_models: reward and teacher models that stay loaded; a reference model is the trained one.
         vllm: fraction of the GPU that vLLM reserves next to training, 0 if it runs elsewhere; needs `gpu`.
         packing: whether all sequences are packed or padded to the full length; None: from a launch file, else yes.
-        expandable_segments: whether `PYTORCH_CUDA_ALLOC_CONF` sets it; None: from a launch file, else no.
+        expandable_segments: whether `PYTORCH_CUDA_ALLOC_CONF` sets this option; None: from a launch file, else no.
         sp: sequence-parallel ranks (Ulysses); None: `sequence_parallel_size` of the config.
-        set: values to set first, by dotted path.
+        set: values to set in the config before it is resolved, by dotted path.
         training_args: arguments from which the consumer resolves "auto"; see `check`.
         launch: the launch file to use; see `check`.
         job: see `resolve`.
 
     Raises:
-        NotModelledError: config or model have no estimate; the text names the setting.
+        NotModelledError: the config or model has no estimate; the message names the setting.
         UnknownWorldSizeError, ResolveError, OSError, UnknownReleaseError, ValueError: as `resolve` does.
     """
     run_options = (sequence_length, micro_batch, attention, checkpointing, lora, optimizer, zero_init)
@@ -183,12 +183,12 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
 
 OLDEST = "0.14.0"
 MEASURED = ("0.14.1", "0.19.8")
-"""Releases whose engines were measured."""
+"""Releases whose memory use was measured."""
 LENGTH, NODE = 2048, 8
 
 
 class EstimateRequest(NamedTuple):
-    """Inputs of an estimate."""
+    """Request for a memory estimate, with all of its inputs."""
 
     run: ResolvedRun
     values: ConfigValues
@@ -213,15 +213,15 @@ class EstimateRequest(NamedTuple):
 
     @property
     def micro_batch(self) -> MicroBatch:
-        """The micro batch, with the dtypes and the parallelism of the config."""
+        """The micro batch, with the dtypes and parallelism of the config."""
         return micro_batch_of(self.setup, self.job)
 
     def with_micro_batch(self, micro_batch: MicroBatch) -> EstimateRequest:
-        """The request with another micro batch."""
+        """Return the request with another micro batch."""
         return self._replace(job=self.job._replace(micro_batch=micro_batch))
 
     def answer(self, room: MemoryLimit = NO_LIMIT) -> Estimate:
-        """Compute the estimate; raises `LimitExceededError` as soon as it exceeds a limit."""
+        """Compute the estimate; raise `LimitExceededError` as soon as a limit is exceeded."""
         result = estimate(self.values, self.arch, self.job, room)
         assumed = (*result.assumed, SCRIPT_OPTIMIZER) if self.assumes_optimizer else result.assumed
         if result.device is not None and self.launch.assumed_inputs:
@@ -235,7 +235,7 @@ class EstimateRequest(NamedTuple):
         )
 
     def known_defects(self) -> frozenset[str]:
-        """Known defects of the release that the config meets: it crashes, or what it trains is wrong."""
+        """Known defects of the release that affect the config: the run crashes, or trains a wrong model."""
         from dsconfig.check.check import check_document
 
         run = self.run
@@ -247,11 +247,11 @@ class EstimateRequest(NamedTuple):
 
 
 _DEFECTS = ("DSC880", "DSC881")
-"""Rules about settings with which a release crashes, or trains wrongly."""
+"""Codes of the rules about settings with which a release crashes or trains a wrong model."""
 
 
 def estimate_request(document: Document, options: MemoryOptions) -> EstimateRequest:
-    """Build the request from a config and options; raises as `memory` does."""
+    """Build the request from a config and options; the errors are those of `memory`."""
     options.validate()
     located = locate_config(document)
     job = options.build_job_of_config(located)
@@ -369,9 +369,9 @@ def _client_optimizer(
     launch: LaunchSettings,
     arguments: Mapping[str, Json],
 ) -> tuple[str | None, tuple[UnmodeledSetting, ...]]:
-    """The client optimizer: requested, or from the Trainer's `optim`.
+    """Return the optimizer of the script, as requested or from the Trainer's `optim`.
 
-    The Trainer creates one if the config has none. With offload it has to be DeepSpeed's own (engine.py,
+    The Trainer creates an optimizer if the config has none. With offload it has to be DeepSpeed's own (engine.py,
     `zero_force_ds_cpu_optimizer`).
     """
     if (
@@ -402,11 +402,11 @@ def _uses_zero_init(run: ResolvedRun, options: MemoryOptions, launch: LaunchSett
 
 
 _MEMORY_SECTIONS = ("bf16", "fp16", "zero_optimization", "optimizer")
-"""Sections that decide memory."""
+"""Sections of the config that affect memory."""
 
 
 def _reject_overwritten(document: Document, changes: Mapping[str, Json]) -> None:
-    """Raise if a program of the repository overwrites a section that decides memory.
+    """Raise if a program of the repository overwrites a section that affects memory.
 
     Raises:
         NotModelledError: the overwritten value is not known.
@@ -450,7 +450,7 @@ def _reject_unsupported_release(release: str) -> None:
 
 
 def _effective_values(run: ResolvedRun, sp_size: int) -> ConfigValues:
-    """Effective values of the sections that the estimate reads."""
+    """Return the effective values of the sections that the estimate reads."""
     effective_values = effective_values_of(
         run.config, run.world_size, run.release, "deepspeed", keys=SECTIONS
     )
@@ -462,7 +462,7 @@ def _effective_values(run: ResolvedRun, sp_size: int) -> ConfigValues:
 
 
 def _parallelism_notes(question: EstimateRequest) -> list[str]:
-    """Notes on tensor, sequence and expert parallelism."""
+    """Return the notes on tensor, sequence and expert parallelism."""
     setup, micro_batch, notes = question.setup, question.micro_batch, list[str]()
     if micro_batch.sp_size > 1:
         share = f"{micro_batch.local_sequence_length} tokens each"
@@ -487,7 +487,7 @@ def _parallelism_notes(question: EstimateRequest) -> list[str]:
 
 
 def _model_notes(question: EstimateRequest) -> list[str]:
-    """Notes on the model, the training method and its kernels."""
+    """Return the notes on the model, the training method and its kernels."""
     micro_batch, notes = question.micro_batch, list[str]()
     if question.approximates:
         how = "its activations are those of a generic transformer of its sizes, within 40 %"
@@ -502,7 +502,7 @@ def _model_notes(question: EstimateRequest) -> list[str]:
 
 
 def _assumptions(question: EstimateRequest) -> list[str]:
-    """Assumptions behind the numbers."""
+    """Return the assumptions behind the numbers of the estimate."""
     setup, micro_batch, gpus_per_node, launch = (
         question.setup,
         question.micro_batch,

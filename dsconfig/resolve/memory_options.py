@@ -1,4 +1,4 @@
-"""`MemoryOptions`: what a user asks of `memory` besides the config."""
+"""`MemoryOptions`: the arguments of `memory` other than the config."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class MemoryOptions(NamedTuple):
     imbalance: float | None = None
     launch: str | os.PathLike[str] | None = None
     job: Job | None = None
-    """The job, if it is known already; None: built from target, world size and consumer."""
+    """The job, if it has already been built; None: built from target, world size and consumer."""
     gpu_limit: int | None = None
-    """Bytes of a GPU minus the headroom."""
+    """Memory of a GPU minus the headroom, in bytes."""
     parameters: int | None = None
     """Number of parameters, for a model whose layers are not supported."""
     loss: str | None = None
@@ -58,15 +58,15 @@ class MemoryOptions(NamedTuple):
     packing: bool | None = None
     expandable_segments: bool | None = None
     gpu_bytes: int | None = None
-    """Bytes of the GPU, of which vLLM reserves a fraction."""
+    """Memory of the GPU in bytes, of which vLLM reserves a fraction."""
 
     def build_job_of_config(self, located: LocatedConfig) -> Job:
-        """Build the job of a config."""
+        """Build the job of a config with these options, unless it has already been built."""
         asked_job = job_from_arguments(self.target, self.world_size, self.consumer, launch=self.launch)
         return self.job or build_job(located, asked_job)
 
     def validate(self) -> None:
-        """Raise for impossible values."""
+        """Raise for values that are impossible."""
         if self.attention not in (None, *ATTENTION):
             raise ValueError(f"attention {self.attention!r}: expected one of {', '.join(ATTENTION)}")
         if self.loss not in (None, *LOSSES):

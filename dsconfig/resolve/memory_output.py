@@ -32,7 +32,7 @@ VERDICTS: Mapping[str, str] = {
     "unknown": "Unknown",
 }
 ASSUMED = "fits, assumed"
-"""In the table of stages: tight, only because an input is not given."""
+"""Word in the table of stages for a cell that is tight only because an input is not given."""
 COLUMNS = ("at_rest", "load", "forward", "backward", "step")
 
 
@@ -42,7 +42,7 @@ UNLIMITED = RequestedLimits()
 def estimate_lines(
     estimate: Estimate, style: TerminalStyle, limits: RequestedLimits = UNLIMITED
 ) -> Iterator[str]:
-    """The table, assumptions, and verdicts."""
+    """Yield the lines of an estimate: the table, assumptions, and verdicts."""
     yield from _verdict_lines(estimate, limits, style)
     millions = f"{estimate.parameters / 1e6:,.1f}"
     yield f"{millions} million parameters, {estimate.world_size} ranks, DeepSpeed {estimate.release}\n\n"
@@ -62,7 +62,7 @@ def estimate_lines(
 
 
 def _expected_usage_lines(estimate: Estimate, limits: RequestedLimits) -> Iterator[str]:
-    """The expected usage in `nvidia-smi`, and its terms."""
+    """Yield the expected usage in `nvidia-smi`, and its terms."""
     usage = estimate.device
     if usage is None:
         return
@@ -78,7 +78,7 @@ def _expected_usage_lines(estimate: Estimate, limits: RequestedLimits) -> Iterat
 
 
 def _format_expected_usage(estimate: Estimate, limits: RequestedLimits) -> str:
-    """The expected usage in `nvidia-smi`."""
+    """Return the expected usage in `nvidia-smi`, in words."""
     usage = estimate.device
     assert usage is not None
     low, high = usage.low, usage.high(limits.gpu.most if limits.gpu else None)
@@ -91,7 +91,7 @@ def _format_expected_usage(estimate: Estimate, limits: RequestedLimits) -> str:
 def stage_table_lines(
     rows: Sequence[StageTableRow], limits: RequestedLimits, style: TerminalStyle
 ) -> Iterator[str]:
-    """The verdict, then one line for each stage and offload; GiB as expected in `nvidia-smi`."""
+    """Yield the verdict, then one line for each stage and offload, in GiB as expected in `nvidia-smi`."""
     first = next(cell.estimate for row in rows for cell in row.cells if cell.estimate)
     gpu, count = limits.gpu, sum(cell.verdict(limits) == "fits" for row in rows for cell in row.cells)
     if gpu is not None:
@@ -123,13 +123,13 @@ def stage_table_lines(
 
 
 def best_stage_verdict(rows: Sequence[StageTableRow], limits: RequestedLimits) -> Verdict | None:
-    """The best verdict of all rows; None without limits."""
+    """Return the best verdict of all rows, or None if no limits are given."""
     verdicts = {cell.verdict(limits) for row in rows for cell in row.cells}
     return next((word for word in reversed(WORST_FIRST) if word in verdicts), None)
 
 
 def _format_stage_cell(cell: StageTableCell, limits: RequestedLimits, style: TerminalStyle) -> str:
-    """Range and verdict of a cell, 29 columns wide."""
+    """Return the memory range and verdict of a cell, 29 columns wide."""
     if cell.estimate is None:
         return f"{'no estimate':<29}"
     verdict = cell.verdict(limits)
@@ -141,7 +141,7 @@ def _format_stage_cell(cell: StageTableCell, limits: RequestedLimits, style: Ter
 
 
 def table_columns(side: MemoryUsage) -> list[str]:
-    """Columns of a table: at rest, then the phases."""
+    """Return the columns of a table: at rest, then the phases."""
     return [*COLUMNS, *(phase for phase in side.peak if phase not in COLUMNS)]
 
 
@@ -165,7 +165,7 @@ def _table_lines(title: str, side: MemoryUsage, style: TerminalStyle) -> Iterato
 
 
 def _verdict_lines(estimate: Estimate, limits: RequestedLimits, style: TerminalStyle) -> Iterator[str]:
-    """The verdicts on GPU and host, and what decides them; without a GPU the expected usage."""
+    """Yield the verdicts on GPU and host with the deciding assumption, or the expected usage if no GPU is given."""
     rank, host = limits.verdicts(estimate)
     gpu, margin = limits.gpu, limits.margin
     if rank is not None and gpu is not None:
@@ -195,7 +195,7 @@ def _verdict_lines(estimate: Estimate, limits: RequestedLimits, style: TerminalS
 
 
 def _deciding_assumption(estimate: Estimate, limits: RequestedLimits) -> Iterator[str]:
-    """Which assumption decides the verdict on the GPU."""
+    """Yield the assumption that decides the verdict on the GPU, if there is one."""
     verdict, gpu = limits.gpu_verdict(estimate), limits.gpu
     assert gpu is not None
     needed = estimate.rank.upper_bound + (
@@ -222,7 +222,7 @@ def _deciding_assumption(estimate: Estimate, limits: RequestedLimits) -> Iterato
 
 
 def csv_lines(estimate: Estimate) -> Iterator[str]:
-    """One line per memory, term and phase."""
+    """Yield one CSV line per memory, term and phase."""
     yield "memory,term,phase,bytes,key,formula\n"
     for name, side in (("rank", estimate.rank), ("host", estimate.host)):
         for term in side.terms:
@@ -241,9 +241,9 @@ def fit_lines(
     removed_keys: Sequence[str] = (),
     consumer: str | None = None,
 ) -> Iterator[str]:
-    """The changes one by one, with what a rank may need after each.
+    """Yield the changes one by one, with the memory that a rank may need after each.
 
-    `removed_keys`: keys that nothing reads any more. `consumer`: the consumer to set explicitly.
+    `removed_keys` are those that nothing reads after the changes. `consumer` is the one to set explicitly.
     """
     size = _describe_gpu(limits.gpu)
     for change, bound, host in fit.changes:
@@ -277,32 +277,32 @@ def fit_lines(
 
 
 def _failure(verdict: Verdict, style: TerminalStyle) -> str:
-    """The verdict on what does not fit for sure."""
+    """Return the words for the verdict that something does not fit, or may not fit."""
     if verdict == "tight":
         return style.paint("tight", TONES["tight"]) + ": does not surely fit"
     return style.paint("does not fit", "error")
 
 
 def _unmodeled_setting_lines(settings: Sequence[UnmodeledSetting], style: TerminalStyle) -> Iterator[str]:
-    """List the settings that are not estimated."""
+    """Yield a list of the settings that are not estimated."""
     for each in settings:
         yield f"{style.paint('not estimated', 'warning')}: `{each.key}`: {each.text}\n"
 
 
 def _describe_gpu(gpu: GpuMemory | None) -> str:
-    """Memory and name of a GPU."""
+    """Return the memory and name of a GPU in words."""
     return _format_bytes(gpu.least if gpu else 0) + (f" ({gpu.name})" if gpu and gpu.name else "")
 
 
 def _format_bytes(count: int) -> str:
-    """Format bytes for people; small sizes are not shown as 0.00 GiB."""
+    """Format a number of bytes for display; small sizes are not shown as 0.00 GiB."""
     if count >= GIB // 100:
         return f"{count / GIB:.2f} GiB"
     return f"{count / (1 << 20):.2f} MiB" if count >= 1 << 20 else f"{count:,} bytes"
 
 
 def largest_fit_lines(largest: LargestFit, gpu: GpuMemory, style: TerminalStyle) -> Iterator[str]:
-    """The largest value that fits, and what the next larger one may need."""
+    """Yield the largest value that fits, and the memory that the next larger one may need."""
     size, noun = _describe_gpu(gpu), largest.kind.replace("-", " ")
     yield from _unmodeled_setting_lines(largest.unmodelled, style)
     if largest.verdict == "unknown":

@@ -1,4 +1,4 @@
-"""Run for a memory estimate: missing training arguments, a requested micro batch, sequence-parallel ranks."""
+"""Defaults of a run for a memory estimate: training arguments, micro batch, sequence-parallel ranks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PRECISIONS = ("fp16", "bf16")
 
 
 class RunWithAssumptions(NamedTuple):
-    """A run, and assumptions about its batch."""
+    """A resolved run, and the assumptions about its batch."""
 
     run: ResolvedRun
     assumed: tuple[str, ...] = ()
@@ -32,10 +32,10 @@ class RunWithAssumptions(NamedTuple):
 def resolve_with_defaults(
     resolve: Callable[[Mapping[str, Json] | None], ResolvedRun], arguments: Mapping[str, Json] | None
 ) -> RunWithAssumptions:
-    """Resolve with the given training arguments, or with defaults that do not affect memory.
+    """Resolve a config with the given training arguments, or with defaults that do not affect memory.
 
     Raises:
-        UnfilledError: micro batch or precision is not known; the text asks for these only.
+        UnfilledError: micro batch or precision is not known; the message asks only for these.
     """
     try:
         return RunWithAssumptions(resolve(arguments))
@@ -72,7 +72,7 @@ _ADVICE = {
 
 
 def _missing_batch_argument(error: UnfilledError) -> list[str]:
-    """The micro batch key, if it is left to the arguments or the data loader."""
+    """Return the micro batch key, if it is left to the arguments or the data loader."""
     is_left = MICRO in error.keys or _leaves_batch_auto(error.config)
     return [MICRO] * (is_left and type(error.config.get(MICRO)) is not int)
 
@@ -82,7 +82,7 @@ def _leaves_batch_auto(config: JsonObject) -> bool:
 
 
 def _missing_precision_argument(error: UnfilledError) -> list[str]:
-    """The precision key to ask for, if it is left to the arguments."""
+    """Return the precision key to ask for, if it is left to the arguments."""
     if any(_enabled_value(error.config, name) is True for name in PRECISIONS):
         return []
     unresolved = [f"{name}.enabled" for name in PRECISIONS if _enabled_value(error.config, name) == "auto"]
@@ -101,7 +101,7 @@ LONGEST = 1 << 40
 
 
 def samples_per_micro_batch(run: ResolvedRun) -> int:
-    """The micro batch size of a run.
+    """Return the micro batch size of a run.
 
     Raises:
         ValueError: the size is not a whole number, which DeepSpeed accepts.
@@ -117,9 +117,9 @@ def samples_per_micro_batch(run: ResolvedRun) -> int:
 def resolve_with_micro_batch(
     resolve: Callable[[Mapping[str, Json]], RunWithAssumptions], may_change_batch: bool
 ) -> RunWithAssumptions:
-    """Resolve with a requested micro batch: unchanged, with other steps, or with another batch size.
+    """Resolve with the requested micro batch: as it is, with other accumulation steps, or with another batch size.
 
-    `may_change_batch`: whether other batch keys may change.
+    `may_change_batch` allows changes of the other batch keys.
 
     Raises:
         ResolveError: no variant works; the error is that of the unchanged config.
@@ -154,14 +154,14 @@ def _resolve_with_other_batch(
 
 
 def configured_sp_size(document: Document, changes: Mapping[str, Json]) -> int:
-    """Sequence-parallel ranks of the config, which divide the batch."""
+    """Return the number of sequence-parallel ranks that the config sets, by which the batch is divided."""
     data = document.value()
     value = changes.get(SEQUENCE, data.get(SEQUENCE) if isinstance(data, dict) else None)
     return value if type(value) is int and value > 1 else 1
 
 
 def launched_sp_size(launch_world_size: Parallelism, sp_size: int, requested: int | None) -> int:
-    """Sequence-parallel ranks, including those of the launch file.
+    """Return the number of sequence-parallel ranks, including those of the launch file.
 
     Raises:
         NotModelledError: another kind of parallelism is used.
@@ -178,10 +178,10 @@ def launched_sp_size(launch_world_size: Parallelism, sp_size: int, requested: in
 
 
 def within_positions(batch: MicroBatch, max_positions: int, gives_length: bool) -> MicroBatch:
-    """Shorten an assumed sequence to the longest that the model takes.
+    """Return the batch with an assumed sequence length capped at the model's maximum.
 
     Raises:
-        ValueError: the given length exceeds it.
+        ValueError: the given length exceeds the model's maximum.
     """
     if not max_positions or batch.sequence_length <= max_positions:
         return batch
@@ -193,7 +193,7 @@ def within_positions(batch: MicroBatch, max_positions: int, gives_length: bool) 
 
 
 def attention_of(arch: Architecture, requested: str | None) -> str:
-    """The attention implementation: requested, or the default of Transformers."""
+    """Return the attention implementation: the requested one, or the default of Transformers."""
     supported = arch.variant.attn_implementations
     if requested is not None and requested not in supported:
         raise NotModelledError(

@@ -1,4 +1,4 @@
-"""Model of a memory estimate: sizes, `config.json`, preset or hub name, and LoRA settings."""
+"""The model for a memory estimate, from sizes, a `config.json`, or a preset or hub name, and LoRA settings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ModelSource: TypeAlias = "Architecture | Mapping[str, Json] | str | os.PathLike[
 
 
 class ModelWithConfig(NamedTuple):
-    """An architecture, and the `config.json` that consumers read."""
+    """An architecture, and the `config.json` that consumers read for it."""
 
     shape: Architecture
     config: Mapping[str, Json]
@@ -42,7 +42,7 @@ class ModelWithConfig(NamedTuple):
 def architecture_of_sizes(
     parameters: int, hidden: int, layers: int, *, heads: int = 0, vocabulary: int = 0
 ) -> Architecture:
-    """A Llama-like decoder of these sizes.
+    """Return a Llama-like decoder of these sizes.
 
     Raises:
         ValueError: no model has these sizes.
@@ -53,14 +53,14 @@ def architecture_of_sizes(
 
 
 def load_model(source: ModelSource | None, parameters: int | None = None) -> ModelWithConfig:
-    """Load a model; `parameters`: their number, for a model without supported layers.
+    """Load a model; `parameters` is the number of parameters, for a model whose layers are not supported.
 
     A model whose layers are not supported has states but no activations.
 
     Raises:
         NotModelledError: the model is unknown, and so is the number of its parameters.
-        OSError: its file cannot be read.
-        ValueError: its file holds no JSON object.
+        OSError: the model's file cannot be read.
+        ValueError: the model's file does not contain a JSON object.
     """
     if isinstance(source, Architecture):
         return ModelWithConfig(source, {"hidden_size": source.hidden_size})
@@ -88,7 +88,7 @@ def load_model(source: ModelSource | None, parameters: int | None = None) -> Mod
 
 
 def _model_of_config(config: Mapping[str, Json], parameters: int | None) -> ModelWithConfig:
-    """The model of a `config.json`: with its layers if they are supported, else with its parameters only."""
+    """Return the model of a `config.json`, with its layers if they are supported, else only with its parameters."""
     from dsconfig.memory import (
         InvalidModelError,
         architecture_of,
@@ -125,7 +125,7 @@ def _model_of_parameter_count(parameters: int, config: Mapping[str, Json], why: 
 
 
 def _unknown_model_error(name: str) -> NotModelledError:
-    """The error for a name that is neither a file nor a known model."""
+    """Return the error for a name that is neither a file nor a known model."""
     where = ", nor in the hub's cache on this machine" if name.count("/") == 1 else ""
     likely = similar_names(name)
     suggestion = f"did you mean {' or '.join(likely)}? If not, " if likely else ""
@@ -140,11 +140,11 @@ def _unknown_model_error(name: str) -> NotModelledError:
 # LoRA settings: `r=16,target=q_proj,v_proj`, or a mapping.
 
 ALL = ("all", "all-linear")
-"""Targets that stand for every linear layer except the head."""
+"""LoRA targets that stand for every linear layer except the head."""
 NAMES = {"r": "r", "rank": "r", "target": "target", "target_modules": "target", "targets": "target"}
 NAMES |= {"dropout": "dropout", "lora_dropout": "dropout", "alpha": "alpha", "lora_alpha": "alpha"}
 USUAL = frozenset(("q_proj", "v_proj", "c_attn", "query_key_value", "qkv_proj", "query", "value"))
-"""PEFT's default targets for the supported families (peft utils/constants.py)."""
+"""PEFT's default LoRA targets for the supported model families (peft utils/constants.py)."""
 LARGEST = 1 << 20
 EXPECTED = "expected r=RANK, target=NAME,NAME… or all, dropout=FRACTION"
 
@@ -171,7 +171,7 @@ def parse_lora_settings(lora: str | Mapping[str, Json]) -> LoraAdapter:
 
 
 def _parse_key_values(text: str) -> dict[str, Json]:
-    """Parse text; `target` takes every following word without `=`."""
+    """Parse LoRA settings in a text; `target` takes every following word without `=`."""
     settings: dict[str, Json] = {}
     targets: list[Json] = []
     for word in filter(None, (part.strip() for part in text.split(","))):
@@ -198,7 +198,7 @@ def _parse_number(value: Json) -> int | float | None:
 
 
 def _target_layers(value: Json) -> frozenset[str]:
-    """Layer names, empty for all; LLaMA-Factory and Axolotl separate them by commas."""
+    """Return the names of the target layers, or none for all; LLaMA-Factory and Axolotl separate names by commas."""
     names = [value] if isinstance(value, str) else value
     if names is None:
         return USUAL

@@ -1,4 +1,4 @@
-"""Config before the batch is derived: raw values, diagnostics that block it, and "auto" values."""
+"""The config before its batch is derived: raw values, diagnostics that stop the run, and "auto" values."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RawConfig:
-    """A copy of the config, and whether DeepSpeed itself reads it from a file."""
+    """A copy of a config, and whether DeepSpeed itself reads the config from a file."""
 
     config: JsonObject
     from_file: bool
     changed_keys: frozenset[str] = frozenset()
-    """Dotted paths of values that were set first."""
+    """Dotted paths of values that were set before the config is resolved."""
 
     def reject_overwritten(self, document: Document) -> None:
         """Raise if a program of the repository overwrites the batch.
@@ -69,7 +69,7 @@ class RawConfig:
             )
 
     def overwrite_messages(self, document: Document) -> list[AutofillMessage]:
-        """Note other values that a program of the repository overwrites before DeepSpeed starts."""
+        """Return notes on values, apart from the batch, that a program of the repository overwrites."""
         return [
             AutofillMessage(
                 "note",
@@ -85,13 +85,13 @@ class RawConfig:
 
 
 _MAX_OVERWRITE_NOTES = 5
-"""Maximum number of such notes."""
+"""Maximum number of notes on overwritten values."""
 
 
 def read_raw_config(
     document: Document, release: str, consumer: str, changes: Mapping[str, Json]
 ) -> RawConfig:
-    """Read the config as the release does, and apply `changes` by dotted path.
+    """Read the config as the release does, and apply `changes`, which are values by dotted path.
 
     Raises:
         ResolveError: the release or the consumer cannot read it.
@@ -111,7 +111,7 @@ def read_raw_config(
 
 
 def release_context(document: Document, release: str, consumer: str) -> Context:
-    """The context of a document in a release.
+    """Return the context of a document in a release.
 
     Raises:
         ResolveError: the release or the consumer cannot read it.
@@ -130,7 +130,7 @@ def release_context(document: Document, release: str, consumer: str) -> Context:
 
 
 def _set_value(config: JsonObject, key: str, value: Json) -> None:
-    """Set a value at a dotted path, creating sections."""
+    """Set a value at a dotted path, and create missing sections."""
     *sections, last = key.split(".")
     if not all((*sections, last)):
         raise ValueError(f"{key!r} is not a key: expected a dotted path such as `zero_optimization.stage`")
@@ -155,7 +155,7 @@ def fill_raw_config(
     *,
     sp: int = 1,
 ) -> tuple[AutofillState, AssumedArguments]:
-    """Resolve "auto" values as the consumer does, from the job's arguments and the given ones.
+    """Resolve "auto" values as the consumer does, from the arguments of the job and those given.
 
     Raises:
         ResolveError: the batch depends on missing training arguments.
@@ -196,7 +196,7 @@ _FILE_RULES = (TEXT_RULES, "DSC82")
 """Code prefixes of rules that no change of a value can fix: the text, the launch file."""
 _BATCH_RULES = ("DSC2", "DSC6")
 _UNREAD = frozenset({"DSC101", "DSC102", "DSC103", "DSC104", "DSC105", "DSC107"})
-"""Rules about keys that the release does not read."""
+"""Codes of the rules about keys that the release does not read."""
 _Identity: TypeAlias = "tuple[str, KeyPath]"
 """Code and path of a diagnostic."""
 
@@ -204,7 +204,7 @@ _Identity: TypeAlias = "tuple[str, KeyPath]"
 def check_in_release(
     document: Document, release: str, consumer: str | ConsumerEvidence, size: int | None = None
 ) -> Report:
-    """The report of `check` on a document for one release."""
+    """Return the report of `check` on a document for one release."""
     return check_document(
         document, ReleaseTarget((release,), release, "argument"), world_size=size, consumer=consumer
     )
@@ -217,14 +217,14 @@ def reject_raw_config(
     changes: Mapping[str, Json],
     runtime: ResolutionTarget,
 ) -> frozenset[_Identity]:
-    """Raise for diagnostics that stop the run, in the file or in `changes`; return the suppressed ones.
+    """Raise for diagnostics that stop the run, in the file or in `changes`; return the suppressed diagnostics.
 
     Args:
-        given_document: the given file: the config, or its launch file.
-        input_config: the config that it leads to.
-        config: its values, with `changes`.
-        changes: values set first, by dotted path.
-        runtime: what the config is resolved for.
+        given_document: the file that the user names: the config, or its launch file.
+        input_config: the config that this file is or leads to.
+        config: the values of the config, with `changes`.
+        changes: values set before the config is resolved, by dotted path.
+        runtime: the target that the config is resolved for.
 
     Raises:
         ResolveError: a diagnostic stops the run.
@@ -266,9 +266,9 @@ def reject_raw_config(
 
 
 def reject_resolved_config(run: ResolvedRun, suppressed: frozenset[_Identity], name: str) -> None:
-    """Raise for diagnostics in the resolved config, as DeepSpeed (or the consumer) gets it.
+    """Raise for diagnostics in the resolved config, as DeepSpeed (or the consumer) receives it.
 
-    `name`: path of the config, whose programs may overwrite more of it.
+    `name` is the path of the config; programs that use it may overwrite more values.
 
     Raises:
         ResolveError: a diagnostic stops the run.
@@ -311,7 +311,7 @@ def reject_resolved_config(run: ResolvedRun, suppressed: frozenset[_Identity], n
 def _run_stopping_diagnostics(
     report: Report, suppressed: frozenset[_Identity] = frozenset()
 ) -> Iterator[Diagnostic]:
-    """Diagnostics that stop the run; suppressing one does not make DeepSpeed accept the config."""
+    """Yield the diagnostics that stop the run; suppressing one does not make DeepSpeed accept the config."""
     for diagnostic in (*report, *report.suppressed):
         is_suppressed = diagnostic in report.suppressed or _diagnostic_identity(diagnostic) in suppressed
         if diagnostic.effect is Effect.REJECTED or (diagnostic.severity == "error" and not is_suppressed):
@@ -319,7 +319,7 @@ def _run_stopping_diagnostics(
 
 
 def _raise_for_diagnostics(stops: Iterable[tuple[str, Diagnostic]], hints: Iterable[str] = ()) -> None:
-    """Raise an error for these diagnostics, given with their file names, if there are any."""
+    """Raise an error for the diagnostics in `stops`, each with its file name, if there are any."""
     items = list(stops)
     if items:
         name, first = items[0]
@@ -332,7 +332,7 @@ def _diagnostic_identity(diagnostic: Diagnostic) -> _Identity:
 
 
 def _is_about_derived_values(diagnostic: Diagnostic) -> bool:
-    """Whether a diagnostic is about derived values, so that only the result can be judged."""
+    """Whether a diagnostic is about derived values, which can only be judged in the resolved config."""
     if diagnostic.code.startswith(_BEFORE_DERIVATION):
         return False
     return diagnostic.code.startswith(_BATCH_RULES) or bool(_DERIVED_KEYS.intersection(diagnostic.path[:1]))

@@ -69,20 +69,20 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
     ep: int | None = None,
     set: Mapping[str, Json] | None = None,
 ) -> ResolvedRun:
-    """Resolve a config for a number of ranks.
+    """Resolve a config for a number of ranks, as DeepSpeed does.
 
     Args:
-        source: a path, text, bytes, a dict or a document that was read; see `check`.
+        source: a path, text, bytes, a dict, or a document that has been read; see `check`.
         world_size: number of ranks, one per GPU; None: the environment's `WORLD_SIZE`, else the file's
             `"$dsconfig"` block, else the launch file of its job.
-        target: the DeepSpeed release, of a range the newest; None: as for `check`.
+        target: the DeepSpeed release, or a range, of which the newest is used; None: as for `check`.
         consumer: the library that loads the file: `deepspeed`, `transformers`, `accelerate`, `lightning` or
             `elastic`; None: auto-detected.
         tp: tensor-parallel ranks; None: from the launch file of the job, else 1.
-        pp: pipeline stages; None: likewise.
-        sp: sequence-parallel ranks; None: likewise.
+        pp: pipeline stages; None: as for `tp`.
+        sp: sequence-parallel ranks; None: as for `tp`.
         ep: expert-parallel ranks; None: 1.
-        set: values to set first, by dotted path.
+        set: values to set in the config before it is resolved, by dotted path.
         training_args: arguments from which the consumer resolves "auto"; see `check`.
         model: the model, for its hidden size; None: from the config's own block or its launch file, if it
             is on disk; see `check`.
@@ -92,7 +92,7 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
 
     Raises:
         UnknownWorldSizeError: the world size is not known; `.formula` is the batch in the number of GPUs.
-        ResolveError: the config cannot be resolved; the text says why, and what to change.
+        ResolveError: the config cannot be resolved; the message says why, and what to change.
         OSError: a path cannot be read.
         UnknownReleaseError: the target names no release.
         ValueError: an argument is impossible.
@@ -141,7 +141,7 @@ def derive_run(
     training_args: Mapping[str, Json] | None,
     model_config: Mapping[str, Json] | None,
 ) -> ResolvedRun:
-    """Derive the run of a config, without judging it by `check`."""
+    """Derive the run of a config, without checking the result."""
     raw.reject_overwritten(input_config.document)
     if input_config.arguments is not None:
         training_args = {
@@ -163,7 +163,7 @@ def derive_run(
 def _elastic_batch_arguments(
     arguments: LaunchArguments, raw: RawConfig, target_run: ResolutionTarget
 ) -> dict[str, Json]:
-    """The elastic batch, if only the `elasticity` block determines the job's batch arguments."""
+    """Return the elastic batch as arguments, if only the `elasticity` block determines the batch of the job."""
     if not arguments.unknown.issuperset(_OF_BATCH) or not has_elasticity(raw.config):
         return {}
     if not FIRST_ELASTIC <= target_run.number <= LAST_ELASTIC:
@@ -190,7 +190,7 @@ def _require_known_batch(config: JsonObject, assumed: AssumedArguments) -> None:
 def _build_run(
     raw: RawConfig, filling: AutofillState, target_run: ResolutionTarget, input_config: InputConfig
 ) -> ResolvedRun:
-    """The run of a resolved config; on failure, mismatches are added to the hints."""
+    """Return the run of a resolved config; if that fails, add argument mismatches to the hints of the error."""
     try:
         batch = derive_batch(raw, target_run)
     except ResolveError as error:

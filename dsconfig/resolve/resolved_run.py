@@ -34,9 +34,9 @@ class ResolvedRun:
     release: str
     consumer: str
     world_size: int
-    """Ranks, one per GPU."""
+    """Number of ranks, one per GPU."""
     data_parallel_size: int | float
-    """Data-parallel ranks; a fraction if `sequence_parallel_size` does not divide the world size."""
+    """Number of data-parallel ranks; a fraction if `sequence_parallel_size` does not divide the world size."""
     messages: tuple[AutofillMessage, ...] = ()
     mismatches: tuple[ArgumentMismatch, ...] = ()
     filled: tuple[FilledValue, ...] = ()
@@ -47,7 +47,7 @@ class ResolvedRun:
 
     @property
     def triplet(self) -> tuple[Json, Json, Json]:
-        """Batch size, micro batch size, accumulation steps."""
+        """Batch size, micro batch size, and accumulation steps."""
         return (self.train_batch_size, self.train_micro_batch_size_per_gpu, self.gradient_accumulation_steps)
 
     def check(self) -> Report:
@@ -66,12 +66,12 @@ class ResolvedRun:
 WORLD_SIZE = "WORLD_SIZE"
 _KINDS = {"tp": "tensor", "pp": "pipeline", "sp": "sequence"}
 _SAME = {"tensor": ("model",), "pipeline": ("model",), "sequence": ("context",)}
-"""Other names that programs use for these kinds."""
+"""Other names that programs use for the kinds of parallelism."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParallelDegrees:
-    """Requested degrees of parallelism; None: from the launch file of the job, else 1."""
+    """Requested degrees of parallelism; one that is None comes from the launch file of the job, or else is 1."""
 
     tp: int | None = None
     pp: int | None = None
@@ -85,7 +85,7 @@ class ParallelDegrees:
                 raise ValueError(f"{field.name} {value!r}: expected an integer of at least 1")
 
     def over(self, launch_world_size: Parallelism) -> Parallelism:
-        """Merge with the degrees of a launch file; requested ones take precedence."""
+        """Return these degrees merged with those of a launch file; requested degrees take precedence."""
         requested = [
             ParallelDegree(kind, size, name, is_asked=True)
             for name, kind in _KINDS.items()
@@ -101,9 +101,9 @@ class LaunchWorldSize(NamedTuple):
     """World size from a launch file or the config's own block, and its source."""
 
     ranks: int | None
-    """None: known only when the job runs."""
+    """Number of ranks; None if it is known only when the job runs."""
     source: str
-    """`that of run.sh`; for an unknown size, what leaves it to the run."""
+    """Source of the size, such as `that of run.sh`; for an unknown size, what leaves it to the run."""
     gpus_per_node: int | None = None
     """Ranks per node, if only the number of nodes is unknown."""
 
@@ -117,12 +117,12 @@ class ResolutionTarget:
     ranks: int
     requested: ParallelDegrees
     parallelism: Parallelism = NONE
-    """Requested degrees, merged with those of the launch file."""
+    """Requested degrees of parallelism, merged with those of the launch file."""
     messages: tuple[AutofillMessage, ...] = ()
 
     @property
     def number(self) -> int:
-        """The release as a number, see `releases.NUMBERS`."""
+        """The release as a number; see `releases.NUMBERS`."""
         return NUMBERS[self.release]
 
 
@@ -131,10 +131,9 @@ def resolution_target(
     degrees: tuple[int | None, int | None, int | None, int | None],
     launch_world_size: LaunchWorldSize | None,
 ) -> ResolutionTarget:
-    """The `ResolutionTarget` of a job; `degrees` are tp, pp, sp and ep.
+    """Return the `ResolutionTarget` of a job; `degrees` are tp, pp, sp and ep.
 
-    `launched` is the world size of the launch file, used if none is requested.
-
+    `launch_world_size` is the world size of the launch file, used if none is requested.
 
     Raises:
         UnknownWorldSizeError: the world size is not known.
@@ -185,7 +184,7 @@ _TONES = {"refused": "error", "unfilled": "warning", "overridden": "warning", "r
 
 
 def run_lines(run: ResolvedRun, style: TerminalStyle) -> Iterator[str]:
-    """Lines of text output, with line ends."""
+    """Yield the lines of the text output, with line ends."""
     batch, micro, steps = run.triplet
     ranks = f"{run.data_parallel_size:g} ranks"
     if run.data_parallel_size != run.world_size:

@@ -1,4 +1,4 @@
-"""Kernels, quantization and offloaded checkpoints: from options, launch files, and a model's `config.json`."""
+"""Kernels, quantization and offloaded checkpoints, from options, launch files, and a model's `config.json`."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ LIGER_MODEL_TYPES = frozenset(
         *("smollm3", "smolvlm"),
     )
 )
-"""Model types with kernels (liger-kernel 0.8.5 transformers/monkey_patch.py, `MODEL_TYPE_TO_APPLY_LIGER_FN`).
+"""Model types with Liger kernels (liger-kernel 0.8.5 transformers/monkey_patch.py, `MODEL_TYPE_TO_APPLY_LIGER_FN`).
 
-For other types Liger logs that it has none, and changes nothing.
+For other types Liger logs that it has no kernels, and changes nothing.
 """
 _WITHOUT_FUSED_LOSS = frozenset(("granite", "pixtral"))
 """Model types whose `fused_linear_cross_entropy` is off by default, or missing."""
@@ -52,15 +52,15 @@ _LOSS_SWITCHES: Mapping[str, str] = {
     "cut_cross_entropy": "fused",
     "liger_fused_linear_cross_entropy": "fused",
 }
-"""Switches of single kernels (Axolotl)."""
+"""Axolotl's switches of single kernels."""
 _OFFLOADED = ("offload", "offload_disk", "unsloth")
 """Values of Axolotl's `gradient_checkpointing` that keep the inputs of layers on the host."""
 
 
 def requested_kernels(data: Mapping[str, Json], trainer: str | None, program: str = "") -> FusedKernels:
-    """Kernels that training arguments or a launch file ask for.
+    """Return the fused kernels that training arguments or a launch file request.
 
-    `trainer`: the training method, a name of `TRAINERS`. `program`: what reads the arguments, such as `TRL`.
+    `trainer` is the training method, a name of `TRAINERS`, and `program` reads the arguments, such as `TRL`.
     """
 
     def is_on(key: str) -> bool:
@@ -89,7 +89,7 @@ def requested_kernels(data: Mapping[str, Json], trainer: str | None, program: st
 
 
 def _kernels_of_model(kernels: FusedKernels, kind: Json) -> FusedKernels:
-    """The kernels that exist for a model type; those of Liger are left out for other types."""
+    """Return the kernels that exist for a model type, without Liger's kernels if Liger does not support the type."""
     if not kernels.is_liger or not isinstance(kind, str):
         return kernels
     if kind not in LIGER_MODEL_TYPES:
@@ -108,9 +108,9 @@ TRL_CHUNKS_SINCE: Mapping[str, tuple[int, int]] = {
 def add_default_loss_of_trl(
     kernels: FusedKernels, data: Mapping[str, Json], trainer: str | None, version: str | None
 ) -> tuple[FusedKernels, tuple[UnmodeledSetting, ...]]:
-    """Add the loss that a script of TRL computes if no argument selects it; and what decides it if that is not known.
+    """Add the loss that a TRL script computes by default, and the setting that decides on the loss if that is unknown.
 
-    `trainer`: the training method; None: SFT. `version`: of TRL; None: not known.
+    `trainer` is the training method, None for SFT. `version` is that of TRL, None if unknown.
     """
     name = trainer or "sft"
     since = TRL_CHUNKS_SINCE.get(name)
@@ -135,23 +135,23 @@ MODELED = (
     "liger_glu_activation",
     "liger_swiglu",
 )
-"""Arguments that `kernels_of` reads."""
+"""Names of the arguments that select kernels."""
 
 
 # Quantized bases.
 
 NF4_BLOCK, NESTED_BLOCK = 64, 256
-"""Weights that share a scale in bitsandbytes, and scales that share one with double quantization."""
+"""Number of weights that share a scale in bitsandbytes, and of scales that share one with double quantization."""
 KINDS = ("nf4", "nf4-single", "fp4", "int8", "gptq-4", "gptq-8", "awq-4")
-"""Names of `--quantize`; `nf4-single` has no double quantization."""
+"""Values of `--quantize`; `nf4-single` has no double quantization."""
 EXPERTS = "+experts"
-"""Suffix of a name of `KINDS`: experts are stored packed, too."""
+"""Suffix of a name in `KINDS`, which says that experts are stored packed, too."""
 _UNPACKED = ("fp8", "mxfp4", "fbgemm_fp8", "modelopt", "finegrained_fp8")
-"""Methods whose weights are converted to bf16 for training."""
+"""Quantization methods whose weights are converted to bf16 for training."""
 
 
 def quantization_by_name(name: str) -> Quantization:
-    """The quantization with a name of `KINDS`, with `EXPERTS` as optional suffix.
+    """Return the quantization with a name of `KINDS`, with `EXPERTS` as optional suffix.
 
     Raises:
         ValueError: no quantization has this name.
@@ -171,22 +171,22 @@ def quantization_by_name(name: str) -> Quantization:
 
 
 def bitsandbytes_4bit_quantization(*, is_nested: bool) -> Quantization:
-    """4-bit weights with a scale for each block, itself quantized to 8 bits if nested (bitsandbytes functional.py)."""
+    """Return 4-bit quantization with a scale for each block, in 8 bits if nested (bitsandbytes functional.py)."""
     nested = Fraction(1, NF4_BLOCK) + Fraction(4, NF4_BLOCK * NESTED_BLOCK)
     return Quantization("4-bit bitsandbytes", 4, nested if is_nested else Fraction(4, NF4_BLOCK))
 
 
 BITSANDBYTES_8BIT = Quantization("8-bit bitsandbytes", 8, Fraction(4, 4096))
-"""One scale for each row."""
+"""Quantization to 8 bits with one scale for each row."""
 
 
 def grouped_quantization(method: str, bits: int, group: int = 128) -> Quantization:
-    """GPTQ or AWQ: a half-precision scale and a packed offset for each group of weights."""
+    """Return the quantization of GPTQ or AWQ: a half-precision scale and a packed offset for each group of weights."""
     return Quantization(f"{bits}-bit {method.upper()}", bits, Fraction(2, group) + Fraction(bits, 8 * group))
 
 
 def quantization_of_config(config: Mapping[str, Json]) -> Quantization | None:
-    """The quantization in a model's `config.json`; None if its weights are trained unpacked, or it has none.
+    """Return the quantization in a model's `config.json`, or None if there is none or the weights are trained unpacked.
 
     Raises:
         NotModelledError: the method is not supported.
@@ -212,7 +212,7 @@ def quantization_of_config(config: Mapping[str, Json]) -> Quantization | None:
 
 
 def requested_quantization(data: Mapping[str, Json]) -> Quantization | None:
-    """The quantization that training arguments or a launch file ask for."""
+    """Return the quantization that training arguments or a launch file request."""
     values = {key: parse_argument_text(data.get(key)) for key in _KEYS if key in data}
     bits = values.get("quantization_bit", values.get("quant_bits"))
     method = str(values.get("quantization_method", values.get("quant_method", "bitsandbytes"))).lower()
@@ -256,7 +256,7 @@ def add_features(
 ) -> MicroBatch:
     """Add kernels and quantization to a micro batch.
 
-    `kernels`, `quantization`: those of a launch file or of training arguments; `loss` and `quantize` are requested.
+    `kernels` and `quantization` come from a launch file or training arguments, `loss` and `quantize` from the user.
     `config` is the `config.json` of the model `arch`, if it has one.
 
     Raises:
@@ -285,7 +285,7 @@ _PACKING = ("packing", "neat_packing", "sample_packing", "pad_to_sequence_len", 
 
 
 def packs_sequences(data: Mapping[str, Json]) -> bool | None:
-    """Whether training arguments or a launch file pack or pad all sequences to the full length; None: not given.
+    """Whether training arguments or a launch file pack or pad all sequences to the full length; None if not given.
 
     LLaMA-Factory packs in pre-training (hparams/data_args.py and parser.py).
     """
@@ -296,7 +296,7 @@ def packs_sequences(data: Mapping[str, Json]) -> bool | None:
 
 
 def feature_notes(arch: Architecture, batch: MicroBatch) -> Iterator[str]:
-    """Assumptions about kernels, quantization and images."""
+    """Yield the assumptions about kernels, quantization and images."""
     kernels, quantization = batch.kernels, batch.quantization
     for tower in arch.towers:
         tokens = tower.image_tokens if batch.image_tokens is None else batch.image_tokens
@@ -334,7 +334,7 @@ def unmodeled_experts(arch: Architecture, batch: MicroBatch, consumer: str) -> I
 def assumed_inputs(
     arch: Architecture, batch: MicroBatch, *, gives_length: bool, gives_checkpointing: bool
 ) -> Iterator[UnmodeledSetting]:
-    """Inputs of the activations that are not given."""
+    """Yield the inputs that determine the activations and are not given."""
     if arch.family in ("sized", "plain"):
         return
     longest = arch.default_length or arch.max_position_embeddings

@@ -34,17 +34,17 @@ _Path: TypeAlias = tuple[str, ...]
 
 
 class EffectiveValue(NamedTuple):
-    """Effective value of one key, and its source."""
+    """The effective value of one key, and its source."""
 
     key: str
     value: Json
     origin: ValueOrigin
     note: str
-    """The source in words: `line 3`, `default of 0.19.8`."""
+    """The source in words, such as `line 3` or `default of 0.19.8`."""
 
 
 class ValueOrigins:
-    """Sources of a config's values: unresolved, resolved for any world size, or in a run."""
+    """Sources of the values of a config that is unresolved, resolved for any world size, or resolved for a run."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class ValueOrigins:
         describe_location: Callable[[_Path], str],
         formula: str | None = None,
     ) -> None:
-        """`formula`: the batch in the number of GPUs, if the world size is not known; see `batch_formula`."""
+        """Collect the sources; `formula` is the batch for an unknown world size (see `batch_formula`)."""
         run = result if isinstance(result, ResolvedRun) else None
         self.context, self.resolved, self.release = context, run, context.release_name
         self.describe_location = describe_location
@@ -85,7 +85,7 @@ class ValueOrigins:
         return ".".join(path) in self._derived_sections
 
     def value_of_key(self, key: KeyView, value: Json, path: _Path) -> EffectiveValue:
-        """The value of a key that the release reads."""
+        """Return the effective value of a key that the release reads."""
         dotted, location = ".".join(path), self.describe_location(path)
         overwrite = overwrite_of_key(self.context.document.name, dotted, self.context.data)
         if overwrite is not None and value == value_at_dotted_path(self.context.data, dotted):
@@ -128,7 +128,7 @@ class ValueOrigins:
         return any(rejected[: len(path)] == path for rejected in self._rejected_paths)
 
     def _derive_value(self, original: EffectiveValue, key: KeyView) -> EffectiveValue:
-        """The value that DeepSpeed derives from it, if it does."""
+        """Return the value that DeepSpeed derives from `original`, or `original` itself if DeepSpeed keeps it."""
         entry = self.derivations.get(".".join((*original.key.split(".")[:-1], key.info.name)))
         if entry is None or original.origin == "refused":
             return original
@@ -166,7 +166,7 @@ class ValueOrigins:
         return self._derive_value(_effective_value(dotted, "auto", "written", f"{location}{note}"), key)
 
     def _value_without_auto(self, key: KeyView, path: _Path) -> Json:
-        """The value of a key whose "auto" is dropped: that of its alias, or the default."""
+        """Return the value of a key whose "auto" is dropped: that of an alias, or the default."""
         try:
             value = self.resolved_context.value(".".join((*path[:-1], key.info.name)))
         except SkipRule:
@@ -174,7 +174,7 @@ class ValueOrigins:
         return {} if value is None and key.type[0] == "section" else value
 
     def value_of_unknown_key(self, section: SectionView, value: Json, path: _Path) -> EffectiveValue:
-        """The value of a key that the release does not know in this section."""
+        """Return the value of a key that the release does not know in this section."""
         dotted, location = ".".join(path), self.describe_location(path)
         if section.unknown == "rejected":
             return _effective_value(dotted, value, "refused", f"{location}, unknown to {self.release}")
@@ -183,7 +183,7 @@ class ValueOrigins:
         return _effective_value(dotted, value, "written", location)
 
     def value_of_absent_key(self, key: KeyView, path: _Path) -> EffectiveValue:
-        """The value of a key that is not written."""
+        """Return the value of a key that is not written."""
         if self.formula and ".".join(path) == self.formula_key:
             note = f"{self.formula}; the number of GPUs is not known: give --world-size"
             return _effective_value(self.formula_key, None, "derived", note)
@@ -225,7 +225,7 @@ def _find_gather_on_save(ctx: Context, value: Json) -> Json:
 
 
 def _offload_device_finder(*switches: str) -> Find:
-    """Device of an offload section; deprecated switches set it to `cpu`."""
+    """Return a `Find` for the device of an offload section, which deprecated switches set to `cpu`."""
 
     def find(ctx: Context, value: Json) -> Json:
         return "cpu" if any(ctx.key(switch) and ctx.is_on(switch) for switch in switches) else value
@@ -252,7 +252,7 @@ def _convert_path(value: Json) -> Json:
 
 
 def zero_derivations() -> Iterator[ValueDerivation]:
-    """Derivations of `zero_optimization`."""
+    """Yield the derivations of values in `zero_optimization`."""
     old = "runtime/zero/config.py:read_zero_config_deprecated"
     yield ValueDerivation(_STAGE, _find_stage, old, (_ZERO,))
     yield ValueDerivation(f"{_ZERO}.allgather_bucket_size", _find_allgather_bucket, old, ("allgather_size",))
@@ -283,7 +283,7 @@ def zero_derivations() -> Iterator[ValueDerivation]:
 Find: TypeAlias = "Callable[[Context, Json], Json]"
 """Function from the config and a key's value to the effective value.
 
-It may raise `SkipRule` if a key it reads is rejected or not resolved yet.
+The function may raise `SkipRule` if a key that it reads is rejected or not resolved yet.
 """
 
 
@@ -294,19 +294,19 @@ class ValueDerivation(NamedTuple):
     find: Find
     source: str
     of: tuple[str, ...] = ()
-    """Other keys that it reads."""
+    """Other keys that the derivation reads."""
     releases: ReleaseInterval = EVERY_RELEASE
     why: str | None = None
-    """Reason in words, if the value does not come from another key."""
+    """Reason for the value in words, if the value does not come from another key."""
 
 
 def find_from_value(make: Callable[[Json], Json]) -> Find:
-    """A `Find` that depends only on the value."""
+    """Return a `Find` that depends only on the value of the key."""
     return lambda _, value: make(value)
 
 
 def releases_from(release: str, until: str | None = None) -> ReleaseInterval:
-    """The releases from one to another, or to the newest."""
+    """Return the releases from `release` to `until`, or to the newest."""
     return ReleaseInterval(release_number(release), release_number(until) if until else NEVER)
 
 
@@ -327,7 +327,7 @@ _BY_HAND = releases_from("0.3.1", "0.17.0")
 
 
 def _find_only_if_fp16(key: str, under_bf16: Json) -> Find:
-    """A key of `fp16` that DeepSpeed reads only if `fp16` is on."""
+    """Return a `Find` for a key of `fp16` that DeepSpeed reads only if `fp16` is on."""
 
     def find(ctx: Context, value: Json) -> Json:
         if ctx.is_on("fp16.enabled"):
@@ -341,7 +341,7 @@ def _find_only_if_fp16(key: str, under_bf16: Json) -> Find:
 
 
 def _find_under_old_name(key: str) -> Find:
-    """A key of `bf16`, whose section has an older name."""
+    """Return a `Find` for a key of `bf16`, whose section has an older name."""
 
     def find(ctx: Context, value: Json) -> Json:
         old = ctx.data.get("bf16") is None and isinstance(ctx.data.get("bfloat16"), dict)
@@ -351,7 +351,7 @@ def _find_under_old_name(key: str) -> Find:
 
 
 def _find_immediate_grad_update(ctx: Context, value: Json) -> Json:
-    """`immediate_grad_update`, which defaults to false without a section when parsed by hand."""
+    """Return `immediate_grad_update`, which without a section defaults to false in releases that parse it by hand."""
     if ctx.release in _BY_HAND and ctx.data.keys().isdisjoint(("bf16", "bfloat16")):
         return False
     return _find_under_old_name("immediate_grad_update")(ctx, value)
@@ -363,7 +363,7 @@ _FP16: tuple[tuple[str, Json, str], ...] = (
     ("auto_cast", None, "get_fp16_auto_cast"),
     ("fp16_master_weights_and_grads", None, "get_fp16_master_weights_and_grads_enabled"),
 )
-"""Keys of `fp16`, their values under `bf16`, and the functions that read them."""
+"""Keys of `fp16`, their values if `bf16` is on, and the functions that read them."""
 _STATES = "bf16_optimizer_states"
 _BF16: tuple[tuple[str, Find], ...] = (
     ("immediate_grad_update", _find_immediate_grad_update),
@@ -384,7 +384,7 @@ def _find_norm(ctx: Context, value: Json) -> Json:
 
 
 def precision_derivations() -> Iterator[ValueDerivation]:
-    """Derivations of `fp16`, `bf16`, and related optimizer keys."""
+    """Yield the derivations of values in `fp16`, `bf16`, and related optimizer keys."""
     switches = ("fp16.enabled", "bf16.enabled", "bfloat16.enabled")
     for key, under_bf16, reader in _FP16:
         find, source = _find_only_if_fp16(key, under_bf16), f"runtime/config.py:{reader}"
@@ -419,7 +419,7 @@ def _find_breakdown(ctx: Context, value: Json) -> Json:
 
 
 def _convert_or_keep(kind: type, value: Json) -> Json:
-    """Convert a value; unchanged if DeepSpeed would fail to convert it."""
+    """Convert a value to `kind`, or return it unchanged if DeepSpeed would fail to convert it."""
     try:
         return kind(value)
     except (TypeError, ValueError, OverflowError):
@@ -446,7 +446,7 @@ def _find_tokens(ctx: Context, value: Json) -> Json:
 
 
 def _find_only_with_type(section: str) -> Find:
-    """Params of an optimizer or scheduler, which DeepSpeed reads only with a `type`."""
+    """Return a `Find` for the params of an optimizer or scheduler, which DeepSpeed reads only with a `type`."""
 
     def find(ctx: Context, value: Json) -> Json:
         return value if ctx.value(f"{section}.type") is not None else None
@@ -455,7 +455,7 @@ def _find_only_with_type(section: str) -> Find:
 
 
 def _find_switch_in_section(section: str) -> Find:
-    """A switch that is off without its section."""
+    """Return a `Find` for a switch that is off if its section is absent."""
     return lambda ctx, value: value if ctx.has(section) else False
 
 
@@ -477,7 +477,7 @@ _LAYERS = "compression_training.layer_reduction.enabled"
 
 
 def _find_default_dtype(value: Json) -> Json:
-    """The default of a key that JSON cannot express: a torch dtype."""
+    """Return `value`, or in place of None the default of a key that is a torch dtype, which JSON cannot express."""
     return "torch.float16" if value is None else value
 
 
@@ -486,7 +486,7 @@ def _null_to_false(value: Json) -> Json:
 
 
 def switch_derivations() -> Iterator[ValueDerivation]:
-    """Switches that DeepSpeed reads only if their section is on."""
+    """Yield the derivations of switches that DeepSpeed reads only if their section is on."""
     yield ValueDerivation(
         _LAYERS, find_from_value(_null_to_false), "compression/config.py:get_layer_reduction"
     )
@@ -497,7 +497,7 @@ def switch_derivations() -> Iterator[ValueDerivation]:
 
 
 def other_derivations() -> Iterator[ValueDerivation]:
-    """Derivations of other sections and of top-level keys."""
+    """Yield the derivations of values in other sections and of top-level keys."""
     config = "runtime/config.py:DeepSpeedConfig._initialize_params"
     yield ValueDerivation("optimizer.type", _find_optimizer_type, config)
     for section in ("optimizer", "scheduler"):
@@ -540,5 +540,5 @@ DERIVATIONS = (*zero_derivations(), *precision_derivations(), *switch_derivation
 
 
 def derivations_by_key(ctx: Context) -> dict[str, ValueDerivation]:
-    """Derivations of a release, by key."""
+    """Return the derivations that apply in a release, by key."""
     return {entry.key: entry for entry in DERIVATIONS if ctx.release in entry.releases}

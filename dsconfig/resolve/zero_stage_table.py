@@ -1,4 +1,4 @@
-"""A table for a model without a config: the memory of each ZeRO stage and offload, and what fits."""
+"""Table of the memory of each ZeRO stage and offload, and of what fits, for a model without a config."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS: tuple[tuple[int, str], ...] = (
     *((0, ""), (1, ""), (1, "optimizer"), (2, ""), (2, "optimizer")),
     *((3, ""), (3, "optimizer"), (3, "optimizer, parameters")),
 )
-"""Stage, and what is offloaded to the CPU."""
+"""ZeRO stages, each with the states that are offloaded to the CPU."""
 
 
 class StageTableCell(NamedTuple):
@@ -26,12 +26,12 @@ class StageTableCell(NamedTuple):
 
     checkpointing: bool
     estimate: Estimate | None
-    """None if there is no estimate."""
+    """The estimate; None if there is none."""
     reason: str = ""
-    """Why there is none."""
+    """Why there is no estimate."""
 
     def verdict(self, limits: RequestedLimits) -> Verdict | None:
-        """The worse verdict of rank and host; None without limits."""
+        """Return the worse verdict of rank and host, or None without limits."""
         if self.estimate is None:
             return "unknown"
         verdicts = limits.verdicts(self.estimate)
@@ -39,14 +39,14 @@ class StageTableCell(NamedTuple):
 
 
 class StageTableRow(NamedTuple):
-    """A stage with an offload."""
+    """A row of the table: a ZeRO stage with an offload."""
 
     stage: int
     offload: str
     cells: tuple[StageTableCell, ...]
 
     def to_dict(self, limits: RequestedLimits) -> JsonObject:
-        """The row as JSON: expected usage of a rank, and bytes of a host."""
+        """Return the row as a JSON object, with the expected usage of a rank and the bytes of a host."""
         cells: list[Json] = [
             {
                 "checkpointing": cell.checkpointing,

@@ -1,4 +1,4 @@
-"""Known defects of released versions: the table in `advisories.json`, and which entries apply to a job."""
+"""Known defects of released versions, loaded from `advisories.json`, and the entries that apply to a job."""
 
 from __future__ import annotations
 
@@ -31,35 +31,35 @@ if TYPE_CHECKING:
     from typing import Any
 
 FILE = "advisories.json"
-"""Package data next to this module; the worker of the editors imports it from a zip archive."""
+"""Name of the data file next to this module; the worker of the editors imports the package from a zip archive."""
 DEEPSPEED = "deepspeed"
 
 
 class _AdvisoryFields(NamedTuple):
-    """Fields of an entry in the file."""
+    """Fields of an entry in `advisories.json`."""
 
     id: str
     effect: EffectName
     versions: Mapping[str, str]
-    """Affected versions (PEP 440) by the name of the distribution; the job must have an affected version of each."""
+    """Affected versions (PEP 440 specifiers) by distribution name; a job is affected only if it matches all of them."""
     summary: str
-    """The consequence, as the message of the diagnostic."""
+    """Consequence of the defect, used as the message of the diagnostic."""
     detail: str
-    """The reason, for the pages: one to three sentences."""
+    """Reason for the defect in one to three sentences, for the documentation pages."""
     source: str
-    """File and symbol of the defect."""
+    """File and symbol that contain the defect."""
     reference: str
-    """Pull request or issue that fixes or describes it."""
+    """Pull request or issue that fixes or describes the defect."""
     confirmed: str
-    """How the entry was verified, see `CONFIRMED`."""
+    """How the entry was verified: a key of `CONFIRMED`."""
     when: Mapping[str, Json] = {}
-    """Tests of facts (`FACTS`) and keys; all must hold."""
+    """Tests of facts (`FACTS`) and config keys by name; the defect applies only if all of them pass."""
     at: str = ""
-    """Key of the diagnostic; empty for the whole config."""
+    """Path of the config key to report; empty for the whole config."""
     workaround: str = ""
-    """Remedy without an upgrade, as an imperative."""
+    """Remedy that needs no upgrade, phrased as an imperative."""
     example: Mapping[str, Json] = {}
-    """Arguments of `check` for a config that is affected."""
+    """Arguments to pass to `check` for an example of an affected config."""
 
 
 class Advisory(_AdvisoryFields):
@@ -80,18 +80,18 @@ class Advisory(_AdvisoryFields):
 
     @cached_property
     def fixed(self) -> str | None:
-        """The first DeepSpeed release without the defect; None if there is none, or if another program has it."""
+        """First DeepSpeed release without the defect, or None if there is none or the defect is in another program."""
         later = [each for each in RELEASES if release_number(each) > self.releases.last]
         return later[0] if later else None
 
     @property
     def affected(self) -> str:
-        """The affected versions, for pages: `DeepSpeed 0.15.2 to 0.18.9, torch >= 2.4`."""
+        """Affected versions for the documentation pages, such as `DeepSpeed 0.15.2 to 0.18.9, torch >= 2.4`."""
         return ", ".join(_format_versions(self, program) for program in self.versions)
 
     @property
     def remedies(self) -> str:
-        """Upgrade and workaround, as the help of the diagnostic."""
+        """Upgrade and workaround, joined into the help of the diagnostic."""
         upgrades = [f"upgrade DeepSpeed to {self.fixed} or later"] if self.fixed else []
         return ", or ".join([*upgrades, *([self.workaround] if self.workaround else [])])
 
@@ -101,7 +101,7 @@ CONFIRMED = {
     "code": "read in the sources of the last affected and the first fixed release",
     "maintainer": "stated by a maintainer in the reference",
 }
-"""Meaning of each value of `confirmed`."""
+"""Description of each value of an advisory's `confirmed` field."""
 _LABELS = {DEEPSPEED: "DeepSpeed", "transformers": "Transformers", "accelerate": "Accelerate", "trl": "TRL"}
 
 
@@ -112,21 +112,24 @@ def _format_versions(advisory: Advisory, program: str) -> str:
 
 
 def _format_releases(advisory: Advisory) -> str:
-    """The affected releases: `DeepSpeed 0.15.2 to 0.18.9`."""
+    """Return the affected DeepSpeed releases as text, such as `DeepSpeed 0.15.2 to 0.18.9`."""
     names = [each for each in RELEASES if release_number(each) in advisory.releases]
     return f"DeepSpeed {names[0]}" + (f" to {names[-1]}" if len(names) > 1 else "")
 
 
 @cache
 def load_advisories() -> tuple[Advisory, ...]:
-    """Load the table."""
+    """Load all advisories from `advisories.json`."""
     loader = __spec__.loader if __spec__ is not None else None
     data: bytes = loader.get_data(os.path.join(os.path.dirname(__file__), FILE))  # type: ignore[union-attr]
     return tuple(Advisory(**row) for row in json.loads(data))
 
 
 def last_affected_release(*effects: EffectName, is_about_settings: bool = True) -> str | None:
-    """Return the last release with an entry of these effects; None for the latest. Their rule does not run after it."""
+    """Return the last release affected by an advisory with one of `effects`, or None if that is the latest.
+
+    The rule that reports these advisories does not run on later releases.
+    """
     entries = [
         each for each in load_advisories() if each.effect in effects and bool(each.when) == is_about_settings
     ]
@@ -135,7 +138,7 @@ def last_affected_release(*effects: EffectName, is_about_settings: bool = True) 
 
 
 def advisories_for_versions(versions: Mapping[str, str]) -> Iterator[Advisory]:
-    """Yield the entries whose programs all have an affected version, whatever the settings.
+    """Yield the advisories whose programs all have an affected version, regardless of the settings.
 
     Args:
         versions: version of each distribution.
@@ -147,14 +150,14 @@ def advisories_for_versions(versions: Mapping[str, str]) -> Iterator[Advisory]:
 
 
 def code_of_advisory(advisory: Advisory) -> str:
-    """Return the code of the rule that reports an entry."""
+    """Return the code of the rule that reports the advisory."""
     if not advisory.when:
         return "DSC883"
     return {"crashes": "DSC880", "wasteful": "DSC882"}.get(advisory.effect, "DSC881")
 
 
 def advisory_documentation(advisory: Advisory) -> Iterator[str]:
-    """Yield the lines of an entry's documentation, without a heading."""
+    """Yield the lines of an advisory's documentation, without a heading."""
     yield from (f"{advisory.summary[0].upper()}{advisory.summary[1:]}.", "", advisory.detail, "")
     yield f"- Affected: {advisory.affected}"
     if advisory.when:
@@ -180,7 +183,7 @@ _FACT_LABELS = {
 
 
 def _format_condition(name: str, test: Any) -> str:
-    """A test of a fact or key as text: `ZeRO stage: 1 or 2`."""
+    """Return the test of a fact or key as text, such as `ZeRO stage: 1 or 2`."""
     label = _FACT_LABELS.get(name, f"`{name}`")
     if isinstance(test, list):
         return f"{label}: {' or '.join('not set' if each is None else quote_value(each) for each in test)}"
@@ -193,12 +196,12 @@ def _format_condition(name: str, test: Any) -> str:
 def advisory_findings(
     ctx: Context, *effects: EffectName, is_about_settings: bool = True
 ) -> Iterator[Finding]:
-    """Yield a finding for each entry of these effects that the facts of the job prove.
+    """Yield a finding for each advisory with one of `effects` that the facts of the job prove to apply.
 
     Args:
         ctx: the config in the evaluated release.
-        effects: effects of the entries.
-        is_about_settings: whether to use the entries with tests of settings, or those about versions alone.
+        effects: effects of the advisories to report.
+        is_about_settings: whether to use advisories that test settings, or those about versions alone.
     """
     for each in load_advisories():
         if (
@@ -217,7 +220,7 @@ def advisory_findings(
 
 
 def _location_of_advisory(ctx: Context, advisory: Advisory) -> str:
-    """The key of the diagnostic, or its nearest parent in the config."""
+    """Return the config key at which to report the advisory, or its nearest parent in the config."""
     path = advisory.at
     while path and not ctx.has(path):
         path = path.rpartition(".")[0]
@@ -225,7 +228,7 @@ def _location_of_advisory(ctx: Context, advisory: Advisory) -> str:
 
 
 def _affected_program_versions(ctx: Context, advisory: Advisory) -> list[str] | None:
-    """The versions of the other programs as text, if the entry applies; else None."""
+    """Return the versions of the other programs as text, or None if the advisory does not apply."""
     try:
         if not all(_fulfills_condition(ctx, name, test) for name, test in advisory.when.items()):
             return None
@@ -244,10 +247,11 @@ def _affected_program_versions(ctx: Context, advisory: Advisory) -> list[str] | 
 
 
 def _is_affected(ctx: Context, advisory: Advisory) -> bool:
-    """Whether the evaluated release is affected, and a range of releases is checked only for what is certain.
+    """Whether the evaluated release is affected and, for a range of releases, that is certain enough to report.
 
-    A range means that the release is unknown, mostly the newest that it allows. An entry that concerns a part of it
-    is reported only if the job then fails, as by other rules, and if no other program decides that.
+    A target that is a range means that the release is unknown, and most likely the newest that the range
+    allows. An advisory for only a part of the range is reported only if the job would crash, as in other
+    rules, and if the advisory depends on no other program.
     """
     affected, target = advisory.releases, ctx.target
     is_part = target.first not in affected or target.last not in affected
@@ -258,7 +262,10 @@ def _is_affected(ctx: Context, advisory: Advisory) -> bool:
 
 
 def _overlaps_communication(ctx: Context) -> Json:
-    """Whether communication overlaps: by default at stage 3 (runtime/zero/config.py, `overlap_comm_valid`)."""
+    """Return the effective `overlap_comm`, which is by default true only at stage 3.
+
+    Source: runtime/zero/config.py, `overlap_comm_valid`.
+    """
     value = ctx.value("zero_optimization.overlap_comm")
     return effective_stage(ctx) == 3 if value is None else value
 
@@ -276,11 +283,11 @@ FACTS: Mapping[str, Callable[[Context], Json]] = {
     # A job with an unknown number of ranks has several of them, unless the user says otherwise.
     "ranks": lambda ctx: 2 if ctx.world_size is None else ctx.world_size,
 }
-"""Facts that an entry can test besides keys. A fact that is None, or that a consumer decides, fulfills no test."""
+"""Facts that an advisory can test besides keys. A fact that is None or left to the consumer passes no test."""
 
 
 def _fulfills_condition(ctx: Context, name: str, test: Any) -> bool:
-    """Whether a fact or key fulfills a test: a list of values, or an object with `least` or `set`."""
+    """Whether a fact or key passes a test: a list of accepted values, or an object with `least` or `set`."""
     if name in FACTS:
         value = FACTS[name](ctx)
     elif isinstance(test, dict) and "set" in test:

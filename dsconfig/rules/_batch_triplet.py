@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def batch_values(ctx: Context) -> tuple[Json, Json, Json]:
-    """Return the three values as written; None for a key that is absent or null.
+    """Return the three batch values as written, with None for a key that is absent or null.
 
     Raises:
         SkipRule: the elastic solver overrides all three, the consumer resolves one of them, or a program of
@@ -57,13 +57,13 @@ def _read_batch_values(ctx: Context) -> tuple[Json, Json, Json]:
 
 
 def _lightning_sets_only_steps(ctx: Context) -> bool:
-    """Whether the job gives the accumulation steps, and the config another batch key."""
+    """Whether the job sets the accumulation steps, and the config sets another batch key."""
     has_steps = ctx.filled is not None and STEPS in ctx.filled.added_keys
     return has_steps and any(ctx.raw(key) is not MISSING for key in batch_triplet.KEYS if key != STEPS)
 
 
 def accumulation_steps(ctx: Context) -> Json:
-    """Return the micro-batches per step, derived if the config leaves them out; None if unknown.
+    """Return the number of gradient accumulation steps, derived if the config has none, or None if it is unknown.
 
     Raises:
         SkipRule: the elastic solver or the consumer determines the number.
@@ -77,7 +77,7 @@ def accumulation_steps(ctx: Context) -> Json:
 
 
 def data_parallel_size(ctx: Context) -> float | None:
-    """Return the size that the triplet must match; None if the ranks or their divisor are unknown.
+    """Return the data-parallel size that the triplet must match, or None if the ranks or their divisor are unknown.
 
     Raises:
         SkipRule: `sequence_parallel_size`, or a parallelism degree of the job, does not divide the ranks.
@@ -99,7 +99,7 @@ def data_parallel_size(ctx: Context) -> float | None:
 
 
 def supported_world_sizes(context: Context) -> tuple[int, ...] | None:
-    """Return the world sizes that the triplet supports; None if it supports all, or that is unknown."""
+    """Return the world sizes that the batch triplet supports, or None if it supports all or they are unknown."""
     if context.is_elastic:
         from dsconfig.rules.elasticity.elastic_run_plan import planned_gpu_counts
 
@@ -123,16 +123,16 @@ class DerivationFailure(NamedTuple):
     cause: ImpossibleTriplet
     values: tuple[Json, Json, Json]
     world_size: float | None
-    """The data-parallel size that fails; None if every size fails."""
+    """Data-parallel size that fails, or None if every size fails."""
 
     @property
     def is_total_too_small(self) -> bool:
-        """Whether the total is less than one step: all given values are positive, a derived one is not."""
+        """Whether the total is less than one step needs: all given values are positive, but a derived one is not."""
         return all(value is None or value > 0 for value in self.values)
 
 
 def derivation_failure(ctx: Context, *failures: Failure) -> DerivationFailure | None:
-    """Return why the derivation fails, if it fails for one of these reasons.
+    """Return why DeepSpeed cannot derive a batch triplet if the reason is one of `failures`, else None.
 
     If a batch value contradicts the job's arguments, the consumer raises before DeepSpeed derives anything.
     """
@@ -154,26 +154,27 @@ def _find_derivation_failure(ctx: Context) -> DerivationFailure | None:
 
 
 def format_number(number: float) -> str:
-    """Format a number without a trailing `.0`: 8.0 as 8."""
+    """Format a number without a trailing `.0`, such as `8` for 8.0."""
     return str(int(number)) if isinstance(number, float) and number.is_integer() else str(number)
 
 
 # World sizes that a batch triplet supports.
 
 _MAX_TRIED = 1024
-"""World sizes to try one by one if a float is so large, or infinite, that rounding decides."""
+"""Number of world sizes to try one by one if a float is so large, or infinite, that rounding decides."""
 _EXACT = 2.0**53
-"""Above it, floats skip integers."""
+"""Bound up to which floats represent every integer exactly."""
 _NUMBERS = frozenset((int, float, bool, type(None)))
 _MAX_DIGITS = 24
-"""Longer world sizes are abbreviated in messages."""
+"""Maximum number of digits of a world size in messages; longer ones are abbreviated."""
 
 
 def working_world_sizes(train: Json, micro: Json, steps: Json) -> tuple[int, ...] | None:
-    """Return the world sizes, ascending, at which DeepSpeed derives a triplet; None if at all, () if at none.
+    """Return the world sizes, ascending, at which DeepSpeed derives a triplet, or None if it does at every size.
 
-    The values are as written, None for an absent key. A batch works only if the world size divides a quotient
-    that does not depend on it, so only the divisors of that quotient need a try.
+    The result is empty if no world size works. The values are as written, with None for an absent key. A
+    batch works only if the world size divides a quotient that does not depend on it, so only the divisors of
+    that quotient need to be tried.
     """
     if not _NUMBERS.issuperset(map(type, (train, micro, steps))):
         return ()  # the arithmetic raises a TypeError at every world size
@@ -195,7 +196,7 @@ def _compute_working_world_sizes(
 
 
 def _candidate_world_sizes(train: float, micro: float | None, steps: float | None) -> Iterable[int]:
-    """Return a superset of the world sizes at which the batch works; `derive` decides on each."""
+    """Return a superset of the world sizes at which the batch works; `derive_batch_triplet` checks each of them."""
     if any(value is not None and not value > 0 for value in (train, micro, steps)):
         return ()
     numbers = [value for value in (train, micro, steps) if value is not None]
@@ -214,7 +215,7 @@ def _candidate_world_sizes(train: float, micro: float | None, steps: float | Non
 
 
 def _as_exact_number(value: float) -> int | Fraction:
-    """Convert to a number whose arithmetic does not round."""
+    """Convert a number to one whose arithmetic does not round."""
     if isinstance(value, int):
         return value
     from fractions import Fraction  # 4 ms to import, and nearly every batch uses integers
@@ -228,9 +229,10 @@ def _works_at_world_size(train: Json, micro: Json, steps: Json, size: int) -> bo
 
 @lru_cache(maxsize=64)
 def divisors(number: int) -> tuple[int, ...]:
-    """Return the divisors of a number, ascending; none if it is not positive.
+    """Return the divisors of a number in ascending order, or an empty tuple if the number is not positive.
 
-    For numbers above 10^12 only the divisors up to 10^6 (from 10^18 on, up to 10^4) and their cofactors.
+    For a number above 10^12, the result has only the divisors up to 10^6 (10^4 from 10^18 on) and their
+    cofactors.
     """
     from elastic.divisors import divisors_up_to
 
@@ -242,7 +244,7 @@ def divisors(number: int) -> tuple[int, ...]:
 
 
 def format_world_sizes(sizes: tuple[int, ...] | None) -> str | None:
-    """Format the sizes for the note under a report; None if every size works."""
+    """Format world sizes for the note under a report, or return None if every size works."""
     if sizes is None:
         return None
     if len(sizes) > 16:

@@ -1,4 +1,4 @@
-"""Class that the engine builds for the `type` of an optimizer or a scheduler, and the params it accepts."""
+"""Class that the engine builds for the `type` of an optimizer or scheduler, and the params that the class accepts."""
 
 from __future__ import annotations
 
@@ -18,44 +18,44 @@ ADAM = frozenset({"Adam", "AdamW"})
 
 
 class BuiltClass(NamedTuple):
-    """Class that the engine builds."""
+    """Optimizer or scheduler class that the engine builds."""
 
     built: str
-    """Class name; qualified with the module for a PyTorch class."""
+    """Class name, qualified with the module for a PyTorch class."""
     kind: TypeInfo | None
-    """DeepSpeed's optimizer or scheduler type; None for a PyTorch class named directly."""
+    """DeepSpeed's optimizer or scheduler type, or None for a PyTorch class named directly."""
     build: str
     """Implementation behind the type: `gpu`, `cpu` or `torch`."""
     accepts: frozenset[str]
-    """Arguments that it accepts from a config."""
+    """Arguments that the class accepts from a config."""
     params: dict[str, KeyView]
     """Arguments of a DeepSpeed class, with their types and defaults."""
 
     @property
     def name(self) -> str:
-        """The type in DeepSpeed's spelling, or the PyTorch class."""
+        """Type in DeepSpeed's spelling, or the name of the PyTorch class."""
         return self.kind.name if self.kind else self.built
 
     @property
     def of_torch(self) -> bool:
-        """Whether it is a PyTorch class, which validates its arguments."""
+        """Whether the class is from PyTorch, which validates its arguments."""
         return self.built.startswith("torch.")
 
 
 def written_type(ctx: Context, section: str) -> str | None:
-    """Return `type` as written; None if the section has none, or one that is not a string."""
+    """Return the `type` of the section as written, or None if it is missing or not a string."""
     name = ctx.raw(f"{section}.type")
     return name if isinstance(name, str) else None
 
 
 def configured_params(ctx: Context, section: str) -> JsonObject:
-    """Return the `params` of the section as written; empty if there are none."""
+    """Return the `params` of the section as written, or an empty object if there are none."""
     section_params = ctx.raw(f"{section}.params")
     return section_params if isinstance(section_params, dict) else {}
 
 
 def known_type(ctx: Context, section: str, name: str | None) -> TypeInfo | None:
-    """Return DeepSpeed's type of this name, if the release has it.
+    """Return DeepSpeed's type with this name, or None if the release does not have it.
 
     The walk through the section has already narrowed the releases that share the answer.
     """
@@ -64,17 +64,17 @@ def known_type(ctx: Context, section: str, name: str | None) -> TypeInfo | None:
 
 
 def is_known_class_name(section: str, name: object) -> bool:
-    """Whether any release, or PyTorch, has a class of this name for the section."""
+    """Whether any DeepSpeed release, or PyTorch, has a class with this name for the section."""
     return isinstance(name, str) and (find_type(section, name) is not None or name in _TORCH[section])
 
 
 def supported_types(ctx: Context, section: str) -> list[str]:
-    """Return the names of the types that the release implements itself."""
+    """Return the names of the types that the release itself implements."""
     return [kind.name for kind in types_of_section(section).values() if ctx.release in kind.releases]
 
 
 def built_optimizer(ctx: Context) -> BuiltClass | None:
-    """Return the class that the engine builds for the optimizer section; None if it is unknown.
+    """Return the class that the engine builds for the optimizer section, or None if the class is unknown.
 
     Raises:
         SkipRule: the class depends on offload or the stage, and that value is rejected or left to the consumer.
@@ -102,7 +102,7 @@ def _find_built_optimizer(ctx: Context) -> BuiltClass | None:
 
 
 def built_scheduler(ctx: Context) -> BuiltClass | None:
-    """Return the class that the engine builds for the scheduler section; None if it is unknown."""
+    """Return the class that the engine builds for the scheduler section, or None if the class is unknown."""
     return ctx.cached(_find_built_scheduler)
 
 
@@ -119,7 +119,7 @@ def _find_built_scheduler(ctx: Context) -> BuiltClass | None:
 
 
 def required_params(chosen: BuiltClass) -> list[str]:
-    """Return the required arguments of the class."""
+    """Return the names of the class's required arguments."""
     if chosen.kind is None:
         section = "Scheduler" if chosen.built.startswith(_IN_TORCH["Scheduler"]) else "Optimizer"
         return _TORCH[section][chosen.built.rpartition(".")[2]].required.split()
@@ -150,7 +150,7 @@ def _torch_class(section: str, name: str) -> BuiltClass | None:
 def _accepted_arguments(
     section: str, built: str, build: str, release: int
 ) -> tuple[frozenset[str], dict[str, KeyView]]:
-    """Return the arguments that the class accepts from a config, and the keys of a DeepSpeed class."""
+    """Return the arguments that a class accepts from a config and, for a DeepSpeed class, its keys."""
     deepspeed_keys = {
         name: key
         for name, key in section_view_of_release(section, release).keys.items()

@@ -1,4 +1,4 @@
-"""Consumer of a config, and the keys that Accelerate overwrites."""
+"""Name and version changes of a config's consumer, and the keys that Accelerate overwrites."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ INIT = "accelerate utils/dataclasses.py:DeepSpeedPlugin.__post_init__"
 
 
 def consumer_label(ctx: Context) -> str:
-    """Name the consumer in messages."""
+    """Return the name of the consumer for messages."""
     return "the Trainer" if ctx.consumer == "transformers" else ctx.consumer.capitalize()
 
 
 def consumer_has_change(ctx: Context, change: str) -> bool:
-    """Whether the consumer's version includes this change of `consumers.consumer_versions`."""
+    """Whether the consumer's version includes `change`, which is listed in `consumers.consumer_versions`."""
     return consumer_versions.version_includes_change(change, ctx.consumer, ctx.version)
 
 
 def is_overwritten_by_accelerate(ctx: Context, path: KeyPath) -> bool:
-    """Whether Accelerate overwrites the key before it searches for an unresolved "auto"."""
+    """Whether Accelerate overwrites the key at `path` before it searches for an unresolved "auto"."""
     if path == ("zero_allow_untested_optimizer",):
         return "optimizer" not in ctx.data
     return path == ("steps_per_print",)

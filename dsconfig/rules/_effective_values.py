@@ -1,4 +1,4 @@
-"""Effective ZeRO stage, offload devices, dtypes and degrees of parallelism of a config, and numbers in messages."""
+"""Effective ZeRO stage, offload devices, dtypes and parallelism degrees of a config, and number formatting."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ if TYPE_CHECKING:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether it is a JSON number; in Python, booleans are numbers too."""
+    """Whether `value` is a JSON number; booleans are not, although Python treats them as numbers."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def as_number(value: object) -> float | None:
-    """Return the value if it is a number, else None."""
+    """Return `value` if it is a JSON number, else None."""
     return value if is_number(value) else None
 
 
 def is_integer(value: object) -> TypeGuard[int]:
-    """Whether it is a JSON integer; in Python, booleans are integers too."""
+    """Whether `value` is a JSON integer; booleans are not, although Python treats them as integers."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def parse_integer(value: object) -> int | None:
-    """Parse a string of decimal digits of plausible length; None for anything else."""
+    """Parse a string of decimal digits of plausible length, or return None for any other value."""
     if not isinstance(value, str) or not (digits := value.strip()).isdecimal() or len(value) > _LONGEST:
         return None
     return int(digits)  # `int` itself strips fewer kinds of whitespace than `strip`
 
 
 _LONGEST = 20
-"""Maximum length: Python raises on strings of more than 4,300 digits."""
+"""Maximum length of a string of digits; Python raises on more than 4,300 digits."""
 
 
 def format_division(number: int, divisor: int) -> str:
-    """Format a division with remainder: `12 = 1 × 8 + 4`."""
+    """Format a division with its remainder, such as `12 = 1 × 8 + 4`."""
     return f"{number} = {number // divisor} × {divisor} + {number % divisor}"
 
 
 def round_down(count: int) -> int:
-    """Round down to two significant digits."""
+    """Round a count down to two significant digits."""
     return count // _rounding_unit(count) * _rounding_unit(count)
 
 
 def round_up(count: int) -> int:
-    """Round up to two significant digits."""
+    """Round a count up to two significant digits."""
     return (count // _rounding_unit(count) + 1) * _rounding_unit(count)
 
 
@@ -63,7 +63,7 @@ STAGE = f"{ZERO}.stage"
 
 
 def effective_stage(ctx: Context) -> float:
-    """Return the effective ZeRO stage; 0 if ZeRO is off.
+    """Return the effective ZeRO stage, or 0 if ZeRO is off.
 
     Raises:
         SkipRule: the stage is not a number, or the consumer resolves it.
@@ -80,29 +80,29 @@ def _compute_stage(ctx: Context) -> float:
 
 
 def describe_device(device: str) -> str:
-    """Describe an offload device for messages: "the CPU" or "NVMe"."""
+    """Return the name of an offload device for messages, such as "the CPU" or "NVMe"."""
     return {"cpu": "the CPU", "nvme": "NVMe"}.get(device, device)
 
 
 def stage_path(ctx: Context) -> str:
-    """Return the path of the key that sets the stage."""
+    """Return the path of the key that sets the ZeRO stage."""
     return STAGE if isinstance(ctx.raw(ZERO), dict) else ZERO
 
 
 def describe_stage(ctx: Context) -> str:
-    """Describe the stage for messages: "the stage is 1" or "ZeRO is off"."""
+    """Describe the ZeRO stage for messages, such as "the stage is 1" or "ZeRO is off"."""
     return (
         f"the stage is {format_number(effective_stage(ctx))}" if effective_stage(ctx) > 0 else "ZeRO is off"
     )
 
 
 def related_stage(ctx: Context) -> list[tuple[str, str]]:
-    """Return the location of the stage as a related one, if the config sets it."""
+    """Return the location of the ZeRO stage as a related location; empty if the config does not set the stage."""
     return [("the stage is set here", stage_path(ctx))] if ctx.has(stage_path(ctx)) else []
 
 
 def zero_section(ctx: Context) -> JsonObject:
-    """Return the values of `zero_optimization` by canonical name.
+    """Return the values of `zero_optimization` by canonical key name.
 
     Raises:
         SkipRule: the section is absent, empty, or not an object.
@@ -114,12 +114,12 @@ def zero_section(ctx: Context) -> JsonObject:
 
 
 def related_stage_key(ctx: Context) -> list[tuple[str, str]]:
-    """Return the location of `stage` as a related one, if the key is in the config."""
+    """Return the location of the key `stage` as a related location; empty if the config does not have the key."""
     return [("the stage is set here", STAGE)] if ctx.has(STAGE) else []
 
 
 def stage_if_configured(ctx: Context) -> float:
-    """Return the stage; 0 if the config has no `zero_optimization`."""
+    """Return the ZeRO stage, or 0 if the config has no `zero_optimization`."""
     return effective_stage(ctx) if ctx.has("zero_optimization") else 0
 
 
@@ -134,7 +134,7 @@ _SWITCHES = {
 
 
 def offload_device(ctx: Context, section: str) -> str:
-    """Return the device of an offload section (`OPTIMIZER`, `PARAM`) or its legacy switch; else "none".
+    """Return the device that an offload section (`OPTIMIZER`, `PARAM`) or its legacy switch selects, else "none".
 
     Raises:
         SkipRule: the device is rejected, or the consumer resolves it.
@@ -148,19 +148,19 @@ def offload_device(ctx: Context, section: str) -> str:
 
 
 def offload_device_path(ctx: Context, section: str) -> str:
-    """Return the path of the key that sets the device."""
+    """Return the path of the key that sets the offload device."""
     if isinstance(ctx.value(section), dict):
         return f"{section}.device"
     return next((switch for switch in _SWITCHES[section] if ctx.has(switch)), section)
 
 
 def offload_keys(ctx: Context, section: str) -> list[str]:
-    """Return the keys in the config that request this offload: the section and its legacy switches."""
+    """Return the keys in the config that request an offload: its section and the legacy switches."""
     return [path for path in (section, *_SWITCHES[section]) if ctx.has(path)]
 
 
 def related_offload(ctx: Context) -> list[tuple[str, str]]:
-    """Return the location that requests optimizer offload, as a related one."""
+    """Return the location that requests optimizer offload, as a related location."""
     return [("the optimizer is offloaded here", offload_device_path(ctx, OPTIMIZER))]
 
 
@@ -186,18 +186,18 @@ _NAMES = {
     "int8": ("int8", "torch.int8"),
 }
 _DTYPES = {name: dtype for dtype, names in _NAMES.items() for name in names}
-"""The names of `DtypeEnum` (runtime/config.py), which are case-sensitive."""
+"""Dtype by each name of `DtypeEnum` (runtime/config.py); the names are case-sensitive."""
 _SECTION = "data_types"
 _ACCUMULATION = f"{_SECTION}.grad_accum_dtype"
 
 
 def normalize_dtype(name: Json) -> str | None:
-    """Normalize a dtype name, `"torch.float16"` to `fp16`; None if DeepSpeed does not know it."""
+    """Return the short name of a dtype, such as `fp16` for "torch.float16", or None if DeepSpeed does not know it."""
     return _DTYPES.get(name) if isinstance(name, str) else None
 
 
 def enabled_bf16_path(ctx: Context, key: str = "enabled") -> str | None:
-    """Return the path of a switch that is on in `bf16`, or in `bfloat16`, the fallback for an absent `bf16`."""
+    """Return the path of the switch `key` if it is on in `bf16`, or in the fallback `bfloat16`; otherwise None."""
     for section in ("bf16", "bfloat16"):
         if ctx.is_on(f"{section}.{key}"):
             return f"{section}.{key}"
@@ -212,7 +212,7 @@ def training_dtype(ctx: Context) -> str:
 
 
 def related_dtype(ctx: Context) -> list[tuple[str, str]]:
-    """Return the location that sets the training dtype, as a related one."""
+    """Return the location that sets the training dtype, as a related location."""
     path = "fp16.enabled" if ctx.is_on("fp16.enabled") else enabled_bf16_path(ctx)
     return [("the model's dtype is set here", path)] if path else []
 
@@ -234,7 +234,7 @@ def uses_bf16_optimizer(ctx: Context) -> bool:
 
 
 def reduction_dtype(ctx: Context) -> tuple[str, str | None]:
-    """Return the dtype of the gradient reduction and the key that sets it; None for the model's dtype.
+    """Return the dtype of the gradient reduction, and the key that sets it (None for the model's dtype).
 
     Source: runtime/engine.py, `DeepSpeedEngine.communication_data_type`. With sequence parallelism
     `_configure_distributed_model` overrides it with `seq_parallel_communication_data_type`.
@@ -269,18 +269,18 @@ _DATA = "data_parallel_size"
 def builds_device_mesh(ctx: Context) -> bool:
     """Whether DeepSpeed builds a device mesh for this config.
 
-    Source: __init__.py, `initialize`. Up to 0.18.5 it searches for the two keys in the path of a file, not in
-    the content.
+    Source: __init__.py, `initialize`. Up to 0.18.5, `initialize` searches for the two keys in the path of a
+    config file, not in its content.
     """
     return ctx.has(_SEQUENCE) and ctx.has(_DATA) and (not ctx.from_file or ctx.since("0.18.6"))
 
 
 _COUNTABLE = 2**53
-"""Up to this bound a true division of integers neither overflows nor underflows."""
+"""Bound below which the true division of two integers neither overflows nor underflows."""
 
 
 def positive_size(ctx: Context, path: str) -> int | None:
-    """Return a batch size or parallelism degree if it is a positive integer, small enough to divide by."""
+    """Return a batch size or parallelism degree if it is a positive integer small enough to divide by, else None."""
     value = ctx.value(path) if ctx.has(path) else None
     return value if is_integer(value) and 0 < value < _COUNTABLE else None
 
@@ -291,7 +291,7 @@ AUTOTP = "tensor_parallel.autotp_size"
 
 
 def tensor_parallel_ranks(ctx: Context) -> int:
-    """Return the number of ranks that share each layer; 0 or 1 if AutoTP is off."""
+    """Return the number of ranks that share each layer (0 or 1 if AutoTP is off)."""
     section = ctx.data.get("tensor_parallel")
     size = ctx.value(AUTOTP) if isinstance(section, dict) and "autotp_size" in section else 0
     return size if isinstance(size, int) else 0

@@ -1,6 +1,6 @@
-"""Former names of rules, which every place that accepts a rule's name still accepts.
+"""Former names of rules, which are still accepted wherever a rule's name is.
 
-A rename adds a line here. The codes never change.
+Each renamed rule adds a line here. Rule codes never change.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ FORMER_NAMES = {
     "value-that-torch-refuses": "optimizer-param-out-of-range",
     "zero-switch-that-accelerate-opens": "zero-optimization-as-boolean-with-accelerate",
 }
-"""The current name by the former one."""
+"""Current name of a rule by its former name."""
 
 
 def former_names(name: str) -> tuple[str, ...]:
-    """Return the names that the rule had before."""
+    """Return the former names of the rule."""
     return tuple(former for former, current in FORMER_NAMES.items() if current == name)

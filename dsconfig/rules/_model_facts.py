@@ -27,7 +27,7 @@ class NamedParameter(NamedTuple):
     numel: int
     shape: tuple[int, ...]
     linear: bool
-    """Whether it belongs to a linear layer or a convolution."""
+    """Whether the parameter belongs to a linear layer or a convolution."""
 
 
 class TrainedModel(NamedTuple):
@@ -36,26 +36,26 @@ class TrainedModel(NamedTuple):
     shown: str
     """Name or path of the model, for messages."""
     config: Mapping[str, Json]
-    """Content of its `config.json`; only the `model_type` for a preset."""
+    """Content of the model's `config.json`, or only the `model_type` for a preset."""
     shape: Architecture | None
-    """None if its sizes are unknown."""
+    """Sizes of the model, or None if they are unknown."""
     doubt: str = ""
-    """Why the sizes are unknown."""
+    """Reason why the sizes of the model are unknown."""
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Model type, followed by the type of the nested language model."""
+        """Model type, followed by the type of the nested language model, if any."""
         inner = self.config.get("text_config")
         kinds = (self.config.get("model_type"), inner.get("model_type") if isinstance(inner, dict) else None)
         return tuple(kind for kind in kinds if isinstance(kind, str))
 
 
 class UnreadableModelError(ValueError):
-    """Raised when the model cannot be read; the message is one line and names it."""
+    """Raised when a model cannot be read; the message is one line that names the model."""
 
 
 def parameter_count_if_known(ctx: Context) -> int | None:
-    """Return the number of the model's parameters; None if unknown."""
+    """Return the number of the model's parameters, or None if it is unknown."""
     try:
         return parameter_count(ctx) if has_model(ctx) else None
     except SkipRule:
@@ -63,14 +63,14 @@ def parameter_count_if_known(ctx: Context) -> int | None:
 
 
 def has_model(ctx: Context) -> bool:
-    """Whether the run names a model. It is not read yet."""
+    """Whether the job names a model; the model itself is not read."""
     return ctx.facts.model is not None or (
         bool(ctx.facts.program_files) and ctx.cached(_model_of_program) is not None
     )
 
 
 def _model_of_program(ctx: Context) -> Named | None:
-    """Return the only model that the program loads by a literal name and trains."""
+    """Return the only model that the program loads by a literal name and trains, or None."""
     from dsconfig.launch.config_sensitive_calls import trained_models
     from dsconfig.launch.training_arguments import is_hub_name
 
@@ -83,10 +83,10 @@ def _model_of_program(ctx: Context) -> Named | None:
 
 
 def trained_model(ctx: Context) -> TrainedModel:
-    """Return the model.
+    """Return the model that the config trains.
 
     Raises:
-        SkipRule: no model is named, or it cannot be read, which adds a remark.
+        SkipRule: no model is named, or it cannot be read, which adds a note if the user named it.
     """
     opened = ctx.cached(_find_model)
     if opened is None:
@@ -95,10 +95,10 @@ def trained_model(ctx: Context) -> TrainedModel:
 
 
 def model_architecture(ctx: Context) -> Architecture:
-    """Return the sizes of the model.
+    """Return the sizes of the model that the config trains.
 
     Raises:
-        SkipRule: the sizes are unknown, which adds a remark.
+        SkipRule: the sizes are unknown, which adds a note if the user named the model.
     """
     opened = trained_model(ctx)
     if opened.shape is None:
@@ -109,7 +109,7 @@ def model_architecture(ctx: Context) -> Architecture:
 
 
 def model_parameters(ctx: Context) -> tuple[NamedParameter, ...]:
-    """Return the parameters of the model, tied ones once.
+    """Return the parameters of the model, with tied ones listed once.
 
     Raises:
         SkipRule: the sizes are unknown.
@@ -118,7 +118,9 @@ def model_parameters(ctx: Context) -> tuple[NamedParameter, ...]:
 
 
 def largest_parameter(ctx: Context) -> NamedParameter:
-    """Return the largest parameter, without experts: one tensor in Transformers 5, many before.
+    """Return the largest parameter of the model, ignoring experts.
+
+    The experts of a layer are one tensor in Transformers 5, but many in earlier versions.
 
     Raises:
         SkipRule: the sizes are unknown.
@@ -127,7 +129,7 @@ def largest_parameter(ctx: Context) -> NamedParameter:
 
 
 def largest_linear(ctx: Context) -> NamedParameter | None:
-    """Return the largest weight of a linear layer or convolution, without experts.
+    """Return the largest weight of a linear layer or convolution, ignoring experts, or None if there is none.
 
     Raises:
         SkipRule: the sizes are unknown.
@@ -139,7 +141,7 @@ def largest_linear(ctx: Context) -> NamedParameter | None:
 
 
 def parameter_count(ctx: Context) -> int:
-    """Return the number of the model's parameters.
+    """Return the number of parameters of the model.
 
     Raises:
         SkipRule: the sizes are unknown.
@@ -160,7 +162,7 @@ def _find_model(ctx: Context) -> TrainedModel | None:
 
 
 def requested_model(model: str | Mapping[str, Json]) -> Named:
-    """Return the model that an argument names.
+    """Return the model that the argument `model` names, after checking that it can be read.
 
     Raises:
         UnreadableModelError: the model does not exist, or cannot be read.
@@ -171,7 +173,7 @@ def requested_model(model: str | Mapping[str, Json]) -> Named:
 
 
 def open_model(named: Named) -> TrainedModel:
-    """Read the model of this name.
+    """Read the model that `named` refers to.
 
     Raises:
         UnreadableModelError: the model does not exist, or cannot be read.
@@ -194,7 +196,7 @@ def open_model(named: Named) -> TrainedModel:
 
 @lru_cache(maxsize=8)
 def _read_model_file(path: str, shown: str, *_: int) -> TrainedModel:
-    """Read the model of a file; cached until the file changes."""
+    """Read a model from the file at `path`; the result is cached until the file changes."""
     return _model_from_config(shown, read_config_json(path))
 
 
@@ -208,7 +210,7 @@ def _model_from_config(shown: str, config: Mapping[str, Json]) -> TrainedModel:
 
 
 def _preset_model(name: str) -> TrainedModel:
-    """Return a built-in preset."""
+    """Return the built-in preset with this name."""
     from dsconfig.memory import preset_of
 
     preset = preset_of(name)
@@ -261,8 +263,9 @@ BLOCKS = {
 }
 """Class of the block that skips idle experts, by `model_type` (transformers 4.57.1, models/*/modeling_*.py).
 
-Not listed, because every rank calls each of their experts, or all experts are one tensor: OLMoE, FlexOlmo,
-GraniteMoE, JetMoE, DBRX, gpt-oss, Llama 4, Qwen3-VL-MoE, NLLB-MoE. From Transformers 5 on none skips any.
+Models are not listed if every rank calls each of their experts, or if all their experts are one tensor:
+OLMoE, FlexOlmo, GraniteMoE, JetMoE, DBRX, gpt-oss, Llama 4, Qwen3-VL-MoE, NLLB-MoE. From Transformers 5 on,
+no block skips experts.
 """
 DENSE = frozenset(
     (
@@ -275,18 +278,18 @@ DENSE = frozenset(
 
 
 TENSORS = frozenset(("dbrx", "gpt_oss", "llama4", "llama4_text", "qwen3_vl_moe", "qwen3_vl_moe_text"))
-"""Model types whose experts are one 3-D tensor already in Transformers 4."""
+"""Model types whose experts are one 3-D tensor even in Transformers 4."""
 FUSED = 5
 """First major version of Transformers in which all experts of a layer are one tensor."""
 
 
 def sparse_block_of(model: TrainedModel) -> str | None:
-    """Return the class of the block that skips idle experts; None if it has none, or it is unknown."""
+    """Return the class of the model's block that skips idle experts, or None if there is none or it is unknown."""
     return next((BLOCKS[kind] for kind in model.kinds if kind in BLOCKS), None)
 
 
 def transformers_version(ctx: Context) -> int | None:
-    """Return the major version of Transformers; None if unknown."""
+    """Return the major version of Transformers, or None if it is unknown."""
     if ctx.consumer == "transformers" and ctx.version is not None:
         version: str | None = ctx.version
     else:
@@ -298,7 +301,7 @@ def transformers_version(ctx: Context) -> int | None:
 
 
 def string_list(ctx: Context, path: str) -> list[str]:
-    """Return a list of names that may be written as a single string."""
+    """Return the list of names at `path`, which may be written as a single string."""
     value = ctx.value(path)
     if isinstance(value, str):
         return [value]

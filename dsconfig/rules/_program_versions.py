@@ -9,19 +9,19 @@ from dsconfig.evaluation.rule_context import Context
 
 
 class ProgramVersions(NamedTuple):
-    """Versions of a program that the job may run with, and the evidence."""
+    """Versions of a program that the job may run with, and the evidence for them."""
 
     versions: VersionRange
     text: str
-    """For messages: `2.4.0 (requirements.txt:3)`."""
+    """Version and evidence for messages, such as `2.4.0 (requirements.txt:3)`."""
 
 
 def program_versions(ctx: Context, program: str) -> ProgramVersions | None:
-    """Return the versions of a program that the job may run with; None if unknown.
+    """Return the versions of a program that the job may run with, or None if they are unknown.
 
-    A requirement of the repository wins, because it may allow several versions, while the version of a consumer is
-    a single one. An installed version is evidence only where DeepSpeed is installed too: a tool environment such as
-    that of pre-commit says nothing about the job.
+    A requirement in the repository takes precedence, because it may allow several versions, while the version
+    of a consumer is a single one. An installed version is evidence only where DeepSpeed is installed too: a
+    tool environment such as pre-commit's says nothing about the job.
     """
     from dsconfig.launch.requirements import find_requirements
 

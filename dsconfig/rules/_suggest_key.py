@@ -1,4 +1,4 @@
-"""Suggestions for a mistyped word, and for a mistyped key, whose value narrows the candidates."""
+"""Suggestions for mistyped words, and for mistyped keys, whose value narrows the candidates."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class SuggestedKey(NamedTuple):
     """Keys of a section that an unknown key may be a typo of."""
 
     suggestions: tuple[str, ...] = ()
-    """The closest keys that accept the value's type; several if they are equally close."""
+    """Closest keys that accept the value's type; several if they are equally close."""
     sure: bool = False
-    """Whether there is exactly one, a few keystrokes away."""
+    """Whether exactly one key fits, and it is only a few keystrokes away."""
     unfit: tuple[str, ...] = ()
     """Close keys that do not accept the value's type, such as a number for an object."""
 
 
 def guess_intended_key(word: str, value: Json, section: SectionView) -> SuggestedKey:
-    """Guess which keys of the section the word may be a typo of."""
+    """Guess which keys of the section `word` may be a typo of."""
     candidates: list[SimilarWord] = []
     for way in range(len(MATCHERS)):
         candidates = [
@@ -57,12 +57,12 @@ def guess_intended_key(word: str, value: Json, section: SectionView) -> Suggeste
 
 
 _MAX_SUGGESTIONS = 3
-"""Keys that a help names."""
+"""Maximum number of keys that a help message names."""
 
 
 @lru_cache(maxsize=4096)
 def _close_keys(word: str, section: str, way: int) -> tuple[SimilarWord, ...]:
-    """Return the keys of any release that are close to the word; cached for all releases."""
+    """Return the keys of any release that are close to `word`; the result is cached for all releases."""
     return MATCHERS[way](word, _section_lexicon(section))
 
 
@@ -78,7 +78,7 @@ def _section_lexicon(section: str) -> WordIndex:
 
 
 def _one_candidate_per_key(candidates: Iterable[SimilarWord], section: SectionView) -> list[SimilarWord]:
-    """Keep each key once, under its closest name."""
+    """Return each key once, under the closest of its names."""
     first: dict[str, SimilarWord] = {}
     for each in candidates:
         first.setdefault(section.keys[each.word].info.name, each)
@@ -86,7 +86,7 @@ def _one_candidate_per_key(candidates: Iterable[SimilarWord], section: SectionVi
 
 
 def _is_typing_error(word: str, candidate: SimilarWord) -> bool:
-    """Whether the word is a few keystrokes away from a key with the same digits."""
+    """Whether `word` is only a few keystrokes away from the candidate, and both have the same digits."""
     letters = letters_and_digits_of(candidate.word)
     max_cost = 3 if len(letters) >= 12 else 2
     digits = [letter for letter in letters if letter.isdigit()]
@@ -126,7 +126,7 @@ def _lexicon(words: frozenset[str]) -> WordIndex:
 
 
 def closest_word(word: str, words: Iterable[str]) -> str | None:
-    """Return the word that a typo most likely stands for, if any is close."""
+    """Return the word in `words` that `word` is most likely a typo of, or None if none is close."""
     return best_match(word, _lexicon(frozenset(words)))
 
 

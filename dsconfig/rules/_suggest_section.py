@@ -1,4 +1,4 @@
-"""Section that a misplaced key belongs to, and names of keys in messages."""
+"""Sections that misplaced keys belong to, and the format of keys in messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dsconfig.model.key_table import (
 
 
 class _KeyLocation(NamedTuple):
-    """Path at which some releases read a key of this name."""
+    """Path at which some releases read a key, and those releases."""
 
     path: str
     info: KeyInfo
@@ -29,7 +29,7 @@ class _KeyLocation(NamedTuple):
 
 @cache
 def _key_locations() -> dict[str, list[_KeyLocation]]:
-    """Return every key name of any release with its paths, without those in free-form objects."""
+    """Return the paths of every key of any release by the key's name, except paths in free-form objects."""
     locations: dict[str, list[_KeyLocation]] = {}
 
     def visit(section: str, path: tuple[str, ...], above: tuple[ReleaseInterval, ...]) -> None:
@@ -49,7 +49,7 @@ def _key_locations() -> dict[str, list[_KeyLocation]]:
 
 @cache
 def _keys_below_user_names() -> frozenset[str]:
-    """Return the keys of objects that users name themselves, which therefore have no single path."""
+    """Return the keys inside objects whose names users choose, which therefore have no single path."""
     return frozenset(path[-1] for path, _ in iter_keys() if "*" in path)
 
 
@@ -73,8 +73,8 @@ def _common_releases(
 def format_key(path: KeyPath) -> str:
     """Format a key for messages, in backticks.
 
-    Uses the key alone, with the index for a list element, or the whole path if several sections have a key of
-    this name.
+    The result is the key alone, with the index for a list element, or the whole path if several sections have
+    a key of this name.
     """
     key = next(part for part in reversed(path) if isinstance(part, str))
     if len(_key_locations().get(key, ())) > 1:
@@ -83,7 +83,7 @@ def format_key(path: KeyPath) -> str:
 
 
 def paths_of(ctx: Context, word: str) -> list[str]:
-    """Return the dotted paths at which the release reads a key of this name."""
+    """Return the dotted paths at which the release reads a key called `word`."""
     paths = []
     for location in _key_locations().get(word, ()):
         for span in location.spans:
@@ -94,7 +94,7 @@ def paths_of(ctx: Context, word: str) -> list[str]:
 
 
 def is_read_at(ctx: Context, path: KeyPath) -> bool:
-    """Whether the release reads the key, also as a param of some optimizer or scheduler type."""
+    """Whether the release reads the key at `path`, possibly as a param of some optimizer or scheduler type."""
     if ctx.key(dotted_path(path)) is not None:
         return True
     return (
@@ -103,7 +103,10 @@ def is_read_at(ctx: Context, path: KeyPath) -> bool:
 
 
 def only_path_of(ctx: Context, word: str, parent: KeyPath) -> str | None:
-    """Return the only path at which the release reads the key; of several, the one in or above `parent`."""
+    """Return the only path at which the release reads the key `word`, or the only one in or above `parent`.
+
+    The result is None if the name does not point to a single path.
+    """
     param = _param_path_beside_type(word, parent, ctx.release)
     if param is not None:
         return param
@@ -130,7 +133,7 @@ def only_path_of(ctx: Context, word: str, parent: KeyPath) -> str | None:
 
 _SHORT = 4
 COMMON = frozenset({"enabled", "type", "params", "name", "names", "config", "version", "size", "mode"})
-"""Keys of so many sections that they do not point to one."""
+"""Keys that occur in too many sections to point to one."""
 OF_OTHERS = frozenset(
     [
         "api_key",
@@ -188,13 +191,15 @@ OF_OTHERS = frozenset(
         "writer",
     ]
 )
-"""Keys that programs also use for their own purposes (a model's `block_size`, a data loader's
-`num_workers`). At the top level they do not point to a section."""
+"""Keys that programs also use for themselves, such as a model's `block_size` or a data loader's `num_workers`.
+
+At the top level, such keys do not point to a section.
+"""
 _WITH_TYPES: dict[KeyPath, str] = {("optimizer",): "Optimizer", ("scheduler",): "Scheduler"}
 
 
 def _param_path_beside_type(word: str, parent: KeyPath, release: int) -> str | None:
-    """Return the path in `params` for a key beside `type` of an optimizer or a scheduler."""
+    """Return the path in `params` for a key written beside the `type` of an optimizer or scheduler, or None."""
     section = _WITH_TYPES.get(parent)
     for kind in types_of_section(section).values() if section else ():
         key = keys_of_section_class(kind.params).get(word) if kind.params else None

@@ -253,7 +253,7 @@ def batch_size_not_divisible(ctx: Context) -> Iterator[Finding]:
 
 
 def _format_divisor(key: str, value: Json, world_size: float | None, ranks: str) -> str:
-    """Format the required divisor of the total, factor by factor."""
+    """Format the required divisor of the total batch size, factor by factor."""
     factors = []
     if value is not None:
         factors.append(f"{format_number(value)} ({key.replace('train_', '').replace('_', ' ')})")
@@ -264,11 +264,11 @@ def _format_divisor(key: str, value: Json, world_size: float | None, ranks: str)
 
 
 _EXACT = 2**53
-"""Above it floats skip integers, so a product of floats differs from the product of integers."""
+"""Bound above which floats skip integers, so a product of floats differs from the product of integers."""
 
 
 def _help_for_fractions(train: Json, micro: Json, steps: Json) -> str:
-    """Suggest integers if a batch key is a fraction: DeepSpeed rounds the quotient, and no total matches."""
+    """Suggest integers for batch keys that are fractions: DeepSpeed rounds the quotient, so no total matches."""
     fractional = [
         key
         for key, value in ((MICRO, micro), (STEPS, steps))
@@ -327,7 +327,10 @@ def sequence_parallel_size_not_a_divisor(ctx: Context) -> Iterator[Finding]:
 
 
 def _sequence_size_that_divides_ranks(ctx: Context) -> int | None:
-    """Return `sequence_parallel_size` if DeepSpeed divides the world size by it: in dicts, from 0.17.0 on."""
+    """Return `sequence_parallel_size` if DeepSpeed divides the world size by it, else None.
+
+    DeepSpeed does so for configs that are passed as a dict, from 0.17.0 on.
+    """
     if not ctx.has(_SEQUENCE) or ctx.has(_DATA) or ctx.from_file or ctx.before("0.17.0"):
         return None
     return positive_size(ctx, _SEQUENCE)

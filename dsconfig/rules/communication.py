@@ -60,7 +60,7 @@ def gradients_travel_in_fp16(ctx: Context) -> Iterator[Finding]:
 
 
 def _dtypes_with_fp32_range(ctx: Context) -> list[str]:
-    """Return the release's names of dtypes with the range of fp32; early releases spell bf16 "bfp16"."""
+    """Return the release's names of dtypes with the range of fp32; early releases call bf16 "bfp16"."""
     key = ctx.key(_DTYPE)
     names = {name for arm in key.type[1:] if arm[0] == "enum" for name in arm[1:]} if key else set()
     return [name for name in ("bf16", "bfp16", "fp32") if name in names]
@@ -206,21 +206,21 @@ class _GradientScaling(NamedTuple):
     factor: float
     summed: bool
     scattered: bool
-    """Whether a ZeRO optimizer reduces them with reduce-scatter."""
+    """Whether a ZeRO optimizer reduces the gradients with reduce-scatter."""
     stage: float
-    """ZeRO stage of the reduction; 0 if the engine reduces."""
+    """ZeRO stage of the reduction, or 0 if the engine reduces the gradients."""
 
     @property
     def keys(self) -> list[str]:
-        """Keys that change the default, an average after the sum."""
+        """Keys that change the default, which is to average after the sum."""
         return [key for key, on in ((_PRESCALE, self.prescale), (_FACTOR, self.factor != 1)) if on]
 
 
 def _gradient_scaling(ctx: Context) -> _GradientScaling:
-    """Return the scaling that the config requests.
+    """Return the gradient scaling that the config requests.
 
     Raises:
-        SkipRule: the config has neither key, or a factor that is not a number.
+        SkipRule: the config has neither scaling key, or a factor that is not a number.
     """
     if not ctx.has(_PRESCALE) and not ctx.has(_FACTOR):
         raise SkipRule

@@ -41,18 +41,18 @@ def require_deepcompile(ctx: Context) -> None:
 
 
 def related_switch() -> tuple[str, str]:
-    """Return the location of the switch, as a related one."""
+    """Return the location of the DeepCompile switch, as a related location."""
     return "DeepCompile is switched on here", _DEEP
 
 
 def listed_passes(ctx: Context) -> list[str]:
-    """Return the listed passes; empty without a list."""
+    """Return the DeepCompile passes that the config lists, or an empty list if it has no list."""
     passes = ctx.value(_PASSES) if "passes" in compile_section(ctx) else None
     return passes if isinstance(passes, list) else []
 
 
 def configured_offload_device(ctx: Context, path: str) -> Json:
-    """Return the device of one of ZeRO's offload sections; "none" if it is not an object."""
+    """Return the device of the ZeRO offload section at `path`, or "none" if the section is not an object."""
     return ctx.value(f"{path}.device") if isinstance(ctx.raw(path), dict) else "none"
 
 
@@ -241,7 +241,7 @@ def _report_optimizer_offloaded_twice(ctx: Context) -> Finding:
 
 
 def _report_several_offloads(ctx: Context, on: dict[str, str]) -> Finding:
-    """Report several kinds of offload; `on` maps each to its path."""
+    """Report several kinds of offload that are on; `on` maps each kind to the path of its key."""
     first, *others = on
     by_zero = on.get("offload_parameters") == PARAM
     return ctx.at(
@@ -346,7 +346,7 @@ def autoep_compile_conflict(ctx: Context) -> Iterator[Finding]:
 
 
 def _conflicts_with_autoep(ctx: Context) -> Iterator[tuple[str, str]]:
-    """Yield what `autoep_non_moe` conflicts with, and its path."""
+    """Yield each setting that `autoep_non_moe` conflicts with, as a phrase, and its path."""
     if not ctx.is_on("expert_parallel.enabled"):
         yield "without `expert_parallel`", "expert_parallel"
     if ctx.is_on(_DEEP):

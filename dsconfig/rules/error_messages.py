@@ -12,15 +12,15 @@ from pkgutil import get_data
 from typing import NamedTuple
 
 FILE = "error_messages.json"
-"""Package data next to this module; the worker of the editors imports it from a zip archive."""
+"""Name of the data file next to this module; the worker of the editors imports the package from a zip archive."""
 LONGEST = 200_000
-"""Characters searched, from the end of a pasted text, where Python prints the exception."""
+"""Maximum number of characters searched, from the end of a pasted text, where Python prints the exception."""
 LEAST_SCORE = 0.66
-"""Lowest score of a similar message that is shown, chosen with the texts of `tests/rules/test_error_messages.py`."""
+"""Lowest score at which a similar message is shown, tuned on the texts of `tests/rules/test_error_messages.py`."""
 _LEAST_WEIGHT = 12.0
-"""Least information (in nats) of the words in common: about three or four rare words."""
+"""Minimum information (in nats) of the shared words: about three or four rare words."""
 _CLOSE = 0.08
-"""Largest difference to the best score at which another entry is shown too."""
+"""Maximum difference from the best score at which another entry is shown too."""
 _FEWEST_WORDS = 6
 _GENERIC = frozenset(
     {
@@ -36,25 +36,28 @@ _GENERIC = frozenset(
         "error",
     }
 )
-"""Exceptions whose texts come from Python and differ only in one name; they must match exactly."""
+"""Exceptions whose messages come from Python and differ only in a name, so they must match exactly."""
 _PYTHON_TEXT = re.compile(
     r"has no attribute '|^cannot import name|^No module named|got an unexpected keyword argument"
     r"|No such file or directory|cannot open shared object file"
 )
-"""Wording of Python and the loader, likewise the same for every name, whatever the exception of the entry is."""
+"""Wording of Python and the loader that is the same for every name, whatever the exception of the entry is."""
 _DISTINCTIVE_NUMBER = re.compile(r"(?:[(\[]|(?<!\w)-)\d")
 """Number that distinguishes a message from others, such as size 0 of a sharded weight or an exit code."""
 _LONG_PART = 40
-"""Least length of a text between two placeholders that identifies a message on its own."""
+"""Minimum length of a text between two placeholders that identifies a message on its own."""
 _PART_SCORE = 0.95
 _SHORT_TEXT = 24
-"""Fixed characters below which a message with a value first matches only from its start: `8 is not divisible by 3`."""
+"""Minimum number of fixed characters of a message that begins with a value and may match anywhere.
+
+A shorter one, such as `8 is not divisible by 3`, matches only from its start.
+"""
 _GAP = 300
-"""Longest value of a placeholder."""
+"""Maximum length of the value that a placeholder stands for."""
 
 
 class ErrorMessage(NamedTuple):
-    """A message of DeepSpeed or of a library or launcher used with it, with cause and remedies.
+    """Error message of DeepSpeed, or of a library or launcher used with DeepSpeed, with its cause and remedies.
 
     `text` is the message in the newest source, with `{}` for each value; `variants` are the texts of other releases.
     `error` is the name of the exception, or `warning`. `symptom` marks messages that follow from another error, which
@@ -76,29 +79,29 @@ class ErrorMessage(NamedTuple):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The message in the wording of each release."""
+        """Message in the wording of each release, newest first."""
         return (self.text, *self.variants)
 
 
 class ErrorMessageMatch(NamedTuple):
-    """Entry that a text contains: exactly (score 1), or in similar words (below 1)."""
+    """Known message that a text contains: exactly (score 1), or in similar words (below 1)."""
 
     entry: ErrorMessage
     score: float
     line: str
-    """The part of the text that matched."""
+    """Part of the text that matched."""
 
 
 @cache
 def known_error_messages() -> tuple[ErrorMessage, ...]:
-    """Load all known messages."""
+    """Load all known error messages."""
     rows = json.loads(get_data(__package__, FILE) or b"[]")
     lists = ("remedies", "rules", "variants")
     return tuple(ErrorMessage(**row | {name: tuple(row.get(name, ())) for name in lists}) for row in rows)
 
 
 def find_error_messages(text: str) -> list[ErrorMessageMatch]:
-    """Find known messages in a pasted line or traceback, most likely first; empty if there is none.
+    """Return the known messages in a pasted line or traceback, most likely first; empty if there are none.
 
     An exact match wins over similar words, and a cause over a symptom. Several similar messages are returned only if
     their scores are close.
@@ -114,7 +117,7 @@ def find_error_messages(text: str) -> list[ErrorMessageMatch]:
 
 
 def _exact_matches(text: str) -> Iterator[tuple[int, ErrorMessageMatch]]:
-    """Yield the messages in the text, each with its number of characters without placeholders."""
+    """Yield the known messages in the text, each with its number of characters outside placeholders."""
     for each in known_error_messages():
         for variant in each.texts:
             if match := _compile_message(variant).search(text):
@@ -123,7 +126,7 @@ def _exact_matches(text: str) -> Iterator[tuple[int, ErrorMessageMatch]]:
 
 
 def _partial_matches(text: str) -> Iterator[ErrorMessageMatch]:
-    """Yield messages of which the text contains a long part between two placeholders; the rest may be cut off."""
+    """Yield the known messages that the text has a long part of, between two placeholders; the rest may be cut off."""
     lower = text.lower()
     for each in known_error_messages():
         texts = [
@@ -145,14 +148,14 @@ _PREFIX = re.compile(
 )
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _QUOTES = str.maketrans({"\u2019": "'", "\u2018": "'"})
-"""Chat programs and web pages replace the straight quotes of a message."""
+"""Straight quotes for the curly ones that chat programs and web pages put into a message."""
 _QUOTE = re.compile("['\"`]")
-"""Quotes of a message, which releases and web pages replace by one another."""
+"""Quotes of a message, which releases and web pages substitute for one another."""
 _FRAME = re.compile(r'^\s*File "[^"]*", line \d+')
 
 
 def _message_lines(text: str) -> Iterator[str]:
-    """Yield the lines without colors and log prefixes; frames of the traceback are skipped."""
+    """Yield the lines of a pasted text without colors and log prefixes, skipping the frames of the traceback."""
     for line in _ESCAPE.sub("", text).translate(_QUOTES).splitlines():
         # rich draws a frame around tracebacks.
         bare = " ".join(_PREFIX.sub("", line).strip("\u2502 ").split())
@@ -162,7 +165,7 @@ def _message_lines(text: str) -> Iterator[str]:
 
 @cache
 def _compile_message(text: str) -> re.Pattern[str]:
-    """Compile a message to a regular expression: any text for a placeholder, any white space for a space."""
+    """Compile a message to a regular expression: a placeholder matches any text, a space any white space."""
     parts = [r"\s+".join(map(re.escape, part.split())) for part in text.split("{}")]
     ends = [(part[:1].isspace(), part[-1:].isspace()) for part in text.split("{}")]
     pieces: list[str] = []
@@ -181,12 +184,12 @@ _NUMBER = re.compile(r"\d")
 
 
 def _message_words(text: str) -> list[str]:
-    """Return the words of a message without numbers, which are values."""
+    """Return the words of a message without its numbers, which are values."""
     return [word for word in _WORD.findall(text.lower()) if not _NUMBER.match(word) and len(word) > 1]
 
 
 def _is_generic(entry: ErrorMessage, text: str) -> bool:
-    """Return whether messages of other causes differ from this one in a name only; it has to match exactly."""
+    """Whether messages of other causes differ from this one only in a name, so that it has to match exactly."""
     return entry.error in _GENERIC or _PYTHON_TEXT.search(text) is not None
 
 
@@ -195,7 +198,7 @@ class _WordStatistics:
 
     @cached_property
     def words(self) -> list[tuple[ErrorMessage, list[str]]]:
-        """Messages with their words, if they have enough words to be recognized by them."""
+        """Known messages with their words, if they have enough words to be recognized by them."""
         texts = [
             (each, text)
             for each in known_error_messages()
@@ -215,7 +218,7 @@ class _WordStatistics:
         return counts
 
     def weight(self, words: list[str]) -> float:
-        """Return the information of words (in nats); a word of no message counts like the rarest one."""
+        """Return the information of the words (in nats); a word that no message has counts like the rarest one."""
         total = len(self.words)
         return sum(log(total / self.counts.get(word, 1)) for word in words)
 
@@ -225,7 +228,7 @@ _NAMED = re.compile(r"^[\w.]*(?:Error|Exception|Warning|Mismatch)\b.{0,40}?:")
 
 
 def _similar_matches(lines: list[str]) -> Iterator[ErrorMessageMatch]:
-    """Yield messages in similar words, for a text that is cut off, reworded by a release or copied in part."""
+    """Yield messages with similar words, for a text that is cut off, reworded by a release, or copied in part."""
     candidates = [line for line in lines if _NAMED.match(line)] or lines
     best: dict[str, ErrorMessageMatch] = {}
     for line in dict.fromkeys([*candidates[-20:], *([" ".join(lines)] if len(lines) <= 5 else [])]):
@@ -245,16 +248,17 @@ def _similar_matches(lines: list[str]) -> Iterator[ErrorMessageMatch]:
 
 
 def _matching_positions(matcher: SequenceMatcher[str]) -> Iterator[int]:
-    """Yield the positions of the words of the first sequence that the second has, too, in the same order."""
+    """Yield the positions of the first sequence's words that the second one has in the same order."""
     for start, _, count in matcher.get_matching_blocks():
         yield from range(start, start + count)
 
 
 def _replaced_weight(matcher: SequenceMatcher[str], entry_words: list[str], words: list[str]) -> float:
-    """Return the information (in nats) of words of a message in whose places a text has others.
+    """Return the information (in nats) of the words of a message that a text replaces by other words.
 
-    A text that is cut off lacks words, and one with values has more. With other words in the same places it is
-    another message of the same form, such as "sequence parallel group" for "expert parallel group".
+    A text that is cut off lacks words, and one with values has additional words. A text with other words in
+    the same places is another message of the same form, such as "sequence parallel group" for "expert
+    parallel group".
     """
     total = 0.0
     blocks = matcher.get_matching_blocks()

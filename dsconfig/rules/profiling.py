@@ -81,7 +81,7 @@ def throughput_outside_an_object(ctx: Context) -> Iterator[Finding]:
 
 
 class _CostlySwitch(NamedTuple):
-    """A diagnostic switch and its cost while it is on."""
+    """Diagnostic switch, and its cost while it is on."""
 
     path: str
     cost: str

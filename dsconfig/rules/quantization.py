@@ -19,7 +19,10 @@ _SOURCE = "runtime/config.py:get_eigenvalue_config"
 
 
 def _quantization_switch(ctx: Context) -> str | None:
-    """The key that makes the release open the section, if it is true; since 0.7.0 a misplaced key."""
+    """Return the key that makes the release open `quantize_training`, or None if that key is not on.
+
+    Since 0.7.0, that is a misplaced key.
+    """
     if ctx.between("0.7.0", "0.19.2"):
         return None  # DeepSpeed rejects the config earlier: see `shared-parameters-outside-technique`
     if ctx.before("0.7.0"):

@@ -22,9 +22,9 @@ from dsconfig.rules._suggest_section import format_key
 
 
 def rejections_for_reasons(ctx: Context, *reasons: Why) -> Iterator[RejectionEvent]:
-    """Yield the rejected values with one of these reasons, except sections (see `section-not-an-object`).
+    """Yield the rejected values with one of `reasons`, except sections (see `section-not-an-object`).
 
-    At most `ctx.most` values are listed per dialect and effect.
+    At most `ctx.max_findings` values are yielded per dialect and effect.
     """
     counts: dict[tuple[str, EffectName], int] = {}
     for rejection in ctx.walk.rejected:
@@ -41,24 +41,24 @@ def rejections_for_reasons(ctx: Context, *reasons: Why) -> Iterator[RejectionEve
 
 
 def expects_section(rejection: RejectionEvent) -> bool:
-    """Whether the key expects a section."""
+    """Whether the key of the rejected value expects a section."""
     return child_section(rejection.key.type) is not None
 
 
 def effect_of_unexpected_value(ctx: Context, entry: KnownKey | RejectionEvent) -> EffectName:
-    """The effect of a value that the code behind the key does not expect."""
+    """Return the effect of a value that the code behind the key does not expect."""
     if entry.section.dialect != "hand":
         return "rejected"
     return entry.key.info.wrong_type or ("ignored" if may_never_be_read(ctx, entry.path) else "crashes")
 
 
 def prevents_run(ctx: Context, rejection: RejectionEvent) -> bool:
-    """Whether no run can start with the configured value."""
+    """Whether the rejected value prevents every run."""
     return effect_of_unexpected_value(ctx, rejection) in ("rejected", "crashes")
 
 
 def note_on_unchecked_value(ctx: Context, rejection: RejectionEvent) -> str:
-    """The end of a message for a value that DeepSpeed does not check on load."""
+    """Return the end of a message for a value that DeepSpeed does not check when it loads the config."""
     if effect_of_unexpected_value(ctx, rejection) == "rejected":
         return ""
     return "; DeepSpeed does not check it when it loads the file"
@@ -221,11 +221,11 @@ def section_not_an_object(ctx: Context) -> Iterator[Finding]:
 
 
 _EXAMPLES = {"enabled": "true", "device": '"cpu"', "stage": "0"}
-"""Keys that many sections have, with a value for an example."""
+"""Keys that many sections have, each with a value for an example."""
 
 
 def _example_object(rejection: RejectionEvent) -> str:
-    """An object for the section, with its most telling key if it has one of the usual keys."""
+    """Return an example object for the section, with its most telling key if it has one of the usual keys."""
     child = child_section(rejection.key.type)
     name = next((name for name in _EXAMPLES if child and name in keys_of_section_class(child)), None)
     return "an object with its keys" if name is None else f'`{{"{name}": {_EXAMPLES[name]}}}`'
@@ -291,11 +291,11 @@ def unknown_value(ctx: Context) -> Iterator[Finding]:
 
 
 _MAX_LISTED = 8
-"""Maximum number of members that the help lists."""
+"""Maximum number of enum members that the help lists."""
 
 
 def _shorten_members(members: tuple[Json, ...]) -> tuple[Json, ...]:
-    """The plain names of a long list of members: `bf16`, without `torch.bfloat16`."""
+    """Return the plain names in a long list of enum members, such as `bf16` without `torch.bfloat16`."""
     plain = tuple(member for member in members if "." not in str(member))
     return plain if len(members) > _MAX_LISTED and plain else members
 
@@ -305,7 +305,7 @@ def _fold_case(members: tuple[Json, ...]) -> set[str]:
 
 
 def _matching_member(value: Json, members: tuple[Json, ...]) -> Json:
-    """The member that differs only in case, surrounding spaces or the type of the same number."""
+    """Return the member that differs from the value only in case, surrounding spaces or number type, or None."""
     text = str(value).strip().lower()
     return next((member for member in members if str(member).lower() == text), None)
 
@@ -358,7 +358,7 @@ def _report_coerced_value(ctx: Context, coercion: CoercionEvent, effective: Json
 
 
 def _intended_boolean(value: Json) -> bool | None:
-    """The boolean that a string spells, if any."""
+    """Return the boolean that a string spells, or None if it spells none."""
     if not isinstance(value, str):
         return None
     return _BOOLEANS.get(value.strip(" \t,").lower())  # Hjson includes a trailing comma in an unquoted string
@@ -421,7 +421,7 @@ def _start_of_advice(text: str) -> str:
 
 
 def _advice_on_quotes(ctx: Context, path: KeyPath) -> str:
-    """The part of the advice about quotes; for an unquoted YAML string, about the form of the number."""
+    """Return the advice about quotes or, for an unquoted YAML string, about the form of the number."""
     document = ctx.document
     quote = "" if document.is_data else document.text[document.span(path).start :][:1]
     if document.format == "yaml" and quote not in ("'", '"'):
@@ -434,7 +434,7 @@ def _advice_on_commas(text: str) -> str:
 
 
 def _intended_value(spec: Spec, text: str) -> Json:
-    """The number or boolean that a string spells, or None."""
+    """Return the number or boolean that a string spells, or None if it spells neither."""
     if spec[0] == "bool":
         return _intended_boolean(text)
     try:

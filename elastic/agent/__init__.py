@@ -1,8 +1,9 @@
 """Elastic agent: torch's agent with a rendezvous that follows the plan.
 
-    job, state ─► transitions ─► state_store ─► heartbeat, worker_server ─► node ─► rendezvous
+    job_settings, job_state ─► job_state_transitions ─► state_store ─► heartbeat, worker_server ─► node ─► rendezvous
 
-`state` is one JSON document in the job's store, `transitions` are pure functions on it, and `state_store` writes it by
-compare-and-set. `heartbeat` keeps this node alive, watches other nodes and renews the workers' lease. `worker_server`
-answers this node's workers. Only `rendezvous`, `store` and `elastic.launch` import torch.
+`job_state` defines the state, one JSON document in the job's store; `job_state_transitions` has pure functions on the
+state, and `state_store` writes it by compare-and-set. `heartbeat` keeps this node in the job, watches other nodes and
+renews the workers' lease. `worker_server` answers this node's workers. Only `rendezvous`, `open_store` and
+`elastic.launch` import torch.
 """

@@ -1,4 +1,4 @@
-"""`DrainRequest`: SIGTERM makes a node leave cleanly while its workers run; a second one ends it at once."""
+"""`DrainRequest`: the first SIGTERM makes a node leave cleanly while its workers run; the second ends it at once."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from types import FrameType
 
 
 class DrainRequest:
-    """Whether this process was asked to leave.
+    """Handler for SIGTERM that records whether this process was asked to leave the job.
 
-    Whenever torch starts workers, it installs its own handler, which ends them at once, so `listen` has to replace it
-    again.  Source: torch distributed/elastic/multiprocessing/api.py:PContext.start.
+    Whenever torch starts workers, torch installs its own handler, which ends the workers at once, so `listen` has to
+    replace that handler again.  Source: torch distributed/elastic/multiprocessing/api.py:PContext.start.
     """
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class DrainRequest:
         self._before: signal._HANDLER = signal.SIG_DFL
 
     def listen(self) -> None:
-        """Replace the SIGTERM handler; does nothing outside the main thread, or once requested."""
+        """Install the SIGTERM handler; do nothing outside the main thread, or once the node was asked to leave."""
         current = signal.getsignal(signal.SIGTERM)
         if (
             self.requested

@@ -1,4 +1,4 @@
-"""Errors and orderly endings of a node's part of a job, with their exit codes."""
+"""Exceptions that end a node's part in a job, whether by failure or not, and their exit codes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from elastic.agent.job_state import JobState
 
 
 def escape_unprintable(text: str) -> str:
-    """Text on one line, with terminal escapes and other unprintable characters escaped."""
+    """Return `text` on one line, with terminal escapes and other unprintable characters escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
@@ -33,7 +33,7 @@ EXIT_CODES: Final = {
 
 
 class AgentError(Exception):
-    """Error that ends this node's part of the job; the message is one line."""
+    """Error that ends this node's part of the job; its message is one line."""
 
     code: ClassVar[int] = 1
 
@@ -42,13 +42,13 @@ class AgentError(Exception):
 
 
 class TrainingFailedError(AgentError):
-    """The script failed more often than `max_restarts` allows, on this node or another."""
+    """The training script failed more often than `max_restarts` allows, on this node or another."""
 
     code = 1
 
 
 class SettingsError(AgentError, ValueError):
-    """Invalid option, or combination of options."""
+    """Invalid option or combination of options."""
 
     code = 2
 
@@ -60,7 +60,7 @@ class RefusedError(AgentError):
 
 
 class StoreLostError(AgentError):
-    """The store does not answer."""
+    """The job's store does not answer."""
 
     code = 4
 
@@ -76,7 +76,7 @@ class HostError(AgentError):
 
 
 class TooFewNodesError(AgentError):
-    """No group formed in time."""
+    """No group of nodes formed within `join_timeout`."""
 
     code = 5
 
@@ -87,15 +87,15 @@ LATE = " before this node joined: nothing is left to do; use another `--rdzv-id`
 
 
 class JobSucceeded(Exception):  # noqa: N818 - not an error
-    """The job succeeded without needing this node (any more)."""
+    """Signal that the job succeeded and that this node is no longer needed."""
 
 
 class Drained(Exception):  # noqa: N818 - not an error
-    """Signal that this node was requested to leave, and may leave now."""
+    """Signal that this node was asked to leave the job and may do so now."""
 
 
 def raise_if_failed(state: JobState, *, came_late: bool = False) -> None:
-    """Raise the error of a job that did not succeed, the same on every node."""
+    """Raise the error of a job that failed or was rejected; the error is the same on every node."""
     outcome = state.outcome
     if outcome is None or outcome.kind == "succeeded":
         return

@@ -1,4 +1,4 @@
-"""`EtcdStore`: the job's store in etcd 3, through its JSON gateway; it survives the loss of a member.
+"""`EtcdStore`: job store in etcd 3, through its JSON gateway; the store survives the loss of a member.
 
 A call goes to the member that answered last. If that one does not answer or has no leader, the call goes to the other
 members in turn. A change that is sent twice is applied once: `compare_set` also succeeds if the key already has the
@@ -23,19 +23,19 @@ from elastic.agent.store_endpoint import ETCD_USER, read_secret
 from elastic.json_files import Json
 
 ATTEMPT = 1.0
-"""Seconds that one member has to answer while there are others to ask."""
+"""Seconds that one etcd member has to answer while there are other members to ask."""
 _LONGEST = 1 << 26
-"""Limit of a reply in bytes: etcd stores 1.5 MB at once, and a reply has the values of a few keys."""
+"""Maximum length of a reply in bytes: etcd stores at most 1.5 MB at once, and a reply has the values of a few keys."""
 _PAUSE = 0.1
-"""Seconds between two rounds over all members."""
+"""Seconds between two rounds of requests to all etcd members."""
 _Raw = TypeVar("_Raw")
 _Parsed = TypeVar("_Parsed")
 _PARSE_ERRORS = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
-"""Errors when parsing the reply of a server that is not etcd."""
+"""Errors that parsing a reply raises if the server is not etcd."""
 
 
 class EtcdStore:
-    """Connection to one member at a time; not to be shared between threads."""
+    """Client of an etcd cluster, connected to one member at a time; must not be shared between threads."""
 
     def __init__(self, addresses: Sequence[tuple[str, int]], limit: float, *, secure: bool = False) -> None:
         self._connection: http.client.HTTPConnection | None = None
@@ -51,7 +51,7 @@ class EtcdStore:
             self._connection.close()
 
     def set(self, key: str, value: str, /) -> None:
-        """Write a key."""
+        """Write `value` to a key."""
         self._call(
             "kv/put",
             {"key": _decode_text(key), "value": _decode_text(value)},
@@ -59,11 +59,11 @@ class EtcdStore:
         )
 
     def get(self, key: str, /) -> bytes:
-        """Read a key; wait until it exists."""
+        """Return the value of a key, waiting until the key exists."""
         return self.multi_get([key])[0]
 
     def multi_get(self, keys: list[str], /) -> list[bytes]:
-        """Read keys as of one moment; wait until all exist."""
+        """Return the values of keys at a single point in time, waiting until all keys exist."""
         deadline = time.monotonic() + self._limit
         while True:
             values = self._read_ranges([{"requestRange": {"key": _decode_text(key)}} for key in keys])
@@ -74,7 +74,7 @@ class EtcdStore:
             time.sleep(_PAUSE)
 
     def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
-        """Write `desired` if the key holds `expected`, or is missing and `expected` is empty."""
+        """Write `desired` if the key holds `expected`, or if the key is missing and `expected` is empty."""
         has_value = {"target": "VALUE", "value": _decode_text(expected)}
         missing = {"target": "CREATE", "create_revision": "0"}
         current = self._call(
@@ -101,7 +101,7 @@ class EtcdStore:
         )
 
     def _log_in(self) -> None:
-        """Log in as the user of `ETCDCTL_USER`, if set; the token is sent with every call."""
+        """Log in as the user in `ETCDCTL_USER`, if set; every later call then sends the token of the login."""
         name, colon, password = (read_secret(ETCD_USER) or "").partition(":")
         if colon:
             token = self._headers.pop("Authorization", None)
@@ -117,7 +117,7 @@ class EtcdStore:
     def _call(
         self, path: str, request: Mapping[str, Json], read: Callable[[Mapping[str, Json]], _Parsed]
     ) -> _Parsed:
-        """Parsed reply of some member.  Raises `OSError` on timeout."""
+        """Send a request and return the parsed reply of some etcd member.  Raises `OSError` on timeout."""
         deadline, body = time.monotonic() + self._limit, json.dumps(request)
         while True:
             for _ in self._addresses:
@@ -134,7 +134,7 @@ class EtcdStore:
             time.sleep(_PAUSE)
 
     def _missing_certificate_hint(self, error: Exception) -> str:
-        """Hint for a missing client certificate: the server just closes the connection then."""
+        """Return a hint about a missing client certificate, without which the server just closes the connection."""
         is_tls_error = self._tls is not None and isinstance(error, ssl.SSLError | ConnectionError)
         return " (ETCDCTL_CERT is not set)" if is_tls_error and "ETCDCTL_CERT" not in os.environ else ""
 
@@ -160,7 +160,7 @@ class EtcdStore:
         raise _UnavailableError(message)
 
     def _next_member(self) -> None:
-        """Close the connection, and use the next member from now on."""
+        """Close the connection, and use the next etcd member from now on."""
         if self._connection is not None:
             self._connection.close()
         self._connection = None
@@ -168,11 +168,11 @@ class EtcdStore:
 
 
 class _UnavailableError(Exception):
-    """A member cannot answer now, for example because it has no leader."""
+    """An etcd member cannot answer now, for example because it has no leader."""
 
 
 def _parse_reply(read: Callable[[_Raw], _Parsed], raw: _Raw) -> _Parsed:
-    """Parse a reply.  Raises `_UnavailableError` if it is not from etcd."""
+    """Parse the reply of a server.  Raises `_UnavailableError` if the reply is not from etcd."""
     try:
         return read(raw)
     except _PARSE_ERRORS:
@@ -195,13 +195,13 @@ def _decode_text(value: str) -> str:
 
 
 def _values_of_ranges(answer: Mapping[str, Json], count: int) -> list[bytes | None]:
-    """Values of the ranges of a transaction; etcd omits empty fields."""
+    """Return the values of the ranges in the reply to a transaction; etcd omits empty fields."""
     ranges = [answer["responses"][number].get("response_range", {}).get("kvs") for number in range(count)]
     return [base64.b64decode(kvs[0].get("value", "")) if kvs else None for kvs in ranges]
 
 
 def _tls_context() -> ssl.SSLContext:
-    """TLS context from the variables of `etcdctl`."""
+    """Create a TLS context from the environment variables of `etcdctl`."""
     authority = os.environ.get("ETCDCTL_CACERT")
     certificate, key = os.environ.get("ETCDCTL_CERT"), os.environ.get("ETCDCTL_KEY")
     try:

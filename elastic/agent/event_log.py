@@ -1,4 +1,4 @@
-"""`EventLog`: events of this node, one JSON object per line."""
+"""`EventLog`: log of what happens on this node, one JSON object per line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from elastic.agent.errors import SettingsError
 
 
 class EventLog:
-    """Append events to a file; each line is written completely or not at all."""
+    """Append events to a file; each event is written as a whole line or not at all."""
 
     def __init__(self, path: str, node: str) -> None:
         try:
@@ -42,7 +42,7 @@ class EventLog:
 
 
 def _open_nonblocking(path: str, flags: int) -> int:
-    """Open without waiting for the reader of a pipe."""
+    """Open the file `path` without waiting for a reader if the file is a pipe."""
     file = os.open(path, flags | os.O_NONBLOCK, 0o666)
     os.set_blocking(file, True)
     return file

@@ -1,4 +1,4 @@
-"""`FailureDetector`: members that seem lost by this node's clock, and the evidence."""
+"""`FailureDetector`: members that seem lost by this node's clock, and the evidence for it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from elastic.worker.worker_lease import lease_clock
 # lost members closes the ring again.
 
 WATCHED = 4
-"""Number of members that each node watches."""
+"""Number of members that each node of a job watches."""
 
 
 class FailureDetector:
-    """Measure how long each watched member has been silent, or has delayed a round."""
+    """Measure for how long each watched member has been silent or has delayed a round."""
 
     def __init__(self, longest_step: float, clock: Callable[[], float] = lease_clock) -> None:
         self._clock = clock
@@ -28,7 +28,7 @@ class FailureDetector:
         self._late: dict[FormationDelay, float] = {}
 
     def observe(self, state: JobState, watched: list[JobMember], heartbeats: Mapping[str, int]) -> None:
-        """Record the heartbeats of the watched members, and which members a round waits for."""
+        """Record the heartbeats of the watched members, and the members that a round waits for."""
         time = self._clock()
         elapsed = min(time - self._last, self._longest_step)
         self._last = time
@@ -42,16 +42,16 @@ class FailureDetector:
         self._late = {one: self._late.get(one, 0.0) + elapsed for one in delays}
 
     def silent_members(self, at_least: float) -> list[HeartbeatSilence]:
-        """Watched members whose heartbeat has not changed for this many seconds."""
+        """Return the watched members whose heartbeat has not changed for at least this many seconds."""
         return [one for one, seconds in self._silent.items() if seconds >= at_least]
 
     def late_members(self, at_least: float) -> list[FormationDelay]:
-        """Members that have delayed the same round for this many seconds."""
+        """Return the members that have delayed the same round for at least this many seconds."""
         return [one for one, seconds in self._late.items() if seconds >= at_least]
 
 
 def members_watched_by(state: JobState, node: str) -> list[JobMember]:
-    """Members that a node watches."""
+    """Return the members that the node `node` watches."""
     names = [member.node for member in state.members]
     if node not in names:
         return []
@@ -63,52 +63,52 @@ def members_watched_by(state: JobState, node: str) -> list[JobMember]:
 # heartbeat in the meantime. So evidence identifies the exact membership that was observed.
 
 Mark = Literal["suspects", "expelled", "leaving"]
-"""Field of `JobState` that lists the marked members."""
+"""Name of the `JobState` field that lists members with this mark."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatSilence:
-    """A member's heartbeat has not changed for too long."""
+    """Evidence that a member's heartbeat has not changed for too long."""
 
     mark: ClassVar[Mark] = "suspects"
     text: ClassVar[str] = "lost: no heartbeat"
 
     node: str
     join_order: int
-    """Order of the observed membership: a node that rejoins gets another one."""
+    """Join order of the observed membership; a node that rejoins gets a new one."""
     heartbeat: int
-    """Count at which the heartbeat stopped."""
+    """Heartbeat count at which the member fell silent."""
     cleared: int = 0
-    """Number of suspicions that the member had cleared when it was observed."""
+    """Number of suspicions that the member had cleared at the time of the observation."""
 
     def holds(self, state: JobState) -> bool:
-        """Whether the membership is the same, and the member has not cleared a suspicion since."""
+        """Whether the membership is unchanged and the member has not cleared a suspicion since the observation."""
         member = state.member(self.node)
         return member is not None and (member.join_order, member.cleared) == (self.join_order, self.cleared)
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessExit:
-    """All processes of a member have ended (`elastic.agent.liveness_port`)."""
+    """Evidence that all processes of a member have ended (`elastic.agent.liveness_port`)."""
 
     mark: ClassVar[Mark] = "suspects"
     text: ClassVar[str] = "lost: its processes ended"
 
     node: str
     join_order: int
-    """Order of the observed membership: a node that rejoins gets another one."""
+    """Join order of the observed membership; a node that rejoins gets a new one."""
     cleared: int
-    """Number of suspicions that the member had cleared when it was observed."""
+    """Number of suspicions that the member had cleared at the time of the observation."""
 
     def holds(self, state: JobState) -> bool:
-        """Whether the membership is the same, and the member has not cleared a suspicion since."""
+        """Whether the membership is unchanged and the member has not cleared a suspicion since the observation."""
         member = state.member(self.node)
         return member is not None and (member.join_order, member.cleared) == (self.join_order, self.cleared)
 
 
 @dataclass(frozen=True, slots=True)
 class FormationDelay:
-    """A group that is forming waits for a member."""
+    """Evidence that a member delays a group that is forming or proposed."""
 
     mark: ClassVar[Mark] = "expelled"
     text: ClassVar[str] = "removed: did not come to the next round"
@@ -118,7 +118,7 @@ class FormationDelay:
     round: int
 
     def holds(self, state: JobState) -> bool:
-        """Whether that group still waits for the member."""
+        """Whether the same group still waits for the member."""
         is_same_round = (state.phase, state.round) == (self.phase, self.round)
         return is_same_round and self.node in state.awaited
 

@@ -1,15 +1,15 @@
-"""`Heartbeat`: the thread that keeps this node in the job, renews the workers' lease and watches other nodes.
+"""`Heartbeat`: thread that keeps this node in the job, renews the workers' lease and watches other nodes.
 
-A removed node never continues training, for this reason.  Each observer removes a member in three steps: it sees or
-sets the mark in the state, alarms the member through a small key, and reads the heartbeat once more, which must not
-have changed.  A node counts its lease from its last heartbeat, and only after it has read its alarm since then and
+A removed node never continues training, for the following reason.  Each observer removes a member in three steps: it
+sees or sets the mark in the state, alarms the member through a small key, and reads the heartbeat once more, which must
+not have changed.  A node counts its lease from its last heartbeat, and only after it has read its alarm since then and
 knows a state at least as new as the alarm, in which it is an unmarked member.  So after a heartbeat that the observer
 did not see, the node finds the alarm and does not renew its lease.  A heartbeat that the observer saw is older than
 `heartbeat_timeout` when the removal is written, and the lease is shorter than that.  An observer that was frozen
 between reading and writing has outdated evidence, which is ignored: a node that clears a mark counts that in the state,
 and a node that rejoins gets another `join_order`.
 
-With the alarm, a node need not read the whole state after each of its heartbeats.
+Thanks to the alarm, a node need not read the whole state after each of its heartbeats.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from elastic.agent.state_store import CROWD, SMALL, PolledKeys, StateStore
 from elastic.worker.worker_lease import Lease, lease_clock
 
 _LEAD = 1.5
-"""Polls before the timeout of a silent member at which it is marked, so that its removal need not wait any longer."""
+"""Number of polls before its timeout at which a silent member is marked, so that its removal is not delayed further."""
 
 
 class Heartbeat:
-    """Send heartbeats in a separate thread until stopped."""
+    """Send this node's heartbeats in a separate thread until stopped."""
 
     def __init__(
         self, store: StateStore, node: str, settings: RendezvousSettings, policy: ResizePolicy
@@ -53,21 +53,21 @@ class Heartbeat:
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name="dsconfig-heartbeat", daemon=True)
         self.state: JobState | None = None
-        """Last state that was read; `None` before the first."""
+        """State of the job that was read last, or `None` before the first read."""
         self.lease: Lease | None = None
-        """Lease to renew; `None` while no workers may run."""
+        """Lease that the thread renews, or `None` while no workers may run."""
         self.lapsed = False
-        """Whether the lease expired during its round, which then is why the workers ended."""
+        """Whether the lease expired during its round, which explains why the workers ended."""
         self.lost: AgentError | None = None
-        """Error that ended the thread."""
+        """Error that ended the heartbeat's thread, if any."""
 
     def start(self) -> None:
-        """Send a first heartbeat, so that others see this node before it joins; then start the thread."""
+        """Send a first heartbeat, so that others see this node before it joins, and start the thread."""
         self._send()
         self._thread.start()
 
     def stop(self) -> None:
-        """Send no more heartbeats; running workers end with their lease."""
+        """Stop sending heartbeats; running workers end when their lease expires."""
         self._stopped = True
         self._wake.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
@@ -75,7 +75,7 @@ class Heartbeat:
         self._exits.close()
 
     def grant(self, lease: Lease | None) -> None:
-        """Renew this lease from now on, and never the previous one again."""
+        """Renew `lease` from now on, and end the previous lease for good."""
         previous, self.lease = self.lease, lease
         self._wake.set()
         if previous is not None:
@@ -86,7 +86,7 @@ class Heartbeat:
         self.lapsed = False
 
     def raise_if_lost(self) -> None:
-        """Raise the error that ended the thread."""
+        """Raise the error that ended the heartbeat's thread, if any."""
         if self.lost is not None:
             raise self.lost
 
@@ -106,7 +106,7 @@ class Heartbeat:
 
     @property
     def _pause(self) -> float:
-        """Seconds between two polls."""
+        """Seconds between two polls of the store."""
         is_small = self.state is not None and len(self.state.members) <= SMALL
         return self._settings.poll_interval / (2 if is_small else 1)
 
@@ -122,7 +122,7 @@ class Heartbeat:
         self._remove_lost_members(state, watched)
 
     def _current_state(self, look: PolledKeys, state: JobState | None) -> JobState:
-        """State, read again if it has changed, and periodically, since a hint may have been lost.
+        """Return the state, read again if it has changed, and periodically, since a hint may have been lost.
 
         In a large job, each node reads so rarely that all of them together read as often as `CROWD` nodes. The first
         node that detects a lost hint writes it again for all others.
@@ -150,7 +150,7 @@ class Heartbeat:
         self._sent_at = sent_at
 
     def _renew_lease(self, state: JobState) -> None:
-        """Renew the lease as of the last heartbeat, or revoke it."""
+        """Renew the workers' lease from the time of the last heartbeat, or revoke it."""
         decision = self._policy.decide(state)
         lease = self.lease
         if lease is None:
@@ -165,7 +165,7 @@ class Heartbeat:
             lease.renew(self._sent_at + self._settings.lease_duration)
 
     def _remove_lost_members(self, state: JobState, watched: Sequence[JobMember]) -> None:
-        """Mark members that seem lost, and remove those that were marked before and have not changed."""
+        """Mark members that seem lost, and remove members that were marked before and have not changed since."""
         if state.member(self._node) is None or state.outcome:
             return
         timeout = self._settings.heartbeat_timeout

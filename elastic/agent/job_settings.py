@@ -1,4 +1,4 @@
-"""`ElasticJob`: settings that all nodes share, and the sizes that the plan admits; `LocalNode`: this node's part.
+"""`ElasticJob`: settings that all nodes share, and the sizes that the plan admits; `LocalNode`: one node's properties.
 
 `RendezvousSettings` holds the timeouts of the rendezvous, with checks for unsafe values.
 """
@@ -19,21 +19,21 @@ from elastic.json_files import Json
 from elastic.planning.plan import Plan, PlanRow, plan
 
 FEWEST_ATTEMPTS = 3
-"""Minimum: with fewer, one delayed heartbeat removes a live node (measured with torch's own rendezvous)."""
+"""Minimum of `keep_alive_max_attempt`: with fewer, one late heartbeat removes a live node (measured with torch)."""
 SHORTEST_INTERVAL = 0.5
-"""Minimum time between the end of a lost node's workers and its removal: they poll their lease every 0.1 s."""
+"""Minimum of `keep_alive_interval`, in which a lost node's workers have to end; they poll their lease every 0.1 s."""
 SHORTEST_TIMEOUT = 2.0
-"""Minimum of `heartbeat_timeout`: a busy node may be silent for nearly as long."""
+"""Minimum of `heartbeat_timeout` in seconds: a busy node may be silent for nearly as long."""
 LONGEST = 1e6
-"""Maximum of any time: eleven days."""
+"""Maximum of any timeout in seconds, about eleven days."""
 
 
 @dataclass(frozen=True, slots=True)
 class RendezvousSettings:
-    """Times in seconds; names that torch's rendezvous also has mean the same."""
+    """Timeouts of the rendezvous in seconds; names shared with torch's rendezvous have the same meaning."""
 
     join_timeout: float = 600.0
-    """How long a node waits for a group to form; standby does not count."""
+    """How long a node waits for a group to form, not counting time on standby."""
     last_call_timeout: float = 2.0
     """How long the first group waits for more nodes, and a running group for more joiners."""
     keep_alive_interval: float = 1.0
@@ -43,11 +43,11 @@ class RendezvousSettings:
     arrive_timeout: float = 60.0
     """How long a group waits for a live member that does not come to the next round."""
     checkpoint_timeout: float = 20.0
-    """How long a group may take for a checkpoint before it grows, or before a node leaves cleanly."""
+    """How long a group may take to save a checkpoint before it grows, or before a node leaves cleanly."""
     stall_timeout: float = 60.0
-    """Duration of a step, at ten times the usual, after which the workers' stacks are logged; 0: never."""
+    """Duration of a step, at least ten times the usual, after which the workers' stacks are logged; 0 means never."""
     stall_restart: float = 0.0
-    """Duration of a step after which its worker is killed as failed; 0: never."""
+    """Duration of a step after which its worker is killed and counts as failed; 0 means never."""
     read_timeout: float = 10.0
     """Timeout of one call to the store."""
     connect_timeout: float = 60.0
@@ -81,22 +81,22 @@ class RendezvousSettings:
 
     @property
     def heartbeat_timeout(self) -> float:
-        """How long a node may be silent before it counts as lost."""
+        """Time for which a node may be silent before it counts as lost."""
         return self.keep_alive_interval * self.keep_alive_max_attempt
 
     @property
     def lease_duration(self) -> float:
-        """How long workers may continue after their agent's last heartbeat: one interval less."""
+        """Time that workers may run after their agent's last heartbeat, one interval less than `heartbeat_timeout`."""
         return self.keep_alive_interval * (self.keep_alive_max_attempt - 1)
 
     @property
     def poll_interval(self) -> float:
-        """Time between two polls of the state."""
+        """Time between two polls of the job's state."""
         return min(0.2, self.keep_alive_interval / 4)
 
 
 def read_settings(options: Mapping[str, Json]) -> RendezvousSettings:
-    """Parse settings from texts or numbers by name; other names are ignored.
+    """Parse rendezvous settings from strings or numbers by name; unknown names are ignored.
 
     Raises `SettingsError` for text that is not a number, and for unsafe values.
     """
@@ -114,25 +114,25 @@ def read_settings(options: Mapping[str, Json]) -> RendezvousSettings:
 
 
 Policy = Literal["standby", "wait", "fail"]
-"""Policy at an inadmissible number of nodes: the largest admissible number trains; all wait; the job ends."""
+"""Reaction to an inadmissible number of nodes: train the largest admissible number (`standby`), `wait`, or `fail`."""
 
 _SHOWN = 6
-"""Numbers of nodes that an error lists."""
+"""Maximum number of node counts that an error message lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElasticJob:
-    """Config with its plan, and the number of nodes and processes that may train it."""
+    """DeepSpeed config with its plan, and the number of nodes and processes that may train it."""
 
     config: Mapping[str, Json] = field(repr=False)
     plan: Plan = field(repr=False)
     min_nodes: int
     max_nodes: int
     processes: int
-    """Workers per node."""
+    """Number of workers per node."""
     policy: Policy = "standby"
     max_restarts: int | None = 3
-    """Worker failures that the job survives; lost and joining nodes do not count.  None: unlimited."""
+    """Number of worker failures that the job survives, or `None` for no limit; lost and joining nodes do not count."""
 
     def __post_init__(self) -> None:
         if self.policy not in get_args(Policy):
@@ -153,7 +153,7 @@ class ElasticJob:
         self._check_config_resolves(admissible[0])
 
     def _changes_that_admit_the_job(self) -> Iterator[str]:
-        """Changes that would let the job start, each verified: other nodes, whole nodes, fewer processes."""
+        """Yield changes that would let the job start, each verified: other nodes, whole nodes, fewer processes."""
         nodes = [gpus // self.processes for gpus in self.plan.gpu_counts if gpus % self.processes == 0]
         if nodes:
             more = ", ..." if len(nodes) > _SHOWN else ""
@@ -175,7 +175,7 @@ class ElasticJob:
             yield f"use --nproc-per-node {max(fewer)}"
 
     def _is_admitted_by_whole_nodes(self) -> bool:
-        """Whether v0.2, which plans whole nodes, admits a number of nodes with this many processes."""
+        """Whether v0.2, which plans whole nodes, admits a number of nodes with `processes` workers each."""
         current = self.config.get(c.ELASTICITY)
         if not isinstance(current, Mapping):
             return False
@@ -191,7 +191,7 @@ class ElasticJob:
         )
 
     def _check_config_resolves(self, nodes: int) -> None:
-        """Raise errors now that would stop resolving the config in a round."""
+        """Raise errors now that would otherwise occur when a round resolves the config."""
         try:
             row = self.plan.row_for_gpus(nodes * self.processes)
             self.plan.apply(self.config, row.world_size)
@@ -199,14 +199,14 @@ class ElasticJob:
             raise RefusedError(str(error)) from None
 
     def row(self, nodes: int) -> PlanRow | None:
-        """Row of the plan for this number of nodes, if admissible."""
+        """Return the plan's row for this number of nodes, or `None` if it is not admissible."""
         try:
             return self.plan.row_for_gpus(nodes * self.processes)
         except ElasticityIncompatibleWorldSize:
             return None
 
     def why_not(self, nodes: int) -> str:
-        """Why this number of nodes is not admissible; empty if it is."""
+        """Return why this number of nodes is not admissible, or an empty string if it is."""
         try:
             self.plan.row_for_gpus(nodes * self.processes)
         except ElasticityIncompatibleWorldSize as error:
@@ -214,12 +214,12 @@ class ElasticJob:
         return ""
 
     def admissible(self) -> tuple[int, ...]:
-        """Admissible numbers of nodes within the limits, ascending."""
+        """Return the admissible numbers of nodes from `min_nodes` to `max_nodes`, ascending."""
         whole = (gpus // self.processes for gpus in self.plan.gpu_counts if gpus % self.processes == 0)
         return tuple(nodes for nodes in whole if self.min_nodes <= nodes <= self.max_nodes)
 
     def size(self, present: int) -> int | None:
-        """Number of present nodes that train; `None` if they wait.  Raises `RefusedError` by policy."""
+        """Return how many present nodes train, or `None` if all wait; policy `fail` may raise `RefusedError`."""
         present = min(present, self.max_nodes)
         if present < self.min_nodes:
             return None
@@ -232,7 +232,7 @@ class ElasticJob:
         return max((n for n in self.admissible() if n <= present), default=None)
 
     def contract(self) -> dict[str, Json]:
-        """Settings that must be the same on all nodes, by key."""
+        """Return the settings that must be the same on all nodes, by key."""
         block = {f"elasticity.{key}": value for key, value in self.plan.block.as_dict().items()}
         settings = {
             "nnodes": f"{self.min_nodes}:{self.max_nodes}",
@@ -252,17 +252,17 @@ def _unique_name() -> str:
 
 @dataclass(frozen=True, slots=True)
 class LocalNode:
-    """Constant properties of this node while it takes part in the job."""
+    """Properties of this node that stay constant while it takes part in the job."""
 
     job: ElasticJob
     settings: RendezvousSettings
     run_id: str
     """Name of the job in the store."""
     host: str
-    """Address at which the other nodes reach this one."""
+    """Address at which the other nodes reach this node."""
     folder: str
-    """Directory for the files of the workers: the agent's socket, leases, configs."""
+    """Directory for the workers' files: the agent's socket, leases and configs."""
     name: str = field(default_factory=_unique_name)
-    """Name of this node for the other nodes."""
+    """Name by which the other nodes know this node."""
     liveness_port: int = 0
-    """Port that is open while any process of this node lives; 0: none."""
+    """Port that stays open while any process of this node lives; 0 means none."""

@@ -1,4 +1,4 @@
-"""`JobState`: the state that all nodes of a job share, one JSON document in the store, compressed if it is long."""
+"""`JobState`: state that all nodes of a job share, stored as one JSON document, which is compressed if it is long."""
 
 from __future__ import annotations
 
@@ -19,120 +19,120 @@ from elastic.json_files import Json
 _Row = TypeVar("_Row", "JobMember", "JobOutcome", "JobEvent")
 
 Phase = Literal["forming", "proposed", "running", "closed"]
-"""forming: waiting for arrivals; proposed: the members of a group confirm; running; closed."""
+"""Phase of a job: `forming` waits for arrivals, `proposed` for confirmations of ranks; then `running`, `closed`."""
 
 Cause = Literal["failure", "change", "lost"]
-"""Why the last group broke: a worker failed, a node asked to join or left cleanly, a node was lost."""
+"""Why the last group broke: `failure` of a worker, `change` by a node that asked to join or left, or a node `lost`."""
 
 EVENTS_KEPT = 12
 
 
 @dataclass(frozen=True, slots=True)
 class JobMember:
-    """Node that is present."""
+    """Node that takes part in the job."""
 
     node: str
-    """Name: host, process id and a few random digits."""
+    """Name of the node: host, process ID and a few random digits."""
     join_order: int
-    """Order of joining: survivors keep theirs, so that ranks change as little as possible."""
+    """Position in the order of joining, which survivors keep so that ranks change as little as possible."""
     host: str
-    """Address at which the other nodes reach it."""
+    """Address at which the other nodes reach this node."""
     port: int
-    """Port of the workers' own store, if this node gets rank 0."""
+    """Port of the workers' own store, used if this node gets rank 0."""
     liveness_port: int = 0
-    """Port that is open while any process of this node lives (`elastic.agent.liveness_port`); 0: none."""
+    """Port that is open while any process of the node lives (`elastic.agent.liveness_port`); 0 means none."""
     arrived: bool = True
-    """Whether it waits for the next round, with no running workers."""
+    """Whether the node has no running workers and waits for the next round."""
     finished: int = 0
-    """Last round in which all of its workers succeeded; 0 is none."""
+    """Number of the last round in which all workers of the node succeeded; 0 means none."""
     cleared: int = 0
-    """Number of suspicions that it has cleared: earlier evidence no longer counts."""
+    """Number of suspicions that the node has cleared; earlier evidence no longer counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobOutcome:
-    """Outcome of the job."""
+    """How a job ended, and why."""
 
     kind: Literal["succeeded", "failed", "refused"]
-    """`failed`: the restarts are used up. `refused`: the config is rejected, or the policy lets no worker start."""
+    """Kind of outcome: `failed` if no restarts are left; `refused` if the config or policy lets no worker start."""
     text: str = ""
-    """Reason in one line, shown on every node; empty after success."""
+    """Reason in one line, shown on every node; empty if the job succeeded."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobEvent:
-    """Recent event, for the status view."""
+    """Recent event of a job, for the status view."""
 
     time: float
-    """Seconds since 1970, by the clock of the node that wrote it."""
+    """Seconds since 1970, by the clock of the node that wrote the event."""
     node: str
-    """Node of the event."""
+    """Name of the node that the event is about."""
     text: str
-    """Description, such as "joined"."""
+    """Description of the event, such as "joined"."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """State document; every change creates a new one with the next revision."""
+    """State of a job; every change creates a new instance with the next revision."""
 
     incarnation: int
-    """Identifies the store's lifetime: microseconds since 1970 when this document was first written."""
+    """Identifier of the store's lifetime: microseconds since 1970 when the job's first state was written."""
     revision: int = 0
-    """Number of changes since then."""
+    """Number of changes since the job's first state was written."""
     writer: str = ""
-    """Node that wrote this revision; with the revision, it makes each document unique."""
+    """Name of the node that wrote this revision, which together with the revision makes each document unique."""
     contract: Mapping[str, Json] = field(default_factory=dict)
-    """Settings that must be the same on all nodes (`ElasticJob.contract`), from the first node."""
+    """Settings that must be the same on all nodes (`ElasticJob.contract`), taken from the first node."""
     round: int = 0
-    """Number of the last proposed round; 0 before the first."""
+    """Number of the last proposed round; 0 before the first one."""
     phase: Phase = "forming"
-    """Phase of the job."""
+    """Current phase of the job."""
     group: tuple[str, ...] = ()
-    """Nodes of the last group, in the order of their ranks."""
+    """Names of the nodes in the last group, in the order of their ranks."""
     acknowledged: tuple[str, ...] = ()
-    """Nodes of a proposed group that have confirmed; the round runs when all have."""
+    """Names of the nodes that have confirmed their rank in a proposed group; the round runs when all have."""
     members: tuple[JobMember, ...] = ()
-    """Present nodes in the order of joining."""
+    """Nodes that take part in the job, in the order of joining."""
     next_join_order: int = 0
     """`join_order` of the next node that joins."""
     removed_at: int = 0
-    """Revision at which a member was last removed: an older request to join may come from that member."""
+    """Revision at which a member was last removed; an older request to join may come from that member."""
     suspects: tuple[str, ...] = ()
-    """Members that seem silent; a live member clears the mark before it renews its lease."""
+    """Names of members that seem silent; a live member clears the mark before it renews its lease."""
     expelled: tuple[str, ...] = ()
-    """Members that delay a round; they may not renew their lease any more."""
+    """Names of members that delay a round and may no longer renew their lease."""
     leaving: tuple[str, ...] = ()
-    """Members that were asked to leave: they train until the next checkpoint and join no other round."""
+    """Names of members that were asked to leave; they train until the next checkpoint and join no further round."""
     broken: Cause | None = None
-    """Why the last group stopped training; `None` while it trains."""
+    """Why the last group stopped training, or `None` while the group trains."""
     restarts: int = 0
-    """Worker failures that the job has survived."""
+    """Number of worker failures that the job has survived."""
     start: str | None = None
-    """Value of `latest` when the round was proposed: all of its ranks start from the same checkpoint."""
+    """Value of `latest` when the round was proposed, so that all ranks start from the same checkpoint."""
     latest: str | None = None
-    """Last committed checkpoint."""
+    """Name of the last committed checkpoint, or `None` before the first commit."""
     commits: int = 0
-    """Checkpoints committed since the store was created."""
+    """Number of checkpoints committed since the store was created."""
     changed_at: int = 0
-    """Value of `commits` when a node last joined or was asked to leave: after another commit, a change is free."""
+    """Value of `commits` when a node last joined or was asked to leave; after a new commit, a change loses no work."""
     outcome: JobOutcome | None = None
-    """Outcome of the job; `None` while it runs."""
+    """Outcome of the job, or `None` while the job runs."""
     events: tuple[JobEvent, ...] = ()
-    """Last few events, for the status view."""
+    """Last few events of the job, for the status view."""
 
     def member(self, node: str) -> JobMember | None:
-        """Member of that name, if present."""
+        """Return the member with the name `node`, or `None` if it is not in the job."""
         return next((member for member in self.members if member.node == node), None)
 
     @property
     def standby(self) -> tuple[str, ...]:
-        """Members outside of the group."""
+        """Names of the members outside of the group."""
         group = {*self.group}
         return tuple(member.node for member in self.members if member.node not in group)
 
     @property
     def awaited(self) -> list[str]:
-        """Members for which a forming or proposed group waits."""
+        """Names of the members for which a forming or proposed group waits."""
         if self.phase == "forming":
             return [member.node for member in self.members if not member.arrived]
         if self.phase == "proposed":
@@ -142,11 +142,11 @@ class JobState:
 
     @property
     def finishing(self) -> bool:
-        """Whether all workers of some node have succeeded in this round."""
+        """Whether all workers of at least one node have succeeded in the current round."""
         return any(member.finished == self.round and member.node in self.group for member in self.members)
 
     def encode(self) -> str:
-        """Encode as JSON, where nodes are indices into the members."""
+        """Encode the state as JSON, in which groups refer to nodes by their index in the members."""
         index = {member.node: number for number, member in enumerate(self.members)}
         document: dict[str, object] = {one.name: getattr(self, one.name) for one in fields(self)}
         for name in ("group", "acknowledged"):
@@ -170,7 +170,7 @@ def _parse_row(kind: type[_Row], values: list[Any]) -> _Row:
 
 
 def _node_names(references: list[int | str], members: tuple[JobMember, ...]) -> tuple[str, ...]:
-    """Node names for member indices; nodes that have left are stored by name."""
+    """Return the node names for member indices; nodes that have left are stored by name and returned as they are."""
     if not all(
         type(place) is str or (type(place) is int and 0 <= place < len(members)) for place in references
     ):
@@ -181,9 +181,9 @@ def _node_names(references: list[int | str], members: tuple[JobMember, ...]) -> 
 
 
 def _validate_types(state: JobState) -> JobState:
-    """Validate the types of all fields, since rounds and names become paths and variables.
+    """Validate the types of all fields of a state, since rounds and names become paths and environment variables.
 
-    Raises `ValueError`.
+    Raises `ValueError` for a field of the wrong type.
     """
     numbers = ("incarnation", "revision", "round", "next_join_order", "removed_at", "restarts", "commits")
     names = (*state.group, *state.acknowledged, *state.suspects, *state.expelled, *state.leaving)
@@ -205,7 +205,7 @@ def _validate_types(state: JobState) -> JobState:
 
 
 def decode_state(text: str | bytes) -> JobState:
-    """Decode the result of `JobState.encode`.  Raises `ValueError` for anything else."""
+    """Decode the result of `JobState.encode`.  Raises `ValueError` for any other input."""
     try:
         document = json.loads(decompress_text(text))
         members = document["members"] = tuple(_parse_row(JobMember, values) for values in document["members"])
@@ -223,23 +223,23 @@ def decode_state(text: str | bytes) -> JobState:
 # Compression of long texts: zlib in base64, since the store accepts text; short texts stay readable.
 
 SHORT = 4096
-"""Length in characters below which a text is not compressed; such a text does not start with the mark."""
+"""Length in characters below which a text is not compressed; such a text never starts with the compression mark."""
 LONGEST = 1 << 26
-"""Limit of an unpacked text in characters, against decompression bombs."""
+"""Maximum length of a decompressed text in characters, as a protection against decompression bombs."""
 _MARK = "z"
 _LEVEL = 1
-"""Result is a tenth larger than at level 6, but much faster: all nodes that form a group wait for it."""
+"""Compression level of zlib: much faster than level 6, while all nodes wait, for a result that is a tenth larger."""
 
 
 def compress_text(text: str) -> str:
-    """Compress a long ASCII text."""
+    """Compress an ASCII text if it is long, or return a short text unchanged."""
     if len(text) < SHORT:
         return text
     return _MARK + base64.b64encode(zlib.compress(text.encode("ascii"), _LEVEL)).decode("ascii")
 
 
 def decompress_text(packed: str | bytes) -> str:
-    """Decompress the result of `pack`.  Raises `ValueError` for anything else."""
+    """Decompress the result of `compress_text`.  Raises `ValueError` for any other input."""
     data = packed.decode("ascii") if isinstance(packed, bytes) else packed
     if not data.startswith(_MARK):
         return data

@@ -1,4 +1,4 @@
-"""Requests of nodes to join a round, and the contract that all nodes must share."""
+"""Requests of nodes to join a round, and the contract of settings that all nodes must share."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from elastic.json_files import Json
 def agree_on_contract(state: JobState, node: str, contract: Mapping[str, Json]) -> JobState:
     """Compare the contract of `node` with the job's, and return the resulting state.
 
-    Before the first round, a different contract ends the job on all nodes. Later, `RefusedError` is raised on this node
-    only.
+    Before the first round, a different contract ends the job on all nodes. Later, only the differing node raises
+    `RefusedError`.
     """
     if not state.contract or (not state.members and state.round == 0):
         return replace(state, contract=contract)
@@ -35,7 +35,7 @@ def agree_on_contract(state: JobState, node: str, contract: Mapping[str, Json]) 
 def contract_difference(
     theirs: Mapping[str, Json], contract: Mapping[str, Json], other: str, node: str
 ) -> str | None:
-    """Differences of two contracts, in words that are the same on every node; `None` if they are equal."""
+    """Describe how two contracts differ, in the same words on every node, or return `None` if they are equal."""
     keys = [key for key in sorted({*theirs, *contract}) if theirs.get(key) != contract.get(key)]
     if not keys:
         return None
@@ -62,24 +62,24 @@ def _format_setting(contract: Mapping[str, Json], key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ArrivalRequest:
-    """A node without running workers requests the next round."""
+    """Request of a node without running workers to join the next round."""
 
     node: str
     revision: int
-    """Revision of the state in which the request was made."""
+    """Revision of the job's state on which the request is based."""
     round: int
     join_order: int | None
-    """Order of the existing membership; `None`: the node is to become a member."""
+    """Join order of the requesting member, or `None` if the node is not a member yet."""
     host: str
     port: int
     cause: Cause | None = None
     contract: Mapping[str, Json] | None = None
-    """Contract of a node that is to become a member."""
+    """Contract of a node that is not a member yet, or `None` for a member."""
     liveness_port: int = 0
-    """Port that is open while any process of the node lives; 0: none."""
+    """Port that is open while any process of the node lives; 0 means none."""
 
     def grant(self, state: JobState) -> JobState:
-        """State with the node arrived, if its membership is unchanged, or it was removed before the request."""
+        """Return the state with the node arrived if it is still the same member, or was removed before the request."""
         member = state.member(self.node)
         if member is not None:
             is_current = (member.join_order, state.round) == (self.join_order, self.round)
@@ -101,20 +101,20 @@ class ArrivalRequest:
 
 @dataclass(frozen=True, slots=True)
 class RankConfirmation:
-    """A node confirms its rank in the group of this round."""
+    """Confirmation by a node of its rank in the group of a round."""
 
     node: str
     revision: int
     round: int
 
     def grant(self, state: JobState) -> JobState:
-        """State with the rank confirmed, if that group still waits for it."""
+        """Return the state with the rank confirmed if the group of that round still waits for it."""
         return job_state_transitions.confirm_rank(state, self.node) if state.round == self.round else state
 
 
 Request = ArrivalRequest | RankConfirmation
 _WIRE_NAMES: dict[type[Request], str] = {ArrivalRequest: "Arrival", RankConfirmation: "Acknowledgment"}
-"""Names of the requests in the store, which agents of different versions share."""
+"""Names of the request classes in the store, which agents of different dsconfig versions share."""
 
 
 def encode_requests(requests: list[Request]) -> str:
@@ -123,7 +123,7 @@ def encode_requests(requests: list[Request]) -> str:
 
 
 def decode_requests(text: str | bytes) -> list[Request]:
-    """Decode requests; empty text means none.  Raises `ValueError` for anything else."""
+    """Decode the result of `encode_requests`; an empty text has no requests.  Raises `ValueError` for anything else."""
     kinds = {name: kind for kind, name in _WIRE_NAMES.items()}
     try:
         return [kinds[name](**fields) for name, fields in json.loads(text or "[]")]

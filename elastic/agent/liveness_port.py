@@ -1,12 +1,12 @@
-"""`LivenessPort`: a port that is open while any process of this node lives; `ExitDetector`: whose ports have closed.
+"""`LivenessPort`: port that is open while any process of this node lives; `ExitDetector`: members whose port closed.
 
 The agent opens the port, and each worker holds the same listening socket (`elastic.worker.agent_client`).  So the
 kernel rejects connections only after the agent and all of its workers have ended, which is as good as an expired lease.
-A frozen process still holds its socket, and a host without power or network answers nothing; both are detected by their
-silence.
+A frozen process still holds its socket, and a host without power or network answers nothing; both are detected because
+their heartbeats stop.
 
-A rejected connection alone proves nothing, since a firewall rejects connections of live hosts, too.  So an observer
-connects while the node is well.  Both ends compare the addresses of the connection, which differ if a proxy is in
+A rejected connection alone proves nothing, since a firewall may also reject connections to live hosts.  So an observer
+connects while the node is healthy.  Both ends compare the addresses of the connection, which differ if a proxy is in
 between.  Only if the agent's kernel closes this connection in order, and then rejects another one, has the node ended.
 """
 
@@ -24,22 +24,22 @@ from elastic.agent.job_state import JobMember
 from elastic.worker.worker_lease import lease_clock
 
 _MAX_OBSERVERS = 64
-"""Limit of connections; above it, the oldest is closed.  Four nodes watch each member."""
+"""Maximum number of observers' connections; above it, the oldest is closed.  Four nodes watch each member."""
 _LONGEST = 512
-"""Limit of a greeting in bytes."""
+"""Maximum length in bytes of the greeting that a liveness port sends."""
 _WAKE = 0.2
-"""Seconds between two looks whether the port is to be closed."""
+"""Seconds between two checks whether the port should be closed."""
 _PROBE = 0.05
-"""Seconds that a host has to accept or reject a connection; one that does neither may be cut off."""
+"""Seconds that a host has to accept or reject a connection; a host that does neither may be cut off."""
 _RETRY = 5.0
-"""Seconds until an observer connects again."""
+"""Seconds until an observer connects again after a failed connection."""
 
 
 class LivenessPort:
-    """Listening socket of this node; each observer gets the node's name and the addresses of its connection."""
+    """Listening socket of this node; each observer receives the node's name and the addresses of its connection."""
 
     def __init__(self, host: str, node: str) -> None:
-        """Listen on the address of this node.  Raises `OSError` if it is not an address of this machine."""
+        """Listen on the address of this node.  Raises `OSError` if `host` is not an address of this machine."""
         self._node = node
         self._is_closed = False
         self._observers: deque[socket.socket] = deque()
@@ -50,7 +50,7 @@ class LivenessPort:
         threading.Thread(target=self._serve, name="dsconfig-liveness", daemon=True).start()
 
     def close(self) -> None:
-        """Close the port for this process; observers have seen the node leave."""
+        """Close the port in this process and disconnect the observers, which have already seen the node leave."""
         self._is_closed = True
 
     def _serve(self) -> None:
@@ -68,7 +68,7 @@ class LivenessPort:
 
 
 def _address_family(host: str) -> socket.AddressFamily:
-    """Family of a numeric address.  Raises `OSError` for a name, which could take long to resolve."""
+    """Return the family of a numeric address.  Raises `OSError` for a host name, which could take long to resolve."""
     try:
         version = ipaddress.ip_address(host).version
     except ValueError:
@@ -88,7 +88,7 @@ class ExitDetector:
         self._connections: dict[ProcessExit, _LivenessConnection] = {}
 
     def ended_members(self, watched: Sequence[JobMember]) -> list[ProcessExit]:
-        """Watched members of which no process is left.  Blocks for 0.05 s per member at most."""
+        """Return the watched members without any running process.  Blocks for at most 0.05 s per member."""
         previous, self._connections = self._connections, {}
         for member in watched:
             if member.liveness_port:
@@ -100,12 +100,12 @@ class ExitDetector:
         return [key for key, connection in self._connections.items() if connection.has_ended()]
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close the connections to all watched members."""
         self.ended_members([])
 
 
 class _LivenessConnection:
-    """Connection to the liveness port of one member; never blocks for long."""
+    """Connection to the liveness port of one member; its methods never block for long."""
 
     def __init__(self, member: JobMember, clock: Callable[[], float]) -> None:
         self._member = member
@@ -130,7 +130,7 @@ class _LivenessConnection:
         return self._ended
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection to the member."""
         if self._socket is not None:
             self._socket.close()
         self._socket = None
@@ -164,7 +164,7 @@ class _LivenessConnection:
         self._failed_at = self._clock()
 
     def _is_rejected(self) -> bool:
-        """Whether the host rejects a new connection: no process holds the port."""
+        """Whether the host rejects a new connection, which means that no process holds the port."""
         try:
             socket.create_connection((self._member.host, self._member.liveness_port), timeout=_PROBE).close()
         except ConnectionRefusedError:

@@ -1,6 +1,6 @@
-"""`Node`: this machine's part in the job: join rounds, monitor them, and leave; `RankAssignment`: its ranks.
+"""`Node`: this machine's part in the job (join rounds, monitor them, leave); `RankAssignment`: its rank in a round.
 
-It does not depend on torch: `elastic.agent.rendezvous` connects it to torch's agent.
+The module does not depend on torch; `elastic.agent.rendezvous` connects `Node` to torch's agent.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from elastic.worker.checkpoint_name import CheckpointError, check_name
 
 @dataclass(frozen=True, slots=True)
 class RankAssignment:
-    """Rank of a node among those that train, and the address of rank 0."""
+    """Rank of a node among the nodes that train, and the address of rank 0."""
 
     round: int
     rank: int
@@ -46,7 +46,7 @@ class RankAssignment:
 
 
 def assign_rank(state: JobState, node: LocalNode) -> RankAssignment:
-    """Rank of the node in the running group."""
+    """Return the rank of the node in the running group, with the address of rank 0 and the batch triplet."""
     group = state.group
     first = state.member(group[0])
     row = node.job.row(len(group))
@@ -57,7 +57,7 @@ def assign_rank(state: JobState, node: LocalNode) -> RankAssignment:
 
 
 def worker_environment(assignment: RankAssignment, state: JobState, node: LocalNode) -> Mapping[str, str]:
-    """Environment variables for the workers of this round; also writes the resolved config.
+    """Write the resolved config of a round, and return the environment variables for its workers.
 
     Raises `RefusedError` for a checkpoint outside of the checkpoint directory.
     """
@@ -90,7 +90,7 @@ EVENTS = "events.jsonl"
 
 @dataclass(slots=True)
 class Node:
-    """Member of the job, from `open` to `leave`."""
+    """Member of a job, from `open` to `leave`."""
 
     local: LocalNode
     log: EventLog
@@ -102,7 +102,7 @@ class Node:
     server: WorkerServer
     liveness: LivenessPort | None
     connections: tuple[StateStore, ...]
-    """Connections to close at the end, including `store`."""
+    """Connections to the store that are closed at the end, including `store`."""
     _left: bool = field(default=False, init=False)
 
     @classmethod
@@ -114,7 +114,7 @@ class Node:
         event_log: str | None = None,
         drain: DrainRequest | None = None,
     ) -> Node:
-        """Take part in the job.
+        """Connect this node to the job, and start its heartbeat and the server for its workers.
 
         `connect` opens another connection to the store, since a slow call blocks the calls over its connection.
         """
@@ -149,9 +149,9 @@ class Node:
         )
 
     def join(self) -> tuple[RankAssignment, JobState]:
-        """Wait until a group with this node runs.
+        """Wait until a group that includes this node runs.
 
-        Raises `JobSucceeded`, `Drained`, or an `AgentError` if that is no longer possible.
+        Raises `JobSucceeded`, `Drained`, or an `AgentError` if the node can no longer join a group.
         """
         cause = self.monitor.end()
         self.log.write("arrived", cause=cause)
@@ -169,11 +169,11 @@ class Node:
         return assignment, state
 
     def worker_environment(self, assignment: RankAssignment, state: JobState) -> Mapping[str, str]:
-        """Environment variables for the workers of a round."""
+        """Return the environment variables for the workers of a round."""
         return worker_environment(assignment, state, self.local)
 
     def num_nodes_waiting(self) -> int:
-        """Number of nodes for which the workers should restart; see `RoundMonitor`."""
+        """Return the number of nodes for which the workers should restart; see `RoundMonitor`."""
         return self.monitor.num_nodes_waiting()
 
     def has_ended(self) -> bool:
@@ -181,7 +181,7 @@ class Node:
         return self.store.read().outcome is not None
 
     def succeed(self) -> None:
-        """Wait until the workers of all nodes have succeeded, and end the job with them."""
+        """Wait until the workers of all nodes have succeeded, and mark the job as successful."""
         round_, name = self.monitor.round, self.local.name
         if round_ is None:
             return
@@ -199,14 +199,14 @@ class Node:
                 state = self.heartbeat.state or state
 
     def fail(self, text: str) -> None:
-        """Fail the job, if this node trains in the current round."""
+        """Mark the job as failed if this node trains in the current round."""
         if (round_ := self.monitor.round) is not None:
             self.store.update(
                 partial(job_state_transitions.fail_job, node=self.local.name, round_=round_, text=text)
             )
 
     def leave(self, text: str = "left", *, wait_for_others: float = 0.0) -> None:
-        """Leave the job; the other nodes need not wait for a heartbeat timeout.  Never raises."""
+        """Leave the job, so that other nodes need not wait for a heartbeat timeout.  Never raises."""
         if self._left:
             return
         self._left = True
@@ -238,7 +238,10 @@ def _open_state_store(local: LocalNode, store: Store) -> StateStore:
 
 
 def _open_liveness_port(local: LocalNode, log: EventLog) -> LivenessPort | None:
-    """Port of this node; `None` if its host is not an address of this machine: it is detected by its silence."""
+    """Open this node's liveness port, or return `None` if its host is not a local address.
+
+    Without the port, other nodes detect the end of this node by its silence.
+    """
     try:
         return LivenessPort(local.host, local.name)
     except OSError as error:
@@ -247,7 +250,7 @@ def _open_liveness_port(local: LocalNode, log: EventLog) -> LivenessPort | None:
 
 
 def _remove_worker_files(folder: str) -> None:
-    """Remove the files of the workers; the default event log stays."""
+    """Remove the workers' files from `folder`; the default event log stays."""
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             if name != EVENTS:

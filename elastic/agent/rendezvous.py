@@ -1,4 +1,4 @@
-"""`PlanRendezvous`: a `Node` as torch's rendezvous handler. Imports torch."""
+"""`PlanRendezvous`: a `Node` as torch's rendezvous handler.  Imports torch."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ from elastic.agent.torch_compat import assume_identical_workers, exit_after_succ
 # torch distributed/elastic/rendezvous/api.py:RendezvousStoreInfo.
 
 LINGER = 10.0
-"""Seconds that the node with the store waits at the end for the others to leave."""
+"""Seconds for which the node that hosts the store waits at the end for the other nodes to leave."""
 _PREFIX = "dsconfig-elastic-"
 _LONGEST = 90
-"""Limit of the directory's path in bytes: the path of a Unix socket in it is limited to 107."""
+"""Maximum length in bytes of the path of the workers' directory: the path of a Unix socket in it is limited to 107."""
 
 
 class PlanRendezvous(RendezvousHandler):
     """Rendezvous that follows the elastic plan.
 
-    `exits` is for callers outside of this package (stock torchrun): an `AgentError` then becomes a line on stderr
+    `exits` is for callers outside of this package (stock torchrun): it turns an `AgentError` into a line on stderr
     and an exit code.
     """
 
@@ -90,15 +90,15 @@ class PlanRendezvous(RendezvousHandler):
         atexit.register(self.node.leave)
 
     def get_backend(self) -> str:
-        """Name of the backend in torch."""
+        """Return the name of this rendezvous backend in torch."""
         return self._backend
 
     def get_run_id(self) -> str:
-        """Name of the job in the store."""
+        """Return the name of the job in the store."""
         return self.node.local.run_id
 
     def next_rendezvous(self) -> RendezvousInfo:
-        """Wait for a round with this node; sets the environment of its workers in this process."""
+        """Wait for a round with this node, and set the environment of its workers in this process."""
         with self._translate_errors():
             assignment, state = self.node.join()
             os.environ.update(self.node.worker_environment(assignment, state))
@@ -109,7 +109,7 @@ class PlanRendezvous(RendezvousHandler):
         return RendezvousInfo(self._round, assignment.rank, assignment.nodes, master)
 
     def num_nodes_waiting(self) -> int:
-        """Positive if the workers should restart, because nodes join or the round is over.
+        """Return a positive number if the workers should restart, because nodes join or the round is over.
 
         torch's agent calls this in its main thread after each poll of its workers.
         """
@@ -122,7 +122,7 @@ class PlanRendezvous(RendezvousHandler):
         return self.node.has_ended()
 
     def set_closed(self) -> None:
-        """End the job as failed; nothing else calls this."""
+        """End the job as failed; part of torch's handler interface, but not called by this package."""
         self.node.fail("closed")
 
     def shutdown(self) -> bool:
@@ -146,13 +146,13 @@ class PlanRendezvous(RendezvousHandler):
         return True
 
     def leave(self) -> None:
-        """Leave cleanly, unless done: torch does not shut a handler down after a signal."""
+        """Leave the job cleanly unless already done, since torch does not shut a handler down after a signal."""
         self.node.leave()
         atexit.unregister(self.node.leave)
 
     @contextlib.contextmanager
     def _translate_errors(self) -> Iterator[None]:
-        """Translate the errors that end this node's part for the caller."""
+        """Translate errors that end this node's part in the job into exceptions for the caller."""
         try:
             yield
         except JobSucceeded as ended:
@@ -180,7 +180,7 @@ def _print_message(text: str) -> None:
 
 
 def _make_worker_folder() -> str:
-    """Create the directory for the files of the workers.  Raises `SettingsError`."""
+    """Create the directory for the workers' files.  Raises `SettingsError` on failure."""
     try:
         folder = tempfile.mkdtemp(prefix=_PREFIX)
         if len(os.fsencode(folder)) <= _LONGEST:
@@ -195,22 +195,22 @@ def _make_worker_folder() -> str:
 
 
 class RoundStore(Store):
-    """Store without content, so that torch's exit barrier, its only user, is passed at once.
+    """Store without content, which lets torch's exit barrier, its only user, pass at once.
 
     torch enters the barrier when all workers of the node have succeeded, and waits 300 s for a node that was killed
-    since.  Here the job's state records when all nodes have succeeded (`Node.succeed`), and which were lost.
+    in the meantime.  Here the job's state records when all nodes have succeeded (`Node.succeed`), and which were lost.
     Source: torch distributed/elastic/agent/server/api.py:SimpleElasticAgent._exit_barrier.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.used = False
-        """Whether the workers have succeeded."""
+        """Whether torch has used the store, which means that the workers have succeeded."""
 
     def add(self, _key: str, _value: int) -> int:
-        """Return 0: this node is never the last one, which would notify the others."""
+        """Return 0, so that torch never takes this node for the last one, which would notify the others."""
         self.used = True
         return 0
 
     def wait(self, _keys: list[str], *_timeout: timedelta) -> None:
-        """Return at once."""
+        """Return without waiting."""

@@ -1,7 +1,7 @@
-"""`ResizePolicy`: decides when a running round should stop.
+"""`ResizePolicy`: decide when a running round should stop.
 
-Is the round over? Should the workers stop for nodes that would enlarge the group? Is a checkpoint needed first, so that
-no work is lost when nodes join or leave cleanly?
+The policy answers three questions: is the round over; should the workers stop for nodes that would enlarge the group;
+and is a checkpoint needed first, so that no work is lost when nodes join or leave cleanly?
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from elastic.agent.job_state import JobState
 from elastic.worker.worker_lease import lease_clock
 
 LONGEST_SETTLING = 0.5
-"""Seconds during which newcomers are collected, so that together they cost one restart."""
+"""Maximum time in seconds for which joining nodes are collected so that together they cost a single restart."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResizeDecision:
-    """Decision for one state."""
+    """Decision of a node about its round, based on one state of the job."""
 
     round: int
-    """Round of the decision; 0 means none."""
+    """Number of the round that the decision is about; 0 means none."""
     over: bool = False
     """Whether the group has broken, another one has formed, or this node is no longer a member."""
     joining: int = 0
-    """Number of nodes for which the group should stop now."""
+    """Number of joining nodes for which the group should stop now."""
     checkpoint_wanted: bool = False
-    """Whether a change waits for a checkpoint."""
+    """Whether nodes that join or leave are waiting for the group's next checkpoint."""
     may_leave: bool = False
-    """Whether this node was asked to leave, and may leave now."""
+    """Whether this node was asked to leave the job and may do so now."""
 
 
 class ResizePolicy:
-    """Decide on each new state in the heartbeat's thread; any thread may read `decision`."""
+    """Decide about each new state in the heartbeat's thread; any thread may read `decision`."""
 
     def __init__(
         self,
@@ -51,17 +51,17 @@ class ResizePolicy:
         self._clock = clock
         self._round = 0
         self._waiting: tuple[int, float] | None = None
-        """Change that waits for a checkpoint, by `JobState.changed_at`, and its start time."""
+        """Change that waits for a checkpoint, identified by `JobState.changed_at`, and the start time of the wait."""
         self._present: tuple[int, float] | None = None
-        """Number of members, and since when it is unchanged."""
+        """Number of members, and the time since which that number has not changed."""
         self.decision = ResizeDecision(0)
 
     def begin(self, round_: int) -> None:
-        """Start a round of this node; 0: it has no workers."""
+        """Start a round of this node; `round_` 0 means that the node has no workers."""
         self._round, self._waiting = round_, None
 
     def decide(self, state: JobState) -> ResizeDecision:
-        """Decide for a state; a state older than the round has no effect."""
+        """Decide about a state; a state older than the current round has no effect."""
         round_ = self._round
         if round_ == 0 or state.round < round_ or state.outcome:
             self.decision = ResizeDecision(round_)
@@ -84,7 +84,7 @@ class ResizePolicy:
         )
 
     def _possible_growth(self, state: JobState) -> int:
-        """Number of nodes by which the group would grow; 0 if it is about to end."""
+        """Return the number of nodes by which the group would grow, or 0 if the group is about to end."""
         if state.finishing:
             return 0
         staying = [member for member in state.members if member.node not in state.leaving]
@@ -95,9 +95,10 @@ class ResizePolicy:
         return max(0, size - len(state.group))
 
     def _is_work_saved(self, state: JobState, changing: bool) -> bool:
-        """Whether a change loses no work, because there was a checkpoint since it was requested.
+        """Whether changing the group now loses no work, since a checkpoint was committed after the request.
 
-        Jobs that have never committed one are not waited for, nor longer than `checkpoint_timeout`.
+        A change does not wait in a job that has never committed a checkpoint, and never longer than
+        `checkpoint_timeout`.
         """
         if not changing:
             self._waiting = None

@@ -1,4 +1,4 @@
-"""`RoundJoiner`: brings this node into a group for each round; `GroupFormation` proposes groups."""
+"""`RoundJoiner`: bring this node into a group for each round; `GroupFormation`: propose groups."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from elastic.agent.state_store import CROWD, SMALL, StateStore
 from elastic.worker.worker_lease import Lease, lease_path
 
 _CALM = 4
-"""Largest factor by which a node polls the state more slowly while a large group forms."""
+"""Largest factor by which a node slows down its polls of the state while a large group forms."""
 _HINT_POLLS = 5
-"""Polls of the hint, a small key, between two reads of the state in a small job."""
+"""Number of polls of the hint, a small key, between two reads of the state in a small job."""
 
 
 class RoundJoiner:
-    """Announce the node, confirm its rank in a group, and wait for its lease."""
+    """Announce this node, confirm its rank in a group, and wait for its lease."""
 
     def __init__(self, node: LocalNode, store: StateStore, heartbeat: Heartbeat, drain: DrainRequest) -> None:
         self._node = node
@@ -34,9 +34,9 @@ class RoundJoiner:
         self._was_member = False
 
     def join(self, cause: Cause | None) -> JobState:
-        """Wait until a group with this node runs under a lease; `cause` is why its last group ended.
+        """Wait until a group with this node runs under a lease; `cause` is why the node's last group ended.
 
-        Raises `JobSucceeded`, `Drained`, or an `AgentError` if that is no longer possible.
+        Raises `JobSucceeded`, `Drained`, or an `AgentError` if the node can no longer join a group.
         """
         name = self._node.name
         port, reservation = _reserve_port()
@@ -60,7 +60,7 @@ class RoundJoiner:
     def _arrival_request(
         self, state: JobState, port: int, entering: bool, cause: Cause | None
     ) -> ArrivalRequest | None:
-        """Arrival request, on entering and if this node was removed meanwhile or its new group broke."""
+        """Make an arrival request on entering, or if this node was removed in the meantime or its new group broke."""
         name, host = self._node.name, self._node.host
         member = state.member(name)
         if member is None:
@@ -87,7 +87,7 @@ class RoundJoiner:
         return RankConfirmation(self._node.name, state.revision, state.round)
 
     def _has_lease(self, state: JobState) -> bool:
-        """Whether workers may start; the first heartbeat as a member may be pending."""
+        """Whether workers may start; waits for the first heartbeat as a member if necessary."""
         lease = Lease(lease_path(self._node.folder, state.round), create=True)
         self._heartbeat.grant(lease)
         while True:
@@ -108,7 +108,7 @@ class RoundJoiner:
         return True
 
     def _pause(self, state: JobState) -> None:
-        """Wait for a moment, or in a small job until the state changes; on standby, until the heartbeat has seen it."""
+        """Wait briefly, or in a small job until the state changes; on standby, until the heartbeat sees a change."""
         is_standby = state.phase == "running" and self._node.name in state.standby
         pause = self._node.settings.poll_interval / 2 * (1 + min(len(state.members) / CROWD, _CALM))
         while True:
@@ -140,7 +140,7 @@ class RoundJoiner:
 
 
 def _reserve_port() -> tuple[int, socket.socket]:
-    """Free port for the workers' store if this node gets rank 0, reserved until the socket is closed."""
+    """Reserve a free port for the workers' store, used if this node gets rank 0, until the socket is closed."""
     reservation = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     reservation.bind(("", 0))
     port: int = reservation.getsockname()[1]
@@ -151,7 +151,7 @@ def _reserve_port() -> tuple[int, socket.socket]:
 
 
 class GroupFormation:
-    """One wait for a group, by one of the waiting nodes."""
+    """Wait of one node for a group, which the node proposes as soon as possible."""
 
     def __init__(self, node: LocalNode, store: StateStore) -> None:
         self._node = node
@@ -161,7 +161,7 @@ class GroupFormation:
         self._deadline = self._next_deadline()
 
     def advance(self, state: JobState) -> None:
-        """Propose a group if possible.  Raises `TooFewNodesError` after `join_timeout` without one."""
+        """Propose a group if possible.  Raises `TooFewNodesError` if none has formed after `join_timeout`."""
         if state.phase != "forming":
             self._deadline = self._next_deadline()
             return
@@ -199,7 +199,7 @@ class GroupFormation:
         )
 
     def _may_await_more_nodes(self, state: JobState, arrived: int) -> bool:
-        """Whether more nodes may join: none above the maximum, and none after the loss of a running group."""
+        """Whether to wait for more nodes: not at the maximum number, and not when a group forms again after a loss."""
         return arrived < self._job.max_nodes and not {one.node for one in state.members}.intersection(
             state.group
         )
@@ -215,11 +215,11 @@ class GroupFormation:
 # `LastCallTimer`.
 
 LONGEST = 10
-"""Limit of the whole wait in waits for one node: a node that keeps coming and going must not delay the others."""
+"""Limit of the whole last call as a multiple of the wait for one node; a flapping node must not delay the others."""
 
 
 class LastCallTimer:
-    """Measure for how long the set of nodes has not changed."""
+    """Timer for how long the set of nodes has stayed the same."""
 
     def __init__(self, wait: float) -> None:
         self._wait = wait
@@ -227,7 +227,7 @@ class LastCallTimer:
         self._since = self._began = time.monotonic()
 
     def has_passed(self, nodes: tuple[str, ...]) -> bool:
-        """Whether no node has joined or left for a while."""
+        """Whether the set of nodes has stayed the same long enough, or the whole wait has taken too long."""
         time_ = time.monotonic()
         if nodes != self._nodes:
             self._nodes, self._since = nodes, time_

@@ -1,4 +1,4 @@
-"""`RoundMonitor`: when workers should restart and this node may leave; `StallWatch`: detects stalled workers.
+"""`RoundMonitor`: when workers should restart and this node may leave; `StallWatch`: stalled workers.
 
 `StallWatch` logs the stacks of stalled workers, and kills them if enabled. A step is a call of `session.check()`.  A
 hanging collective, or one slow worker, blocks the workers of all nodes, so all agents log their stacks at about
@@ -29,16 +29,16 @@ from elastic.worker.worker_lease import lease_clock
 from elastic.worker.worker_progress import SHOW_STACKS, ReportedStep, progress_path, read_progress
 
 FACTOR = 10
-"""Factor over the longest recent step at which a step counts as stalled."""
+"""Multiple of the longest recent step at which a step counts as stalled."""
 _REMEMBERED = 20
 _FEWEST = 3
-"""Steps before the usual duration is known."""
+"""Number of steps after which a worker's usual step duration is known."""
 _ANSWER = 0.2
-"""Seconds that workers have to write their stacks."""
+"""Seconds that workers have to write their stacks after the signal."""
 
 
 class StallWatch:
-    """Watch the workers of one round after another."""
+    """Watch for stalled workers in one round after another."""
 
     def __init__(self, node: LocalNode, log: EventLog, clock: Callable[[], float] = lease_clock) -> None:
         self._node = node
@@ -47,14 +47,14 @@ class StallWatch:
         self.begin(0)
 
     def begin(self, round_: int) -> None:
-        """Start watching when the workers of this round start; 0: there are none."""
+        """Start watching when the workers of this round start; `round_` 0 means that there are none."""
         self._round = round_
         self._last: dict[int, ReportedStep] = {}
         self._durations: dict[int, deque[float]] = {}
         self._shown: dict[int, int] = {}
 
     def look(self) -> None:
-        """Check the progress of the workers."""
+        """Check the progress of this node's workers."""
         for local_rank in range(self._node.job.processes) if self._round else ():
             step = read_progress(self._path(local_rank))
             if step is not None:
@@ -119,7 +119,7 @@ class StallWatch:
 
 
 class RoundMonitor:
-    """Monitor one round after another for the node that trains in them."""
+    """Monitor the rounds in which this node trains, one after another."""
 
     def __init__(
         self,
@@ -140,10 +140,10 @@ class RoundMonitor:
         self._cause: Cause | None = None
         self._leave_requested = False
         self.round: int | None = None
-        """Round of this node's workers; `None` while it has none."""
+        """Number of the round of this node's workers, or `None` while the node has none."""
 
     def begin(self, round_: int) -> None:
-        """Start monitoring when the workers of this round start."""
+        """Start monitoring when the workers of `round_` start."""
         self.round = round_
         # If torch's agent restarts workers without calling `num_nodes_waiting`, they have failed.
         self._cause = "failure"
@@ -151,7 +151,7 @@ class RoundMonitor:
         self._stalls.begin(round_)
 
     def end(self) -> Cause | None:
-        """Stop monitoring when this node has no workers any more; return why, if this node knows."""
+        """Stop monitoring when this node no longer has workers; return why they ended, or `None` if unknown."""
         cause, self._cause, self.round = self._cause, None, None
         lease = self._heartbeat.lease
         if cause == "failure" and lease is not None:
@@ -165,9 +165,9 @@ class RoundMonitor:
         return cause
 
     def num_nodes_waiting(self) -> int:
-        """Number of nodes for which this node's workers should restart; 1 if their round is over.
+        """Return the number of nodes for which this node's workers should restart, or 1 if their round is over.
 
-        Uses the last state of the heartbeat: a store that hangs must not block torch's agent.
+        The method uses the heartbeat's last state, since a store that hangs must not block torch's agent.
         """
         self._heartbeat.raise_if_lost()
         state, decision = self._heartbeat.state, self._policy.decision

@@ -1,6 +1,6 @@
-"""`StateStore`: the job's state in its store, changed by compare-and-set; `Mailbox` for requests of many nodes.
+"""`StateStore`: the job's state in its store, changed by compare-and-set; `Mailbox`: requests of many nodes.
 
-`Store` has the methods that the job's store must have; `BoundedCaller` calls it with a timeout.
+`Store` has the methods that the job's store must have; `BoundedCaller` calls the store with a timeout.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from elastic.agent.join_requests import Request, decode_requests, encode_request
 
 
 class Store(Protocol):
-    """Methods of `torch.distributed.Store` that are needed."""
+    """Methods of `torch.distributed.Store` that a job's store must have."""
 
     def set(self, key: str, value: str, /) -> None:
-        """Write a key."""
+        """Write `value` to a key."""
 
     def get(self, key: str, /) -> bytes:
-        """Read a key; blocks until it exists."""
+        """Return the value of a key, waiting until the key exists."""
 
     def multi_get(self, keys: list[str], /) -> list[bytes]:
-        """Read keys; blocks until all exist."""
+        """Return the values of keys, waiting until all of them exist."""
 
     def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
-        """Write `desired` if the key holds `expected`, or is missing and `expected` is empty."""
+        """Write `desired` if the key holds `expected`, or if the key is missing and `expected` is empty."""
 
     def check(self, keys: list[str], /) -> bool:
         """Whether all keys exist."""
@@ -47,16 +47,16 @@ class Store(Protocol):
 
 
 _FAREWELL = 2.0
-"""Seconds that a call has to end at close; a longer one hangs."""
+"""Seconds that a running call has to end at close; a longer call counts as hanging."""
 
 
 def first_line_of_error(error: Exception) -> str:
-    """Error message of torch, without the stacks that follow it."""
+    """Return the message of an error from torch, without the stacks that follow the first line."""
     return str(error).partition("\n")[0] or type(error).__name__
 
 
 class BoundedCaller:
-    """Make calls in a separate thread, which is abandoned if a call hangs."""
+    """Make calls with a timeout in a separate thread, which is abandoned if a call hangs."""
 
     def __init__(self, limit: float) -> None:
         self._limit = limit
@@ -66,7 +66,7 @@ class BoundedCaller:
         self._thread.start()
 
     def call(self, operation: Callable[[], _T]) -> _T:
-        """Result of the operation.  Raises `StoreLostError` if it fails or times out."""
+        """Return the result of `operation`.  Raises `StoreLostError` if the operation fails or times out."""
         if self._closed:
             raise StoreLostError("the connection was closed, or an earlier call hangs")
         answer: Future[_T] = Future()
@@ -108,33 +108,33 @@ def _run_operation(operation: Callable[[], _T], answer: Future[_T]) -> None:
 _T = TypeVar("_T")
 
 _DOUBLINGS = 5
-"""Doublings of the longest pause between two attempts to change the state: from 10 ms to 0.32 s."""
+"""Number of times that the longest pause between two attempts to change the state doubles: from 10 ms to 0.32 s."""
 
 
 _MAX_ATTEMPTS_ALONE = 3
-"""Failed attempts of a node to change the state before it leaves its request to other nodes."""
+"""Number of failed attempts to change the state after which a node leaves its request to other nodes."""
 _PATIENCE = 0.3
-"""Longest pause in seconds before it checks whether they have granted it."""
+"""Longest pause in seconds before a node checks whether other nodes have granted its request."""
 
 SMALL = 32
-"""Members up to which a job is small, so that its store easily serves twice as many polls."""
+"""Maximum number of members of a small job, whose store easily serves twice as many polls."""
 CROWD = 128
-"""Members from which a job is large, so that work is spread or left to other nodes."""
+"""Minimum number of members of a large job, in which work is spread or left to other nodes."""
 
 
 class PolledKeys(NamedTuple):
-    """Small keys that a node reads several times per second."""
+    """Values of the small keys that a node reads several times per second."""
 
     hint: int
-    """Revision of the state, or an earlier one."""
+    """Revision of the job's state, or an earlier one."""
     alarm: bytes
-    """Changes when this node has been marked."""
+    """Value that changes when this node has been marked."""
     heartbeats: Mapping[str, int]
-    """Last heartbeat of each watched node."""
+    """Count of the last heartbeat of each watched node."""
 
 
 class StateStore:
-    """One connection's view of the state; not to be shared between threads."""
+    """View of the job's state over one connection; must not be shared between threads."""
 
     def __init__(self, store: Store, run_id: str, writer: str, limit: float = 15.0) -> None:
         self._caller = BoundedCaller(limit)
@@ -143,11 +143,11 @@ class StateStore:
         self._writer = writer
         self._alarms = 0
         self._last: tuple[str, JobState] | None = None
-        """State that was read or written last, with its text."""
+        """State that was last read or written, together with its encoded text."""
         self._mailbox = Mailbox(store, self._key(""), writer)
 
     def create(self) -> None:
-        """Write the first state, unless there is one already."""
+        """Write the first state of the job unless the store already has one."""
         first = JobState(time.time_ns() // 1000, writer=self._writer)
         self._call(lambda: self._store.compare_set(self._key("hint"), "", "0"))
         self._call(lambda: self._store.compare_set(self._key("state"), "", first.encode()))
@@ -157,13 +157,13 @@ class StateStore:
         return self._call(lambda: self._store.check([self._key("state")]))
 
     def read(self) -> JobState:
-        """Read the current state."""
+        """Read the current state of the job."""
         return self._read()[1]
 
     def update(self, transition: Callable[[JobState], JobState]) -> JobState:
-        """Apply a transition and return the new state; repeat it if another node wrote first.
+        """Apply a transition and return the new state, repeating it if another node wrote first.
 
-        An exception of the transition ends the attempt.
+        An exception raised by the transition ends the update.
         """
         for attempt in itertools.count():
             raw, current = self._read()
@@ -203,11 +203,11 @@ class StateStore:
         raise AssertionError
 
     def send_heartbeat(self, count: int) -> None:
-        """Send a heartbeat of this node."""
+        """Send heartbeat number `count` of this node."""
         self._call(lambda: self._store.set(self._key(f"heartbeat/{self._writer}"), str(count)))
 
     def poll(self, nodes: Sequence[str]) -> PolledKeys:
-        """Read the small keys at once; this node and those that it watches have sent a heartbeat."""
+        """Read the polled keys at once; this node and the watched nodes must have sent a heartbeat before."""
         names = ["hint", f"alarm/{self._writer}", *(f"heartbeat/{node}" for node in nodes)]
         keys = [self._key(name) for name in names]
         hint, alarm, *heartbeats = self._call(lambda: self._store.multi_get(keys))
@@ -216,28 +216,28 @@ class StateStore:
         )
 
     def listen(self) -> None:
-        """Create the key by which other nodes alarm this one."""
+        """Create the key through which other nodes alarm this node."""
         self._call(lambda: self._store.compare_set(self._key(f"alarm/{self._writer}"), "", "none"))
 
     def alarm(self, node: str) -> None:
-        """Alarm a node that was marked: it reads the state before it renews its lease again."""
+        """Alarm a marked node, which then reads the state before it renews its lease again."""
         self._alarms += 1
         text = f"{self._writer}/{self._alarms}"  # unique
         self._call(lambda: self._store.set(self._key(f"alarm/{node}"), text))
 
     def hint(self, state: JobState) -> None:
-        """Publish the revision of a state to all nodes."""
+        """Publish the revision of `state` to all nodes."""
         self._call(lambda: self._store.set(self._key("hint"), str(state.revision)))
 
     def await_hint(self, state: JobState, seconds: float, polls: int) -> None:
-        """Wait for so long, or until the hint tells of a later state than this one; poll it so many times."""
+        """Wait up to `seconds` for a hint of a state later than `state`, polling the hint `polls` times."""
         for _ in range(polls):
             time.sleep(seconds / polls)
             if int(self._call(lambda: self._store.get(self._key("hint")))) > state.revision:
                 return
 
     def close(self) -> None:
-        """End the connection's thread; later calls raise an error."""
+        """End the thread of this connection; later calls raise an error."""
         self._caller.close()
 
     def _key(self, name: str) -> str:
@@ -249,7 +249,7 @@ class StateStore:
         return self._last
 
     def _write(self, expected: str, current: JobState, changed: JobState) -> JobState | None:
-        """Changed state as written; `None` if another node wrote first."""
+        """Write a changed state and return it with its revision, or return `None` if another node wrote first."""
         desired = replace(changed, revision=current.revision + 1, writer=self._writer)
         text = desired.encode()
         # The store returns the current value; revision and writer make each text unique.
@@ -281,13 +281,13 @@ class StateStore:
 # its own.
 
 _SLOTS = 64
-"""Keys over which requests are spread; a request to etcd's gateway may have 128."""
+"""Number of keys over which requests are spread; one request to etcd's gateway may have 128 keys."""
 _ATTEMPTS = 4
-"""Attempts to leave a request, each in another slot."""
+"""Number of attempts to leave a request, each in another slot."""
 
 
 class Mailbox:
-    """One connection's view of the requests of all nodes."""
+    """View of the pending requests of all nodes over one connection."""
 
     def __init__(self, store: Store, prefix: str, writer: str) -> None:
         self._store = store
@@ -297,7 +297,7 @@ class Mailbox:
         self._complete = False
 
     def post(self, request: Request, state: JobState) -> None:
-        """Leave a request, unless other nodes are always faster; granted requests of `state` are removed."""
+        """Leave a request, unless other nodes are faster each time; requests that `state` has granted are removed."""
         if not self._has_all_slots() and self._store.compare_set(self._creator_key, "", self._writer) == (
             self._writer.encode()
         ):
@@ -313,7 +313,7 @@ class Mailbox:
                 current = actual
 
     def grant_all(self, state: JobState) -> JobState:
-        """State with the requests of all nodes granted."""
+        """Return the state with the requests of all nodes granted."""
         if self._has_all_slots():
             for text in self._store.multi_get(self._slots):
                 for request in decode_requests(text):
@@ -321,12 +321,12 @@ class Mailbox:
         return state
 
     def _has_all_slots(self) -> bool:
-        """Whether all slots exist: reading a missing one would block."""
+        """Whether all slots exist; reading a missing slot would block."""
         self._complete = self._complete or self._store.check(self._slots)
         return self._complete
 
 
 def _pending_requests(text: str, state: JobState) -> list[Request]:
-    """Requests that this state has not granted; a request of a later state may still become valid."""
+    """Return the requests that `state` has not granted; a request from a later state may still become valid."""
     requests = decode_requests(text)
     return [one for one in requests if one.revision > state.revision or one.grant(state) is not state]

@@ -1,4 +1,4 @@
-"""Addresses of a job's store and of this machine, and secrets that workers must not inherit."""
+"""Addresses of a job's store and of this machine, and the secrets that workers must not inherit."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _NOT_IN_A_HOST = set("/@?#, \t\n")
 ETCD_PORT = 2379
 
 Kind = Literal["tcp", "etcd", "etcds"]
-"""Our store or torch's; etcd without and with TLS."""
+"""Kind of store: dsconfig's or torch's over TCP, etcd without TLS, or etcd with TLS."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreEndpoint:
-    """Address of the store, or addresses of the etcd members."""
+    """Address of the job's store, or addresses of the etcd members."""
 
     addresses: tuple[tuple[str, int], ...]
     kind: Kind = "tcp"
     hosts: bool | None = None
-    """Whether this process hosts the store; `None`: if the address is one of this machine. Never for etcd."""
+    """Whether this process hosts the store, or `None` to host it if the address is local.  Never true for etcd."""
     token: str | None = field(default=None, repr=False)
-    """Secret that every connection has to prove; `None`: the store accepts any connection."""
+    """Secret that every connection has to prove, or `None` if the store accepts any connection."""
 
     @property
     def host(self) -> str:
@@ -45,7 +45,7 @@ class StoreEndpoint:
 
 
 def parse_endpoint(text: str, hosts: bool | None = None, token: str | None = None) -> StoreEndpoint:
-    """Parse `HOST[:PORT]`, or `etcd://HOST[:PORT],...` (`etcds://`: over TLS).  Raises `SettingsError`."""
+    """Parse `HOST[:PORT]`, `etcd://HOST[:PORT],...` or, for TLS, `etcds://...`.  Raises `SettingsError`."""
     scheme, separator, listed = text.strip().rpartition("://")
     if not separator:
         return StoreEndpoint((_parse_address(text, text, DEFAULT_PORT),), hosts=hosts, token=token)
@@ -75,7 +75,7 @@ def _parse_address(text: str, endpoint: str, default_port: int) -> tuple[str, in
 
 
 def is_local(host: str) -> bool:
-    """Whether the host is this machine: a socket can only be bound to a local address."""
+    """Whether `host` is this machine, tested by binding a socket, which only works for local addresses."""
     try:
         addresses = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
@@ -91,7 +91,7 @@ def is_local(host: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether the host is only reachable from this machine."""
+    """Whether `host` can be reached from this machine only."""
     try:
         addresses = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
@@ -100,7 +100,7 @@ def is_loopback(host: str) -> bool:
 
 
 def exposure_warning(endpoint: StoreEndpoint) -> str | None:
-    """Warning that the store accepts connections from other machines without a token; `None` if it does not."""
+    """Return a warning if the store accepts connections from other machines without a token, or `None` otherwise."""
     if endpoint.token is not None or is_loopback(endpoint.host):
         return None
     risk = f"anyone who reaches {endpoint} can end the job or make it load another checkpoint"
@@ -108,7 +108,7 @@ def exposure_warning(endpoint: StoreEndpoint) -> str | None:
 
 
 def local_address(endpoint: StoreEndpoint) -> str:
-    """Address of this machine that reaches the store, at which other nodes reach it."""
+    """Return the address from which this machine connects to the store, and at which other nodes reach it."""
     for one in endpoint.addresses:
         with suppress(OSError), socket.create_connection(one, timeout=5) as connection:
             address: str = connection.getsockname()[0]
@@ -122,15 +122,15 @@ _withheld: dict[str, str] = {}
 
 
 def read_secret(name: str) -> str | None:
-    """Value of the variable, also after `withhold`."""
+    """Return the value of an environment variable, also after `withhold_secrets` has removed the variable."""
     return os.environ.get(name, _withheld.get(name))
 
 
 def withhold_secrets() -> None:
-    """Remove the secrets from this process's environment, which torch copies for each worker.
+    """Remove the store's secrets from this process's environment, which torch copies for each worker.
 
-    They are kept here, since the agent reconnects to its store later. Processes of the same user still find the initial
-    environment in `/proc`; `--token FILE` avoids that.
+    This module keeps the secrets, since the agent reconnects to its store later. Processes of the same user still find
+    the initial environment in `/proc`; `--token FILE` avoids that.
     """
     for name in _SECRETS:
         if (value := os.environ.pop(name, None)) is not None:

@@ -1,8 +1,8 @@
-"""`TokenServer` and `TokenStore`: a store with a secret token; torch's own store accepts any connection.
+"""`TokenServer` and `TokenStore`: a store protected by a token; torch's own store accepts any connection.
 
 Each end sends a nonce, and then signs every line with a key derived from the token and both nonces. Without the token,
-others may read the traffic, but neither take part nor change it; use etcd with TLS against reading. The server has a
-Python thread per connection, for jobs of up to a hundred nodes.
+others can read the traffic, but can neither take part nor change it; use etcd with TLS to prevent reading. The server
+has a Python thread per connection, for jobs of up to a hundred nodes.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from elastic.agent.store_endpoint import TOKEN, read_secret
 from elastic.json_files import Json
 
 SHORTEST = 16
-"""Minimum length of a token: a shorter one can be guessed."""
+"""Minimum length of a token in characters; a shorter token can be guessed."""
 _GREETING = b"dsconfig-token "
 _GREETED = 0.05
-"""Seconds in which a store with a token sends its greeting; torch's store sends none."""
+"""Seconds within which a store that requires a token sends its greeting; torch's store sends none."""
 _NUMBER = 16
 _PATIENCE = 5.0
-"""Seconds that either end has to prove that it knows the token."""
+"""Seconds that each end of a connection has to prove that it knows the token."""
 _LONGEST = 1 << 16
-"""Limit of a line in bytes before the other end has proved the token."""
+"""Maximum length of a line in bytes until the other end has proved that it knows the token."""
 _LONGEST_SIGNED = 1 << 26
-"""Limit of any line in bytes: its signature is only verified after the whole line was read."""
+"""Maximum length of any line in bytes; a signature can only be verified once the whole line has been read."""
 _PAUSE = 0.05
 MAX_UNPROVEN = 256
-"""Limit of connections that have not proved the token; above it, the oldest is closed."""
+"""Maximum number of connections that have not proved the token; above it, the oldest is closed."""
 
 
 def read_token(path: str | None) -> str | None:
-    """Token in that file, or in `DSCONFIG_ELASTIC_TOKEN`, if any.  Raises `SettingsError`."""
+    """Return the token in the file `path`, else in `DSCONFIG_ELASTIC_TOKEN`, else `None`.  Raises `SettingsError`."""
     token, where = read_secret(TOKEN), TOKEN
     if path is not None:
         try:
@@ -67,7 +67,7 @@ def requires_token(host: str, port: int) -> bool:
 
 
 class _SignedConnection:
-    """Connection whose lines are signed with their sender and number."""
+    """Connection on which each line is signed together with its sender and sequence number."""
 
     def __init__(self, connection: socket.socket, token: str, own_role: bytes, other_role: bytes) -> None:
         self._connection = connection
@@ -84,7 +84,7 @@ class _SignedConnection:
         self._connection.sendall(self._sign(0, text) + b" " + text + b"\n")
 
     def read(self, limit: int = _LONGEST_SIGNED) -> Json:
-        """Next value.  Raises `ConnectionError` at the end, and for lines with a wrong signature."""
+        """Return the next value.  Raises `ConnectionError` at the end, and for lines with a wrong signature."""
         line = self._file.readline(limit)
         signature, _, text = line.rstrip(b"\n").partition(b" ")
         if not (line.endswith(b"\n") and hmac.compare_digest(signature, self._sign(1, text))):
@@ -92,7 +92,7 @@ class _SignedConnection:
         return json.loads(text)
 
     def close(self) -> None:
-        """Stop reading."""
+        """Stop reading from the connection."""
         self._file.close()
 
     def _sign(self, end: int, text: bytes) -> bytes:
@@ -101,7 +101,7 @@ class _SignedConnection:
 
 
 class TokenStore:
-    """Connection to a `TokenServer`; not to be shared between threads."""
+    """Client connection to a `TokenServer`; must not be shared between threads."""
 
     def __init__(self, host: str, port: int, token: str, limit: float) -> None:
         self._limit = limit
@@ -120,15 +120,15 @@ class TokenStore:
         self._connection.close()
 
     def set(self, key: str, value: str, /) -> None:
-        """Write a key."""
+        """Write `value` to a key."""
         self._ask("set", key, value=value)
 
     def get(self, key: str, /) -> bytes:
-        """Read a key; wait until it exists."""
+        """Return the value of a key, waiting until the key exists."""
         return self.multi_get([key])[0]
 
     def multi_get(self, keys: list[str], /) -> list[bytes]:
-        """Read keys; wait until all exist."""
+        """Return the values of keys, waiting until all of them exist."""
         deadline = time.monotonic() + self._limit
         while None in (values := self._ask("get", *keys)):
             if time.monotonic() > deadline:
@@ -137,7 +137,7 @@ class TokenStore:
         return [value.encode() for value in values]
 
     def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
-        """Write `desired` if the key holds `expected`, or is missing and `expected` is empty."""
+        """Write `desired` if the key holds `expected`, or if the key is missing and `expected` is empty."""
         current: str = self._ask("compare_set", key, expected=expected, value=desired)[0] or expected
         return current.encode()
 
@@ -152,7 +152,7 @@ class TokenStore:
 
 
 class TokenServer:
-    """Store server in threads of this process."""
+    """Store that requires a token, served by threads of this process."""
 
     def __init__(self, listener: socket.socket, token: str) -> None:
         address = listener.getsockname()
@@ -172,18 +172,18 @@ class _Server(socketserver.ThreadingTCPServer):
         super().__init__(*arguments, **more)
         self._data: dict[str, str] = {}
         self._unproven: dict[socket.socket, float] = {}
-        """Connections that have not proved the token, oldest first, with their start times."""
+        """Connections that have not proved the token yet, oldest first, each with its start time."""
         self._lock = threading.Lock()
 
     def get_request(self) -> tuple[socket.socket, object]:
-        """Accept a connection, unproven for now."""
+        """Accept a connection and register it as unproven."""
         connection, address = super().get_request()
         with self._lock:
             self._unproven[connection] = time.monotonic()
         return connection, address
 
     def service_actions(self) -> None:
-        """Close unproven connections that are slow or too many: a client with the token proves it at once."""
+        """Close unproven connections that are slow or too many; a client that has the token proves it right away."""
         with self._lock:
             for one, since in list(self._unproven.items()):
                 if len(self._unproven) <= MAX_UNPROVEN and time.monotonic() - since <= _PATIENCE:
@@ -193,12 +193,12 @@ class _Server(socketserver.ThreadingTCPServer):
                     one.shutdown(socket.SHUT_RDWR)
 
     def mark_connection_proven(self, request: socket.socket) -> None:
-        """Remove a connection from the unproven ones: it has proved the token, or ended."""
+        """Stop tracking a connection as unproven because it has proved the token or ended."""
         with self._lock:
             self._unproven.pop(request, None)
 
     def reply(self, request: Mapping[str, Json]) -> list[str | None]:
-        """Values of the keys after the request."""
+        """Apply a request and return the resulting values of its keys."""
         kind, keys = request["kind"], request["keys"]
         with self._lock:
             if kind == "set" or (
@@ -210,7 +210,7 @@ class _Server(socketserver.ThreadingTCPServer):
 
 class _Handler(socketserver.BaseRequestHandler):
     def handle(self) -> None:
-        """Answer every signed line until the other end disconnects."""
+        """Answer every signed line until the client disconnects."""
         assert isinstance(self.server, _Server)
         connection: socket.socket = self.request
         connection.settimeout(_PATIENCE)
@@ -226,6 +226,6 @@ class _Handler(socketserver.BaseRequestHandler):
                     request = signed.read()
 
     def finish(self) -> None:
-        """Forget a connection that has ended."""
+        """Stop tracking a connection that has ended."""
         assert isinstance(self.server, _Server)
         self.server.mark_connection_proven(self.request)

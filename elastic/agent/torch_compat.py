@@ -1,4 +1,4 @@
-"""Differences between releases of torch from 2.6 on.  Imports no torch."""
+"""Differences between torch releases from 2.6 on.  Does not import torch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import re
 from typing import Final
 
 OLDEST: Final = (2, 6)
-"""First release with entry points `torchrun.handlers` and with `TORCH_ELASTIC_WORKER_IDENTICAL`; `RendezvousInfo`
+"""Oldest supported release of torch.
+
+torch 2.6 is the first with entry points `torchrun.handlers` and `TORCH_ELASTIC_WORKER_IDENTICAL`; `RendezvousInfo`
 was added in 2.4.
 
 Sources: torch distributed/elastic/rendezvous/registry.py:_register_out_of_tree_handlers;
@@ -16,21 +18,21 @@ torch distributed/elastic/agent/server/api.py:SimpleElasticAgent._assign_worker_
 
 
 def release_numbers(version: str) -> tuple[int, ...]:
-    """Major and minor number of `2.13.0+cpu`."""
+    """Return the major and minor number of a torch version such as `2.13.0+cpu`."""
     return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
 
 
 def libuv_takes_sockets(version: str) -> bool:
     """Whether `TCPStore`'s libuv server accepts a listening socket.
 
-    It does since 2.8 (pytorch/pytorch#150215, `c10d/TCPStoreLibUvBackend.cpp`); earlier releases need the legacy
-    server.
+    `TCPStore` does since torch 2.8 (pytorch/pytorch#150215, `c10d/TCPStoreLibUvBackend.cpp`); earlier releases need the
+    legacy server.
     """
     return release_numbers(version) >= (2, 8)
 
 
 def set_shutdown_timeout(seconds: int) -> None:
-    """Set how long workers have to exit after SIGTERM: `LaunchConfig.shutdown_timeout` of newer releases.
+    """Set how long workers have to exit after SIGTERM, like `LaunchConfig.shutdown_timeout` of newer releases.
 
     Older releases always wait for 30 s.  Source: torch distributed/elastic/multiprocessing/api.py:PContext.close.
     """
@@ -38,10 +40,10 @@ def set_shutdown_timeout(seconds: int) -> None:
 
 
 def exit_after_success() -> SystemExit:
-    """Exception that ends an agent whose job has succeeded without it.
+    """Return the exception that ends an agent whose job has succeeded without it.
 
-    `RendezvousGracefulExitError` is meant for this, but the launcher of 2.6 to 2.15 fails on it, since there is no
-    result to check for failure.  Source: torch distributed/launcher/api.py:launch_agent.
+    `RendezvousGracefulExitError` is meant for this, but the launcher of torch 2.6 to 2.15 fails on it, since there is
+    no result to check for failure.  Source: torch distributed/launcher/api.py:launch_agent.
     """
     return SystemExit(0)
 
@@ -49,7 +51,7 @@ def exit_after_success() -> SystemExit:
 def assume_identical_workers() -> None:
     """Tell torch that all nodes have the same number of workers, so that it does not ask each node.
 
-    It would wait for a node that has just died.
+    Asking would wait for a node that has just died.
     Source: torch distributed/elastic/agent/server/api.py:SimpleElasticAgent._assign_worker_ranks.
     """
     os.environ["TORCH_ELASTIC_WORKER_IDENTICAL"] = "1"

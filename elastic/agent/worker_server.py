@@ -1,4 +1,4 @@
-"""`WorkerServer`: socket for the requests of this node's workers; `WorkerRequests`: the replies."""
+"""`WorkerServer`: socket for the requests of this node's workers; `WorkerRequests`: the replies to them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from elastic.worker.checkpoint_name import check_name
 
 
 class WorkerServer:
-    """Serve until closed, with a thread per worker."""
+    """Serve the requests of this node's workers until closed, with one thread per worker."""
 
     def __init__(
         self, path: str, reply: Callable[[Message], Message], liveness: socket.socket | None = None
     ) -> None:
-        """`liveness` is the socket of `LivenessPort`, which each worker holds, too."""
+        """Start the server; each worker also gets `liveness`, the listening socket of `LivenessPort`."""
         self._server = _Server(path, reply, liveness)
         self._thread = threading.Thread(
             target=self._server.serve_forever,
@@ -58,7 +58,7 @@ class _Server(socketserver.ThreadingUnixStreamServer):
 
 class _WorkerConnection(socketserver.StreamRequestHandler):
     def handle(self) -> None:
-        """Answer every line until the worker disconnects."""
+        """Answer every request line until the worker disconnects."""
         assert isinstance(self.server, _Server)
         try:
             for line in self.rfile:
@@ -71,7 +71,7 @@ class _WorkerConnection(socketserver.StreamRequestHandler):
             return  # the worker has ended
 
     def _pass_liveness_port(self, liveness: socket.socket | None) -> None:
-        """Pass the listening socket; one byte tells how many sockets come with it."""
+        """Pass the socket of the liveness port, with one byte that tells how many sockets (0 or 1) are passed."""
         sockets = [] if liveness is None else [liveness.fileno()]
         socket.send_fds(self.connection, [b"%d" % len(sockets)], sockets)
 
@@ -90,7 +90,7 @@ _POLL = 0.05
 
 
 class WorkerRequests:
-    """Replies for a `WorkerServer`, with one store request at a time."""
+    """Reply to workers' requests for a `WorkerServer`, with one store request at a time."""
 
     def __init__(self, store: StateStore, node: LocalNode, heartbeat: Heartbeat, log: EventLog) -> None:
         self._store = store
@@ -99,10 +99,10 @@ class WorkerRequests:
         self._log = log
         self._lock = threading.Lock()
         self._finished: dict[int, set[int]] = {}
-        """Local ranks that have succeeded in each round."""
+        """Local ranks that have succeeded, by round."""
 
     def reply(self, message: Message) -> Message:
-        """Reply to a message, which has the request and the worker's round."""
+        """Reply to a message, which contains the request and the worker's round."""
         request, round_ = message["request"], int(message["round"])
         if request == "commit":
             return self._commit(round_, str(message["checkpoint"]))
@@ -140,9 +140,10 @@ class WorkerRequests:
         return {"failed": state.outcome is not None}
 
     def _finish(self, round_: int, local_rank: int) -> Message:
-        """Hold a successful worker until all workers of its group have succeeded; the reply may never come.
+        """Hold a successful worker until all workers of its group have succeeded or the round is over.
 
-        The last of them completes the job, whatever happens to its nodes after that.
+        The last worker to succeed completes the job, whatever happens to the nodes after that.  If the agent ends
+        first, the worker gets no reply.
         """
         name = self._node.name
         with self._lock:

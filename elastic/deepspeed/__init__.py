@@ -1,6 +1,6 @@
-"""DeepSpeed's solver, release by release: same answers, same errors, exact integers.
+"""DeepSpeed's elasticity solver, release by release, with the same answers and errors, but exact integers.
 
-    solver ─► heuristic ─► differences
+    solver ─► batch_heuristics ─► differences_from_deepspeed
 
-`config` reads the block as DeepSpeed does; `semantics` lists the differences between releases.
+`elasticity_config` reads the block as DeepSpeed does; `release_behavior` lists the differences between releases.
 """

@@ -1,4 +1,4 @@
-"""DeepSpeed's heuristics for a batch size, v0.1 and v0.2, and the `SolverAnswer` that a release returns."""
+"""DeepSpeed's heuristics (v0.1 and v0.2) for a batch size, and `SolverAnswer`, the answer of a release."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from elastic.errors import ElasticityConfigError, ElasticityError, NoWorldSizesE
 
 
 def candidate_batches(bases: Iterable[int], cap: float, *, keeps_to_cap: bool) -> list[int]:
-    """Each base times the largest highly composite number that keeps it within `cap`, without duplicates.
+    """Scale each base by the largest highly composite number that keeps it within `cap`, without duplicates.
 
-    A base above the cap is dropped (`keeps_to_cap`) or kept unscaled.  The order is that of a set of ints.
+    A base above the cap is dropped (`keeps_to_cap`) or kept unscaled.  The result has the order of a set of ints.
     """
     result: list[int] = []
     for base in bases:
@@ -40,7 +40,10 @@ def candidate_batches(bases: Iterable[int], cap: float, *, keeps_to_cap: bool) -
 def best_candidate_batch(
     batches: Sequence[int], micro_batches: Sequence[int], low: float, high: float, prefer_larger: bool
 ) -> tuple[int, list[int] | None]:
-    """Batch with the most world sizes in `low..high` ranks, ties by size; `None` if none has any."""
+    """Return the batch with the most world sizes in `low..high` ranks, and these sizes.
+
+    Ties are decided by the batch size.  If no batch has a world size, the sizes are an empty list or `None`.
+    """
     require_solvable(batches, micro_batches, high)
     if prefer_larger:
         # A multiple runs on all world sizes of its divisors, and is larger.
@@ -64,7 +67,7 @@ def solve_v01_batch(
     prefer_larger: bool,
     semantics: ElasticitySemantics = LATEST,
 ) -> tuple[int, list[int] | None]:
-    """Batch size and world sizes of v0.1; raises the release's error if a micro batch exceeds `cap`."""
+    """Return the batch size and world sizes of v0.1; raise the release's error if a micro batch exceeds `cap`."""
     low = min_gpus or 1
     high = max_gpus or cap // min(micro_batches)
     require_number(cap)
@@ -83,7 +86,7 @@ def solve_v01_batch(
 
 
 def _common_multiple(numbers: Sequence[int], most: float) -> int:
-    """Least common multiple, or that of the first numbers if it already exceeds `most`."""
+    """Return the least common multiple of `numbers`, or of the first few if that already exceeds `most`."""
     if not all(isinstance(number, int) for number in numbers):
         return math.lcm(*numbers)  # raises the TypeError
     result = 1
@@ -95,7 +98,7 @@ def _common_multiple(numbers: Sequence[int], most: float) -> int:
 
 
 def require_solvable(batches: Sequence[int], micro_batches: Sequence[int], high: float) -> None:
-    """Raise an `ElasticityConfigError` if the search would take too long."""
+    """Raise an `ElasticityConfigError` if the search for world sizes would take too long."""
     # The candidates are the micro batches, scaled, and their least common multiple.
     number = max(len(set(batches)) - 1, len(set(micro_batches)))
     if number > MOST_MICRO_BATCHES:
@@ -110,13 +113,13 @@ def require_solvable(batches: Sequence[int], micro_batches: Sequence[int], high:
 
 
 def require_number(cap: object) -> None:
-    """Raise a `TypeError` that names the key; DeepSpeed's arithmetic would raise one without it."""
+    """Raise a `TypeError` that names `max_train_batch_size` if `cap` is not a number; DeepSpeed's names no key."""
     if cap is None or isinstance(cap, (str, bytes, list, dict)):
         raise TypeError(f"`max_train_batch_size` must be a number, not {cap!r}")
 
 
 def largest_micro_batch(batch: int, ranks: int, micro_batches: Iterable[int]) -> int | None:
-    """Largest micro batch that divides the integer part of a rank's share, as in DeepSpeed."""
+    """Return the largest micro batch that divides a rank's share, rounded down as in DeepSpeed, or `None`."""
     share = batch // ranks
     fitting = [micro_batch for micro_batch in micro_batches if share % micro_batch == 0]
     return int(max(fitting)) if fitting else None
@@ -129,10 +132,10 @@ def largest_micro_batch(batch: int, ranks: int, micro_batches: Iterable[int]) ->
 
 
 def solve_v02(config: ElasticityConfig, gpus: int, semantics: ElasticitySemantics = LATEST) -> SolverAnswer:
-    """Batch, data-parallel sizes and micro batch for `gpus` GPUs; a separate batch if they are not admissible.
+    """Return v0.2's batch, data-parallel sizes and micro batch for `gpus` GPUs, or its fallback if inadmissible.
 
     Raises `ElasticityError` if a copy of the model spans nodes, `NoWorldSizesError` if no number of nodes is
-    admissible, and the errors of `compatible_v01`.
+    admissible, and the errors of `solve_v01_batch`.
     """
     batch, sizes = solve_v02_batch(config, semantics)
     if gpus // config.model_parallel_size in sizes:
@@ -144,7 +147,7 @@ def solve_v02(config: ElasticityConfig, gpus: int, semantics: ElasticitySemantic
 
 
 def ranks_per_node(gpus_per_node: int, model_parallel_size: int) -> int:
-    """Data-parallel ranks per node; raises `ElasticityError` if a copy of the model spans nodes."""
+    """Return the data-parallel ranks per node; raise `ElasticityError` if a copy of the model spans nodes."""
     if gpus_per_node % model_parallel_size != 0:
         raise ElasticityError(
             f"`num_gpus_per_node` {gpus_per_node} is not a multiple of "
@@ -156,7 +159,7 @@ def ranks_per_node(gpus_per_node: int, model_parallel_size: int) -> int:
 def solve_v02_batch(
     config: ElasticityConfig, semantics: ElasticitySemantics = LATEST
 ) -> tuple[int, list[int]]:
-    """Batch size and data-parallel sizes of v0.2, which plans whole nodes.
+    """Return the batch size and data-parallel sizes of v0.2, which plans whole nodes.
 
     DeepSpeed's truncating division turns a `max_gpus` below one node into 0, which means no bound.
     """
@@ -176,10 +179,10 @@ def solve_v02_batch(
 
 
 def fallback_batch_v02(config: ElasticityConfig, gpus: int) -> tuple[float, int]:
-    """Batch and data-parallel size that v0.2 uses at a GPU count outside its list.
+    """Return the batch and data-parallel size that v0.2 uses for a number of GPUs outside its list.
 
-    Uses floats like DeepSpeed, whose rounding decides the answer: 3 GPUs of an 8-GPU node with `model_parallel_size` 2
-    are 1.5 ranks.
+    The function uses floats like DeepSpeed, whose rounding decides the answer: 3 GPUs of an 8-GPU node with
+    `model_parallel_size` 2 are 1.5 ranks.
     """
     ranks = config.num_gpus_per_node // config.model_parallel_size
     current = (gpus / config.num_gpus_per_node) * ranks
@@ -191,7 +194,7 @@ def fallback_batch_v02(config: ElasticityConfig, gpus: int) -> tuple[float, int]
 
 
 def micro_batch_v02(config: ElasticityConfig, batch: float, gpus: int) -> int | None:
-    """Micro batch that v0.2 reports: the largest that fits, or the first one if `prefer_larger_batch` is false.
+    """Return v0.2's micro batch: the largest that fits, or the first that fits if `prefer_larger_batch` is false.
 
     DeepSpeed divides by GPUs instead of data-parallel ranks, so with model parallelism the micro batch may be
     missing or not fit.
@@ -211,22 +214,22 @@ def micro_batch_v02(config: ElasticityConfig, batch: float, gpus: int) -> int | 
 
 @dataclass(frozen=True, slots=True)
 class SolverAnswer:
-    """Answer of a release for a block; `world_sizes` count data-parallel ranks."""
+    """Answer of a DeepSpeed release for an `elasticity` block; `world_sizes` count data-parallel ranks."""
 
     config: ElasticityConfig
     batch_size: int
-    """Samples per optimizer step."""
+    """Number of samples per optimizer step."""
     world_sizes: list[int] | None
     micro_batch_size: int | None = None
     has_micro_batch: bool = False
     """Whether the release also returns the micro batch, even if it is `None`."""
     ranks: int | None = None
-    """Data-parallel size of the micro batch."""
+    """Number of data-parallel ranks for which the micro batch was chosen."""
     fallback: bool = False
     """Whether the batch is v0.2's fallback for a size outside its list."""
 
     def as_tuple(self) -> tuple[int, list[int] | None] | tuple[int, list[int] | None, int | None]:
-        """Answer in DeepSpeed's format: two values, or three with the micro batch."""
+        """Return the answer in DeepSpeed's format: two values, or three with the micro batch."""
         if self.has_micro_batch:
             return self.batch_size, self.world_sizes, self.micro_batch_size
         return self.batch_size, self.world_sizes

@@ -1,7 +1,7 @@
-"""Differences of `compute_elastic_config` from DeepSpeed, each with its predicate.
+"""Differences of `compute_elastic_config` from DeepSpeed, each with a predicate that detects it.
 
-DeepSpeed returns these answers, or fails on them later.  Training with them is impossible, so they raise errors with
-a reason and a remedy.  The last entry is not an error: exact integers instead of 64-bit integers.
+DeepSpeed returns unusable answers, or fails on them later.  Training with them is impossible, so here they raise errors
+with a reason and a remedy.  The last difference is not an error: exact integers instead of 64-bit integers.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from elastic.deepspeed.elasticity_config import ElasticityConfig
 from elastic.errors import ElasticityConfigError, ElasticityError, ElasticityIncompatibleWorldSize
 
 Result = tuple[Any, ...]
-"""`(batch, sizes)` or `(batch, sizes, micro_batch)`; which one depends on values, not on types."""
+"""Result of the solver, `(batch, sizes)` or `(batch, sizes, micro_batch)`, which depends on values, not on types."""
 
 
 @dataclass(frozen=True, slots=True)
 class SolverDifference:
-    """One difference; `holds` tests DeepSpeed's answer, `explain` returns the error message."""
+    """Difference from DeepSpeed; `holds` tests DeepSpeed's answer, `explain` returns the error message."""
 
     name: str
     summary: str
     holds: Callable[[SolverAnswer], bool]
     explain: Callable[[SolverAnswer], str]
     error: type[ElasticityError] | None
-    """Error to raise; `None` if the answer is only more exact than DeepSpeed's."""
+    """Error to raise, or `None` if the answer is only more exact than DeepSpeed's."""
 
 
 def reject_unusable(answer: SolverAnswer) -> Result:
-    """Answer in DeepSpeed's format; raises the error of the first difference that holds."""
+    """Return an answer in DeepSpeed's format; raise the error of the first difference that holds."""
     for difference in DIFFERENCES:
         if difference.error is not None and difference.holds(answer):
             raise difference.error(difference.explain(answer))
@@ -43,7 +43,7 @@ def reject_unusable(answer: SolverAnswer) -> Result:
 
 
 def no_world_sizes(config: ElasticityConfig) -> str:
-    """Why a block admits no world size, and what to change."""
+    """Explain why a block admits no world size, and what to change."""
     return (
         f"no world size from `min_gpus` {config.min_gpus} to `max_gpus` {config.max_gpus} splits a batch of "
         f"at most `max_train_batch_size` {config.max_acceptable_batch_size} into whole micro batches of "
@@ -52,7 +52,7 @@ def no_world_sizes(config: ElasticityConfig) -> str:
 
 
 def overflows(micro_batches: Sequence[int], cap: float) -> bool:
-    """Whether DeepSpeed's 64-bit arithmetic overflows, in the least common multiple or at the cap."""
+    """Whether DeepSpeed's 64-bit arithmetic overflows, either in the least common multiple or at the cap."""
     return cap >= 2**63 or math.lcm(*micro_batches) >= 2**63
 
 
@@ -63,7 +63,7 @@ def _has_nonpositive_size(answer: SolverAnswer) -> bool:
 
 
 def _is_uneven(answer: SolverAnswer) -> bool:
-    """Whether micro batch times ranks does not divide the batch; v0.2 uses floats, and GPUs instead of ranks."""
+    """Whether the batch is not a multiple of micro batch x ranks; v0.2 uses floats, and GPUs instead of ranks."""
     if answer.has_micro_batch and answer.micro_batch_size and answer.ranks:
         return answer.batch_size % (answer.micro_batch_size * answer.ranks) != 0
     if answer.fallback and answer.world_sizes and answer.world_sizes[0] > 0:

@@ -1,7 +1,7 @@
-"""`ElasticityConfig`: the block as DeepSpeed reads it, with the same checks in the same order.
+"""`ElasticityConfig`: the `elasticity` block as DeepSpeed reads it, with the same checks in the same order.
 
-Source: `elasticity/config.py`, `ElasticityConfig`.  Lenient like DeepSpeed: 2000.0 and booleans pass, strings fail in
-the first comparison.  `elastic.planning.plan` is strict.
+Source: `elasticity/config.py`, `ElasticityConfig`.  The class is as lenient as DeepSpeed: 2000.0 and booleans pass, and
+strings fail in the first comparison.  `elastic.planning.plan` is strict.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from elastic.json_files import Json
 
 
 class ElasticityConfig:
-    """Checked `elasticity` block.
+    """Checked `elasticity` block of a DeepSpeed config.
 
     Raises `ElasticityConfigError` for a missing key, a bad list or a number out of range, and `TypeError` for
     a value that is not a number, as in DeepSpeed.  Releases before 0.7.0 (`semantics`) do not read
-    `model_parallel_size` and `num_gpus_per_node`: those stay 1.
+    `model_parallel_size` and `num_gpus_per_node`, which stay 1.
     """
 
     __slots__ = (
@@ -79,7 +79,7 @@ class ElasticityConfig:
         )
 
     def repr(self) -> dict[str, Json]:
-        """Attributes by name, as DeepSpeed's method of this name returns them."""
+        """Return the attributes by name, as DeepSpeed's method of the same name does."""
         return {name: getattr(self, name) for name in self.__slots__}
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Differences between DeepSpeed's releases, grouped under names.
+"""Differences between DeepSpeed releases with elasticity, grouped into named ranges.
 
 Source: `elasticity/elasticity.py` and `elasticity/config.py` of every release tag from 0.3.9 to 0.19.7.
 """
@@ -11,16 +11,16 @@ from elastic.errors import ElasticityError
 
 
 class ElasticitySemantics(NamedTuple):
-    """Behavior of a range of releases; `name` is the first of them."""
+    """Behavior of a range of DeepSpeed releases; `name` is the first release of the range."""
 
     name: str
     until: str
-    """Last release of the range."""
+    """Last DeepSpeed release of the range."""
     summary: str
     latest_version: float
     """Highest supported `elasticity.version`, which is also the default."""
     small_cap_error: type[Exception]
-    """Error if a micro batch is larger than the cap."""
+    """Type of the error that the releases raise if a micro batch is larger than the cap."""
     parts_compared: bool = False
     """Whether major, minor and patch of the target release are compared separately."""
     keeps_to_cap: bool = False
@@ -74,7 +74,7 @@ LATEST: ElasticitySemantics = SEMANTICS[-1]
 
 
 def semantics_for(release: str) -> ElasticitySemantics:
-    """Semantics of a DeepSpeed release ("0.14.5"); later releases without elasticity have the last one.
+    """Return the semantics of a release such as "0.14.5"; later releases without elasticity get the last known ones.
 
     Raises `ElasticityError` for a release before 0.3.9, which has no elasticity, and for invalid text.
     """

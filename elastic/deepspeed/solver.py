@@ -33,10 +33,11 @@ def compute_elastic_config(
     *,
     semantics: ElasticitySemantics = LATEST,
 ) -> Result:
-    """Batch size, its world sizes and, with a world size or `return_microbatch`, a micro batch.
+    """Return a batch size, its world sizes and, with a world size or `return_microbatch`, a micro batch.
 
     `world_size` counts data-parallel ranks in v0.1.  Like DeepSpeed, v0.2 plans with GPUs and checks ranks, so with
-    `model_parallel_size` > 1 prefer `elastic.plan`.  0 means unset; v0.2 then reads `WORLD_SIZE` from the environment.
+    `model_parallel_size` > 1 prefer `elastic.plan`.  A `world_size` of 0 means unset; v0.2 then reads `WORLD_SIZE` from
+    the environment.
 
     Returns `(batch, sizes)` or `(batch, sizes, micro_batch)`, all plain ints. Raises
     `ElasticityConfigError` (block missing, disabled, unusable, or too large to search),
@@ -62,7 +63,7 @@ def as_released(
     *,
     semantics: ElasticitySemantics = LATEST,
 ) -> SolverAnswer:
-    """Answer of the releases that `semantics` names, even if it is unusable; raises their error types."""
+    """Return the answer of the releases that `semantics` names, usable or not; raise the same types of error."""
     config = _checked_config(ds_config, semantics)
     if return_microbatch and semantics.latest_version < 0.2:
         raise TypeError("`return_microbatch` requires DeepSpeed 0.7.0")
@@ -170,7 +171,7 @@ _COMPARED = (
 
 
 def elasticity_enabled(ds_config: Mapping[str, Json]) -> bool:
-    """Value of `enabled` in the config's `elasticity` block; `False` if either is missing."""
+    """Return the value of `enabled` in the config's `elasticity` block, or `False` if either is missing."""
     if c.ELASTICITY not in ds_config:
         return False
     enabled: bool = ds_config[c.ELASTICITY].get(c.ENABLED, c.ENABLED_DEFAULT)
@@ -180,10 +181,10 @@ def elasticity_enabled(ds_config: Mapping[str, Json]) -> bool:
 def ensure_immutable_elastic_config(
     runtime_elastic_config_dict: Mapping[str, Json], *, semantics: ElasticitySemantics = LATEST
 ) -> None:
-    """Compare the block with the one that the scheduler stored in `DEEPSPEED_ELASTICITY_CONFIG`.
+    """Compare an `elasticity` block with the one that the scheduler stored in `DEEPSPEED_ELASTICITY_CONFIG`.
 
-    Raises `ElasticityConfigError` if cap, micro batches or version differ, or if a block is invalid.  Logs a warning if
-    the variable is not set.
+    Raises `ElasticityConfigError` if cap, micro batches or version differ, or if a block is invalid.  If the variable
+    is not set, a warning is logged.
     """
     text = os.environ.get(c.DEEPSPEED_ELASTICITY_CONFIG)
     if text is None:
@@ -215,7 +216,7 @@ def ensure_immutable_elastic_config(
 def get_candidate_batch_sizes(
     base_list: Sequence[int], max_acceptable_batch_size: int, *, semantics: ElasticitySemantics = LATEST
 ) -> list[int]:
-    """Each base scaled by a highly composite number up to the cap; see `heuristic.candidates`."""
+    """Scale each base by a highly composite number up to the cap; see `batch_heuristics.candidate_batches`."""
     return batch_heuristics.candidate_batches(
         base_list, max_acceptable_batch_size, keeps_to_cap=semantics.keeps_to_cap
     )
@@ -224,9 +225,10 @@ def get_candidate_batch_sizes(
 def get_valid_gpus(
     batch_size: int, micro_batches: Sequence[int], min_valid_gpus: int, max_valid_gpus: int
 ) -> list[int]:
-    """World sizes in the range at which `batch_size` splits into whole micro batches, ascending.
+    """Return the world sizes in the range at which `batch_size` splits into whole micro batches, ascending.
 
-    Raises `ElasticityConfigError` if there are too many sizes, or the batch is too large; so do the other functions.
+    Raises `ElasticityConfigError` if there are too many sizes or the batch is too large, like the other functions of
+    this module.
     """
     if batch_size < 1:
         return []
@@ -241,7 +243,7 @@ def get_best_candidates(
     max_gpus: int,
     prefer_larger: bool,
 ) -> tuple[int, list[int]]:
-    """Candidate with the most world sizes; raises `ElasticityConfigError` if DeepSpeed's list is empty."""
+    """Return the candidate with the most world sizes; raise `ElasticityConfigError` if DeepSpeed's list is empty."""
     batch, sizes = batch_heuristics.best_candidate_batch(
         candidate_batch_sizes, micro_batches, min_gpus, max_gpus, prefer_larger
     )
@@ -262,10 +264,10 @@ def get_compatible_gpus_v01(
     *,
     semantics: ElasticitySemantics = LATEST,
 ) -> tuple[int, list[int]]:
-    """Batch size and world sizes of v0.1; default bounds are 1 and the cap divided by the smallest micro batch.
+    """Return the batch size and world sizes of v0.1 for the given micro batches and cap.
 
-    Raises `ValueError` (before 0.5.8 `AssertionError`) if a micro batch exceeds the cap, and `ElasticityConfigError` if
-    there is no world size.
+    The default bounds are 1 and the cap divided by the smallest micro batch.  Raises `ValueError` (`AssertionError`
+    before 0.5.8) if a micro batch exceeds the cap, and `ElasticityConfigError` if there is no world size.
     """
     batch, sizes = batch_heuristics.solve_v01_batch(
         micro_batches, max_acceptable_batch_size, min_gpus, max_gpus, prefer_larger, semantics
@@ -290,7 +292,7 @@ def get_compatible_gpus_v02(
     *,
     semantics: ElasticitySemantics = LATEST,
 ) -> tuple[int, list[int], int]:
-    """Batch size, data-parallel sizes and micro batch of v0.2 for `current_num_gpus` GPUs.
+    """Return the batch size, data-parallel sizes and micro batch of v0.2 for `current_num_gpus` GPUs.
 
     Raises the errors of `compute_elastic_config`, also for unusable answers.
     """
@@ -328,10 +330,10 @@ _PADDED_MINIMUM = [str(part).zfill(_WIDTH) for part in _MINIMUM]
 
 
 def check_target(release: str, semantics: ElasticitySemantics = LATEST) -> None:
-    """Raise `ElasticityError` if `release` is older than 0.3.8.
+    """Raise `ElasticityError` if the target DeepSpeed `release` is older than 0.3.8.
 
-    Text that is not a version raises `packaging.version.InvalidVersion` (a `ValueError`).  With the semantics of 0.3.9
-    it is an `AssertionError`, and major, minor and patch are compared separately.
+    Text that is not a version raises `packaging.version.InvalidVersion` (a `ValueError`).  With the semantics of 0.3.9,
+    such text raises an `AssertionError`, and major, minor and patch are compared separately.
     """
     if semantics.parts_compared:
         fits = all(

@@ -1,1 +1,1 @@
-"""Planning: the strictly validated block, a row for each world size, and the exact optimum."""
+"""Planning of elastic jobs: the strictly validated block, a row for each world size, and the exact optimum."""

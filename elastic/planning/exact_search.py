@@ -1,4 +1,4 @@
-"""`search`: the optimal batch, found by counting the world sizes of every batch under the cap."""
+"""`search`: find the optimal batch size by counting the world sizes of every batch up to the cap."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ class BatchSearchResult:
     exact: Plan
     """Optimal plan; its rows are the wanted sizes that it admits."""
     heuristic: Plan | None
-    """Heuristic plan, limited to the wanted sizes; `None` if the heuristic finds no plan."""
+    """Plan of the heuristic, limited to the wanted sizes, or `None` if the heuristic finds no plan."""
     wanted: tuple[int, ...]
-    """Data-parallel world sizes that count, ascending."""
+    """Data-parallel world sizes that the search tries to admit, ascending."""
     ties: int
-    """Number of batch sizes that admit as many world sizes, including the optimum."""
+    """Number of batch sizes that admit the maximum number of wanted world sizes, including the chosen one."""
 
     @property
     def lost(self) -> int:
-        """How many fewer world sizes the heuristic's batch admits."""
+        """Number of world sizes by which the optimal batch exceeds the heuristic's batch."""
         return len(self.exact.rows) - (len(self.heuristic.rows) if self.heuristic else 0)
 
     @property
     def missed(self) -> tuple[int, ...]:
-        """World sizes of the optimum that the heuristic's batch does not admit."""
+        """World sizes that the optimal batch admits and the heuristic's batch does not."""
         admitted = set(self.heuristic.world_sizes) if self.heuristic else set()
         return tuple(size for size in self.exact.world_sizes if size not in admitted)
 
@@ -47,11 +47,11 @@ def search(
     *,
     semantics: ElasticitySemantics = LATEST,
 ) -> BatchSearchResult:
-    """Find the batch up to the cap that admits most of `world_sizes`; `prefer_larger_batch` breaks ties.
+    """Find the batch up to the cap that admits the most of `world_sizes`; `prefer_larger_batch` breaks ties.
 
-    `world_sizes` are data-parallel; by default, all between `min_gpus` and `max_gpus` (only whole nodes in v0.2).
-    `semantics` applies to the heuristic.  Raises `ElasticityConfigError`, which names the key, for an invalid block, a
-    cap that is too large to search, and if no batch admits any wanted size.
+    `world_sizes` are data-parallel; the default is all sizes between `min_gpus` and `max_gpus` (only whole nodes in
+    v0.2). `semantics` applies to the heuristic.  Raises `ElasticityConfigError`, which names the key, for an invalid
+    block, a cap that is too large to search, or if no batch admits any wanted size.
     """
     block = read_block(config, semantics)
     _require_countable(block.max_train_batch_size)
@@ -69,11 +69,11 @@ def keeping_batch(
     min_world_size: int = 1,
     max_world_size: int = 10000,
 ) -> dict[int, tuple[int, ...]]:
-    """World sizes that keep a fixed global batch, each with its possible micro batches.
+    """Return the world sizes that keep a fixed global batch, each with its possible micro batches.
 
-    Micro batches are taken from `micro_batch_sizes`, by default from all sizes; ascending, in samples.  Accumulation
-    steps are `batch_size // (micro * world_size)`.  Raises `ElasticityConfigError` for numbers that are not positive
-    ints.
+    Micro batches come from `micro_batch_sizes`, or from all sizes by default; they are in samples, ascending.
+    Accumulation steps are `batch_size // (micro * world_size)`.  Raises `ElasticityConfigError` for numbers that are
+    not positive ints.
     """
     for name, value in (("batch_size", batch_size), ("min_world_size", min_world_size)):
         _require_positive(name, value)
@@ -106,7 +106,7 @@ def _require_countable(cap: int) -> None:
 
 
 def _data_parallel_sizes_in_range(block: ElasticityBlock) -> list[int]:
-    """Data-parallel sizes in the block's range of GPUs (v0.2: whole nodes) that fit the cap."""
+    """Return the data-parallel sizes in the block's range of GPUs (v0.2: whole nodes) that fit the cap."""
     step = block.ranks_per_node
     least, most = -(-block.min_gpus // block.model_parallel_size), block.max_gpus // block.model_parallel_size
     most = min(most, block.max_train_batch_size // min(block.micro_batch_sizes))
@@ -123,7 +123,7 @@ def _checked_world_sizes(world_sizes: Iterable[int]) -> list[int]:
 
 
 def _best_batch(block: ElasticityBlock, wanted: Sequence[int]) -> tuple[int, int]:
-    """Batch with the most wanted sizes, and the number of ties."""
+    """Return the batch size that admits the most wanted world sizes, and the number of ties."""
     result = best_batch(
         block.max_train_batch_size, block.micro_batch_sizes, wanted, larger=block.prefer_larger_batch
     )
@@ -156,9 +156,9 @@ def _heuristic_plan(
 # that is installed (the extra `search`) and the cap is large enough to justify the import.
 
 LARGE_CAP = 10**5
-"""Samples from which importing numpy, a tenth of a second, is faster than counting without it."""
+"""Cap (in samples) above which importing numpy, a tenth of a second, pays off against counting without numpy."""
 LARGEST_CAP, LARGEST_WITH_NUMPY = 10**7, 10**8
-"""Largest caps without and with numpy: some seconds, and some bytes per sample."""
+"""Largest caps of an exact search without and with numpy; they cost a few seconds, and a few bytes per sample."""
 
 
 def has_numpy() -> bool:
@@ -169,9 +169,9 @@ def has_numpy() -> bool:
 def best_batch(
     cap: int, micro_batches: Sequence[int], wanted: Sequence[int], *, larger: bool
 ) -> tuple[int, int] | None:
-    """Batch with the most `wanted` sizes (ascending), and the number of ties; `None` if none admits any.
+    """Return the batch with the most `wanted` sizes and the number of ties, or `None` if no batch admits any.
 
-    `larger` selects the largest of the ties instead of the smallest.
+    `wanted` is in ascending order; `larger` selects the largest of the ties instead of the smallest.
     """
     units = drop_multiples(micro_batches)
     use_numpy = cap > LARGE_CAP and has_numpy()
@@ -183,7 +183,7 @@ def best_batch(
 def best_batch_without_numpy(
     cap: int, units: Sequence[int], wanted: Sequence[int], *, larger: bool
 ) -> tuple[int, int] | None:
-    """Count with one step per batch and size; no unit is a multiple of another."""
+    """Find the best batch with one step per batch and world size; no unit may be a multiple of another."""
     factors = _multiples_of_units(units, cap // wanted[0] if wanted else 0)
     counts = array("L", bytes(array("L").itemsize * (cap + 1)))
     for size in wanted:
@@ -197,7 +197,7 @@ def best_batch_without_numpy(
 
 
 def _multiples_of_units(units: Sequence[int], most: int) -> Sequence[int]:
-    """Multiples of any of the units, ascending."""
+    """Return the numbers up to `most` that are multiples of at least one unit, ascending."""
     splits = bytearray(most + 1)
     for unit in units:
         splits[unit::unit] = b"\1" * (most // unit)
@@ -207,7 +207,7 @@ def _multiples_of_units(units: Sequence[int], most: int) -> Sequence[int]:
 def best_batch_with_numpy(
     cap: int, units: Sequence[int], wanted: Sequence[int], *, larger: bool
 ) -> tuple[int, int] | None:
-    """Count all batches of a size at once."""
+    """Find the best batch with numpy, which counts all batches of one world size at once."""
     import numpy as np
 
     dtype = np.uint16 if len(wanted) < 2**16 else np.uint32

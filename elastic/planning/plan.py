@@ -1,4 +1,4 @@
-"""`plan`: table of world sizes with micro batch and accumulation steps, and the reasons for other sizes.
+"""`plan`: table of world sizes with micro batch and accumulation steps, and the reasons against other sizes.
 
 DeepSpeed accepts 2000.0, `True` or a numpy integer and fails later; `ElasticityBlock` rejects them and names the key.
 """
@@ -19,9 +19,9 @@ from elastic.errors import ElasticityConfigError, ElasticityIncompatibleWorldSiz
 from elastic.json_files import Json
 
 LARGEST_BATCH = 10**12
-"""Largest batch in samples per step; more is a typo."""
+"""Largest accepted batch in samples per step; anything above is a typo."""
 LARGEST_COUNT = 10**7
-"""Largest number of GPUs, ranks or minutes."""
+"""Largest accepted number of GPUs, ranks or minutes in an `elasticity` block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,27 +31,27 @@ class ElasticityBlock:
     max_train_batch_size: int
     """Largest batch in samples per optimizer step."""
     micro_batch_sizes: tuple[int, ...]
-    """Samples per forward pass on one rank; each world size uses the largest that fits."""
+    """Allowed numbers of samples per forward pass on one rank; each world size uses the largest that fits."""
     min_gpus: int
     max_gpus: int
     num_gpus_per_node: int
     model_parallel_size: int
-    """GPUs per copy of the model."""
+    """Number of GPUs per copy of the model."""
     prefer_larger_batch: bool
-    """Whether the larger of two batches with as many world sizes wins."""
+    """Whether the larger batch wins if two batches admit the same number of world sizes."""
     ignore_non_elastic_batch_info: bool
-    """Whether batch keys next to the block are overridden instead of rejected."""
+    """Whether batch keys outside the `elasticity` block are overridden instead of rejected."""
     version: float
-    """0.1 plans GPUs; 0.2 plans whole nodes and supports model parallelism."""
+    """Version of elasticity: 0.1 plans GPUs; 0.2 plans whole nodes and supports model parallelism."""
 
     def as_dict(self) -> dict[str, Json]:
-        """Block as DeepSpeed reads it."""
+        """Return the block as a dict with the keys that DeepSpeed reads."""
         keys: dict[str, Json] = {name: getattr(self, name) for name in self.__slots__}
         return {c.ENABLED: True, **keys, c.MICRO_BATCHES: list(self.micro_batch_sizes)}
 
     @property
     def ranks_per_node(self) -> int:
-        """Data-parallel ranks per node in v0.2, which admits only whole nodes; 1 in v0.1."""
+        """Number of data-parallel ranks per node in v0.2, which admits only whole nodes; 1 in v0.1."""
         return self.num_gpus_per_node // self.model_parallel_size if self.version == 0.2 else 1
 
 
@@ -152,7 +152,7 @@ def _check_consistency(block: ElasticityBlock) -> None:
 
 
 def _check_nodes(block: ElasticityBlock) -> None:
-    """Check the requirements of v0.2; DeepSpeed itself ignores `max_gpus` below a node, and fails on a small cap."""
+    """Check the requirements of v0.2; DeepSpeed itself ignores `max_gpus` below one node and fails on a small cap."""
     if block.num_gpus_per_node % block.model_parallel_size:
         raise ElasticityConfigError(
             f"`elasticity.num_gpus_per_node` {block.num_gpus_per_node} is not a multiple of "
@@ -177,18 +177,18 @@ def _check_nodes(block: ElasticityBlock) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One batch size with a row for every admissible world size, ascending.
+    """One batch size with a row for every admissible world size, in ascending order.
 
     *World size* counts data-parallel ranks; *GPUs* are ranks times `model_parallel_size`.
     """
 
     block: ElasticityBlock
     batch_size: int
-    """Samples per optimizer step, the same in every row."""
+    """Number of samples per optimizer step, the same in every row."""
     rows: tuple[PlanRow, ...]
     semantics: ElasticitySemantics
     notes: tuple[str, ...] = ()
-    """Behavior of the releases with this block that its author may not expect."""
+    """Notes on how the DeepSpeed releases treat this block in ways that its author may not expect."""
 
     @property
     def world_sizes(self) -> tuple[int, ...]:
@@ -197,7 +197,7 @@ class Plan:
 
     @property
     def gpu_counts(self) -> tuple[int, ...]:
-        """GPUs of each row, ascending."""
+        """Number of GPUs of each row, ascending."""
         return tuple(row.gpus for row in self.rows)
 
     def admits(self, world_size: int) -> bool:
@@ -205,14 +205,14 @@ class Plan:
         return self._find(world_size) is not None
 
     def row(self, world_size: int) -> PlanRow:
-        """Row of a data-parallel world size; raises `ElasticityIncompatibleWorldSize` with the reason."""
+        """Return the row of a data-parallel world size, or raise `ElasticityIncompatibleWorldSize` with the reason."""
         match = self._find(world_size)
         if match is None:
             raise ElasticityIncompatibleWorldSize(self.why_not(world_size) or "")
         return match
 
     def row_for_gpus(self, gpus: int) -> PlanRow:
-        """Row with exactly this number of GPUs; raises `ElasticityIncompatibleWorldSize`."""
+        """Return the row with exactly this number of GPUs, or raise `ElasticityIncompatibleWorldSize`."""
         model = self.block.model_parallel_size
         if gpus % model:
             arithmetic = f"{gpus} = {gpus // model} x {model} + {gpus % model}"
@@ -222,17 +222,17 @@ class Plan:
         return self.row(gpus // model)
 
     def next_up(self, world_size: int) -> int | None:
-        """Smallest admissible world size above this one; `None` above the last."""
+        """Return the smallest admissible world size above `world_size`, or `None` if there is none."""
         index = bisect_right(self.world_sizes, world_size)
         return self.rows[index].world_size if index < len(self.rows) else None
 
     def next_down(self, world_size: int) -> int | None:
-        """Largest admissible world size below this one; `None` below the first."""
+        """Return the largest admissible world size below `world_size`, or `None` if there is none."""
         index = bisect_left(self.world_sizes, world_size)
         return self.rows[index - 1].world_size if index else None
 
     def why_not(self, world_size: int) -> str | None:
-        """Why the size is not admissible, with the arithmetic and the nearest sizes; `None` if it is admissible."""
+        """Return why `world_size` is not admissible, with the arithmetic and the nearest sizes, or `None` if it is."""
         if self.admits(world_size):
             return None
         neighbors = [
@@ -244,7 +244,7 @@ class Plan:
         )
 
     def fallback(self, world_size: int) -> PlanRow | None:
-        """Row that v0.2 uses at an inadmissible size, with a batch for this size only; `None` in v0.1.
+        """Return v0.2's row for an inadmissible size, with a batch for this size only, or `None` in v0.1.
 
         Training continues, but with different samples per step.  Raises `ElasticityIncompatibleWorldSize` if not
         even one micro batch per rank fits the cap.
@@ -254,11 +254,11 @@ class Plan:
     def apply(
         self, config: Mapping[str, Json], world_size: int, *, fallback: bool = False
     ) -> dict[str, Json]:
-        """Copy of `config` with the batch triplet of this world size instead of the `elasticity` block.
+        """Return a copy of `config` with the batch triplet of this world size instead of the `elasticity` block.
 
-        `fallback` uses v0.2's batch at an inadmissible size, as DeepSpeed does.  Raises
-        `ElasticityIncompatibleWorldSize`, and `ElasticityConfigError` if the config also sets batch keys without
-        `ignore_non_elastic_batch_info` (`runtime/config.py`, `DeepSpeedConfig.__init__`).
+        With `fallback`, an inadmissible size uses v0.2's batch, as in DeepSpeed.  Raises
+        `ElasticityIncompatibleWorldSize` for an inadmissible size otherwise, and `ElasticityConfigError` if the config
+        also sets batch keys without `ignore_non_elastic_batch_info` (`runtime/config.py`, `DeepSpeedConfig.__init__`).
         """
         row = self._find(world_size) or (self.fallback(world_size) if fallback else None)
         return apply_row(config, row or self.row(world_size), self.block.ignore_non_elastic_batch_info)
@@ -271,7 +271,7 @@ class Plan:
 
 
 def plan(config: Mapping[str, Json], *, semantics: ElasticitySemantics = LATEST) -> Plan:
-    """Plan for the `elasticity` block of a DeepSpeed config.
+    """Plan the batch and its world sizes for the `elasticity` block of a DeepSpeed config.
 
     Raises `ElasticityConfigError`, which names the key, for a block that is invalid, admits no world size, or (releases
     up to 0.19.5) has a batch above the cap.
@@ -316,24 +316,24 @@ def _plan_notes(block: ElasticityBlock) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class PlanRow:
-    """Batch of one data-parallel world size: micro batch x accumulation steps x world size."""
+    """Batch of one data-parallel world size, split into micro batch x accumulation steps x world size."""
 
     world_size: int
-    """Data-parallel ranks."""
+    """Number of data-parallel ranks."""
     micro_batch_size: int
-    """Samples per forward pass on one rank; the largest that fits."""
+    """Number of samples per forward pass on one rank: the largest micro batch that fits."""
     accumulation_steps: int
-    """Forward and backward passes per optimizer step."""
+    """Number of forward and backward passes per optimizer step."""
     batch_size: int
-    """Samples per optimizer step, over all ranks."""
+    """Number of samples per optimizer step, over all ranks."""
     gpus: int
-    """Ranks times `model_parallel_size`."""
+    """Number of GPUs: ranks times `model_parallel_size`."""
     nodes: int
-    """Nodes of `num_gpus_per_node` GPUs; the last one may be partially used."""
+    """Number of nodes with `num_gpus_per_node` GPUs each; the last node may be partially used."""
 
 
 def make_rows(block: ElasticityBlock, batch: int, sizes: Iterable[int]) -> tuple[PlanRow, ...]:
-    """Row for each world size; some micro batch has to divide the share of a rank."""
+    """Make a row for each world size; some micro batch has to divide each rank's share of the batch."""
     return tuple(_make_row(block, batch, size) for size in sizes)
 
 
@@ -345,10 +345,10 @@ def _make_row(block: ElasticityBlock, batch: int, world_size: int) -> PlanRow:
 
 
 def fallback_row(block: ElasticityBlock, world_size: int) -> PlanRow:
-    """Row that v0.2 uses for a size outside its list: the largest batch under the cap for this size.
+    """Make the row that v0.2 uses for a size outside its list: the largest batch under the cap for this size.
 
-    Without `prefer_larger_batch`, the smallest of the batches of each micro batch.  Source:
-    `elasticity/elasticity.py`, `_get_compatible_gpus_v02`; it counts GPUs, this function counts ranks.
+    Each micro batch has a largest batch; without `prefer_larger_batch`, the row has the smallest of these batches.
+    Source: `elasticity/elasticity.py`, `_get_compatible_gpus_v02`, which counts GPUs where this function counts ranks.
     """
     if type(world_size) is not int or world_size < 1:
         raise ElasticityIncompatibleWorldSize(f"world size must be an int of at least 1, not {world_size!r}")
@@ -365,7 +365,7 @@ def fallback_row(block: ElasticityBlock, world_size: int) -> PlanRow:
 
 
 def apply_row(config: Mapping[str, Json], row: PlanRow, ignore_batch_keys: bool) -> dict[str, Json]:
-    """Deep copy of `config` with the triplet of `row` instead of the `elasticity` block."""
+    """Return a deep copy of `config` with the batch triplet of `row` instead of the `elasticity` block."""
     batch_keys = [key for key in c.BATCH_KEYS if key in config]
     if batch_keys and not ignore_batch_keys:
         raise ElasticityConfigError(
@@ -383,7 +383,7 @@ def apply_row(config: Mapping[str, Json], row: PlanRow, ignore_batch_keys: bool)
 
 
 def why_not_admissible(block: ElasticityBlock, batch: int, world_size: int) -> str:
-    """First reason why `world_size` (data-parallel ranks) is not in the plan for `batch`."""
+    """Return the first reason why `world_size` (data-parallel ranks) is not in the plan for `batch`."""
     if type(world_size) is not int or world_size < 1:
         return f"world size must be an int of at least 1, not {world_size!r}"
     per_node = block.ranks_per_node

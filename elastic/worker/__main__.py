@@ -1,7 +1,7 @@
 """`python -m elastic.worker SCRIPT ARGS...` runs a training script as a worker of the elastic agent.
 
-The process is bound to its agent first (`elastic.current`).  After a successful script, it waits for the other workers
-of its group.  `-m MODULE` instead of SCRIPT runs a module.
+The process first binds itself to its agent (`elastic.current`).  After the script has succeeded, the process waits for
+the other workers of its group.  `-m MODULE` instead of SCRIPT runs a module.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Run the script of the arguments."""
+    """Run the training script that the command line names as a worker."""
     from elastic.errors import ElasticityError
     from elastic.worker.checkpoint_name import DamagedCommitError
     from elastic.worker.session import current

@@ -1,4 +1,4 @@
-"""`AgentClient`: connection of a worker to its agent on the same machine."""
+"""`AgentClient`: connection of a worker to the agent on the same machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TypeAlias
 from elastic.json_files import Json
 
 Message: TypeAlias = "Mapping[str, Json]"
-"""Request or reply, as JSON."""
+"""Request to the agent, or its reply, as JSON."""
 HOLD_LIVENESS_PORT = b"hold-liveness-port\n"
 """Request for the listening socket of `elastic.agent.liveness_port`."""
 
@@ -31,7 +31,7 @@ class AgentClient:
         self._file = self._socket.makefile("r", encoding="utf-8")
 
     def ask(self, request: str, **details: str | int) -> Message:
-        """Reply of the agent.  Raises `ConnectionError` if it has ended or cannot reply."""
+        """Send a request and return the reply.  Raises `ConnectionError` if the agent has ended or cannot reply."""
         message = {"request": request, **details}
         with self._lock:
             self._socket.sendall(json.dumps(message).encode() + b"\n")
@@ -45,7 +45,7 @@ class AgentClient:
 
 
 def _receive_liveness_port(agent: socket.socket) -> list[int]:
-    """File descriptors of the node's liveness port, one if it has any.  Raises `ConnectionError` without it."""
+    """Receive the node's liveness port as a file descriptor, if it has one.  Raises `ConnectionError` on failure."""
     agent.sendall(HOLD_LIVENESS_PORT)
     count, files, *_ = socket.recv_fds(agent, 1, 1)
     if count != b"%d" % len(files):

@@ -6,11 +6,11 @@ from elastic.errors import ElasticityError
 
 LONGEST = 1024
 _LONGEST_PART = 255
-"""Limit of a file name in bytes."""
+"""Maximum length of a file name in bytes."""
 
 
 class CheckpointError(ElasticityError):
-    """Invalid name of a checkpoint, or invalid commit file."""
+    """Invalid checkpoint name or commit file."""
 
 
 class DamagedCommitError(CheckpointError):

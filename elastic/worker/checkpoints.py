@@ -1,4 +1,4 @@
-"""`Checkpoints`: checkpoint directory that a superseded group cannot corrupt; Universal Checkpoint."""
+"""`Checkpoints`: checkpoint directory that a superseded group cannot corrupt, and Universal Checkpoint conversion."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ KEPT_COMMITS = 8
 
 _KINDS = {"name": str, "world_size": int, "incarnation": int, "round": int}
 _COMMIT_FILE = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})\.json")
-"""Names of commit files; with more digits, names could become too long for a file system."""
+"""Pattern for the names of commit files; more digits could make a name too long for a file system."""
 _LONGEST = 1 << 16
-"""Limit of a commit file in bytes; it usually has about 200."""
+"""Maximum length of a commit file in bytes; a commit file usually has about 200."""
 _MOST_RANKS = 1 << 31
 
 
@@ -51,25 +51,25 @@ class CheckpointCommit(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class SavedCheckpoint:
-    """Committed checkpoint."""
+    """Checkpoint that a job has committed."""
 
     root: Path
     name: str
-    """`round-.../tag`, the argument of `Session.commit`."""
+    """Name of the checkpoint, `round-.../tag`, as passed to `Session.commit`."""
     world_size: int
 
     def __post_init__(self) -> None:
-        """Reject a name that leads out of the root: loading a checkpoint may execute code."""
+        """Reject a name that leads out of the root, since loading a checkpoint may execute code."""
         _check_inside(self.root, self.name)
 
     @property
     def folder(self) -> Path:
-        """Directory of the round: DeepSpeed's `load_dir`."""
+        """Directory of the checkpoint's round, which is DeepSpeed's `load_dir`."""
         return self.root / Path(self.name).parent
 
     @property
     def tag(self) -> str:
-        """DeepSpeed's `tag`."""
+        """Last part of the checkpoint's name, which is DeepSpeed's `tag`."""
         return Path(self.name).name
 
 
@@ -87,14 +87,15 @@ class Checkpoints:
 
     @property
     def folder(self) -> Path:
-        """Directory of this round: DeepSpeed's `save_dir`."""
+        """Checkpoint directory of this round, which is DeepSpeed's `save_dir`."""
         return self._root / f"round-{self._session.incarnation}-{self._session.round}"
 
     def latest(self) -> SavedCheckpoint | None:
-        """Checkpoint to load: the store's pointer of this round or, with a new store, the latest commit file.
+        """Return the checkpoint to load, or `None` if there is no committed checkpoint.
 
-        The pointer was fixed when the round began, and is the same on all ranks.  Hosts may see different files: call
-        this on one rank, and broadcast the result.
+        The checkpoint is the one in the store's pointer or, with a new store, in the latest commit file.  The pointer
+        was fixed when the round began, and is the same on all ranks.  Hosts may see different files, so call this
+        method on one rank, and broadcast the result.
         """
         name = self._session.checkpoint
         if name is not None:
@@ -110,9 +111,9 @@ class Checkpoints:
         return commit and SavedCheckpoint(self._root, commit["name"], commit["world_size"])
 
     def commit(self, tag: str) -> bool:
-        """Commit this round's `tag` as the latest and return `True`; end the process if the round is over.
+        """Commit this round's `tag` as the latest and return `True`, or end the process if the round is over.
 
-        Call it on one rank, after a barrier that follows the writing of all ranks.
+        Call this method on one rank, after a barrier that all ranks enter once they have written their files.
         """
         session = self._session
         saved = SavedCheckpoint(self._root, f"{self.folder.name}/{tag}", session.world_size)
@@ -144,7 +145,7 @@ class Checkpoints:
         return last if commit and commit["incarnation"] == self._session.incarnation else last + 1
 
     def _files(self) -> list[Path]:
-        """Commit files, oldest first."""
+        """Return the paths of the commit files, oldest first."""
         matches = [_COMMIT_FILE.fullmatch(name) for name in _list_folder(self._commits)]
         ordered = sorted((int(one[1]), int(one[2]), one[0]) for one in matches if one)
         return [self._commits / name for _, _, name in ordered]
@@ -165,7 +166,7 @@ class Checkpoints:
 
 
 def _check_inside(root: Path, name: str) -> None:
-    """Raise `CheckpointError` for a name that leads out of the root, also by links."""
+    """Raise `CheckpointError` for a checkpoint name that leads out of the root, possibly through links."""
     check_name(name)
     try:
         inside = (root / name).resolve() == root.resolve() / name
@@ -185,7 +186,7 @@ def _list_folder(folder: Path) -> list[str]:
 
 
 def _read_regular_file(file: Path) -> bytes:
-    """Content of a regular file: a pipe would block, and a link may lead out of the directory."""
+    """Return the content of a regular file; a pipe would block, and a link may lead out of the directory."""
     if not stat.S_ISREG(file.lstat().st_mode):
         raise ValueError("it is not a regular file")
     with open(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as opened:
@@ -196,7 +197,7 @@ def _read_regular_file(file: Path) -> bytes:
 
 
 def _read_commit_file(file: Path) -> CheckpointCommit | None:
-    """Content of a commit file; `None` if it was deleted in the meantime."""
+    """Return the content of a commit file, or `None` if the file was deleted in the meantime."""
     try:
         commit = json.loads(_read_regular_file(file).decode())
     except FileNotFoundError:
@@ -225,11 +226,11 @@ def _damaged_commit_error(file: Path, why: str) -> DamagedCommitError:
 
 
 def universal(saved: SavedCheckpoint, workers: int = 1) -> Path:
-    """Convert the checkpoint to DeepSpeed's universal format, unless done, and return its directory.
+    """Convert a checkpoint to DeepSpeed's universal format unless already done, and return the resulting directory.
 
-    ZeRO partitions optimizer states for one world size; the universal format can be loaded at any.  Call it on one
-    rank, then `engine.load_checkpoint(folder, tag)` on all, with `load_universal` in the config (`with_universal`).
-    Needs DeepSpeed; source: `deepspeed/checkpoint/ds_to_universal.py`.
+    ZeRO partitions optimizer states for one world size; the universal format can be loaded at any.  Call this
+    function on one rank, then `engine.load_checkpoint(folder, tag)` on all ranks, with `load_universal` in the config
+    (`with_universal`).  Requires DeepSpeed.  Source: `deepspeed/checkpoint/ds_to_universal.py`.
     """
     name = SavedCheckpoint(
         saved.root, f"{saved.name}_universal", saved.world_size
@@ -253,5 +254,5 @@ def universal(saved: SavedCheckpoint, workers: int = 1) -> Path:
 
 
 def with_universal(config: Mapping[str, Json]) -> dict[str, Json]:
-    """Copy of a DeepSpeed config that loads universal checkpoints."""
+    """Return a copy of a DeepSpeed config that loads universal checkpoints."""
     return {**config, "checkpoint": {**config.get("checkpoint", {}), "load_universal": True}}

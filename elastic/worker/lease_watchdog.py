@@ -1,10 +1,10 @@
-"""Watchdog: a process per worker, whose end makes the kernel kill the worker when its lease expires.
+"""Watchdog process of a worker, whose end makes the kernel kill the worker when its lease expires.
 
-The worker starts it as `lease_watchdog.py LEASE DESCRIPTOR` (`session.start_watchdog`).  A check by the
-worker itself is not enough: it may be frozen between the check and the next action, and act when it wakes up.  So a
-kernel timer kills the watchdog when the lease expires; the watchdog only resets the timer while the agent renews the
-lease.  Its end closes a pipe, which makes the kernel send SIGKILL to the worker and its children.  This also kills
-stopped processes.
+The worker starts the watchdog as `lease_watchdog.py LEASE DESCRIPTOR` (`session.start_watchdog`).  A check by the
+worker itself is not enough: the worker may be frozen between the check and the next action, and act when it wakes up.
+So a kernel timer kills the watchdog when the lease expires; the watchdog only resets the timer while the agent renews
+the lease.  The end of the watchdog closes a pipe, which makes the kernel send SIGKILL to the worker and its children.
+This also kills stopped processes.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ import time
 from collections.abc import Callable
 
 _BOOTTIME = 7
-"""`CLOCK_BOOTTIME` in linux/time.h, the clock of `elastic.worker.worker_lease.lease_clock`."""
+"""Value of `CLOCK_BOOTTIME` in linux/time.h, the clock of `elastic.worker.worker_lease.lease_clock`."""
 _ABSOLUTE = 1
-"""`TIMER_ABSTIME` in linux/time.h."""
+"""Value of `TIMER_ABSTIME` in linux/time.h."""
 _EVENT_WORDS = 16
-"""64 bytes of `struct sigevent` in asm-generic/siginfo.h: a value of two words, the signal, what to do."""
+"""Size of `struct sigevent` in ints (64 bytes, asm-generic/siginfo.h): a two-word value, the signal, what to do."""
 _PAUSE = 100
-"""Milliseconds between two checks of the lease."""
+"""Milliseconds between two checks of the lease by the watchdog."""
 
 
 def main() -> None:
-    """Run until the lease has expired or the worker has ended; signal when the timer is set."""
+    """Run until the lease has expired or the worker has ended; tell the worker as soon as the timer is set."""
     lease, pipe, worker = os.open(sys.argv[1], os.O_RDONLY), int(sys.argv[2]), os.getppid()
     die_at = _kernel_timer()
     worker_end = select.poll()
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def _kernel_timer() -> Callable[[float], None]:
-    """Function that sets the time at which the kernel kills this process."""
+    """Create a kernel timer, and return a function that sets the time at which the timer kills this process."""
     libc = ctypes.CDLL(None)
     event = (ctypes.c_int * _EVENT_WORDS)(0, 0, signal.SIGKILL, 0)  # 0: SIGEV_SIGNAL
     timer = ctypes.c_void_p()

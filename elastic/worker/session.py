@@ -8,7 +8,7 @@
         if session.checkpoint_wanted: ...    # on any rank: nodes are about to join or leave
         session.commit("step-100")           # after all ranks have written it
 
-Needs neither torch nor a connection to the store: it asks the agent on the same machine.
+A session needs neither torch nor a connection to the store, since it asks the agent on the same machine.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from elastic.worker.worker_progress import ProgressFile, progress_path
 
 _WATCHDOG = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lease_watchdog.py")
 _WATCHDOG_ENVIRONMENT = ("LD_LIBRARY_PATH", "PATH")
-"""Variables that Python may need to start; the watchdog is long-lived and must not hold secrets."""
+"""Environment variables that Python may need to start; the long-lived watchdog must not hold secrets."""
 _watchdogs: list[subprocess.Popen[bytes]] = []
 
 
 def die_with_agent(agent: int) -> None:
     """Make the kernel kill this process when the agent that started it ends (Linux only).
 
-    Does nothing if a shell or another program is in between: such a process ends with its lease.
+    The function does nothing if a shell or another program is in between; such a process ends with its lease.
     """
     if os.getppid() != agent:
         return
@@ -57,7 +57,7 @@ def die_with_agent(agent: int) -> None:
 
 
 def start_watchdog(lease: str) -> None:
-    """Make the kernel kill this process when the lease in that file expires, even if it is frozen (Linux only).
+    """Make the kernel kill this process when the lease in the file `lease` expires, even if it is frozen (Linux only).
 
     Without a watchdog, only the process itself checks its lease.
     """
@@ -93,9 +93,9 @@ def start_watchdog(lease: str) -> None:
 
 
 def end_process_at_once() -> NoReturn:
-    """End at once without cleanup: successors repeat unfinished work.
+    """End this process at once without cleanup; unfinished work is repeated by its successors.
 
-    Its child processes end too: torch's agent makes each worker the leader of a process group.
+    Its child processes end, too, since torch's agent makes each worker the leader of a process group.
     """
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
@@ -104,9 +104,9 @@ def end_process_at_once() -> NoReturn:
 
 
 _WATCH = 0.1
-"""Seconds between two checks of the lease."""
+"""Seconds between two checks of the lease by this process."""
 _GRACE = 0.5
-"""Seconds that the agent has to end this process itself: torch would treat its sudden end as a failure."""
+"""Seconds that the agent has to end this process; torch would treat a sudden exit as a failure."""
 
 
 class NotElasticError(ElasticityError):
@@ -115,63 +115,63 @@ class NotElasticError(ElasticityError):
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Round of a worker."""
+    """View of a worker on the round in which it trains."""
 
     run_id: str
     """Name of the job in its store."""
     incarnation: int
-    """Identifies the store's lifetime; a job that starts with a new store gets another one."""
+    """Identifier of the store's lifetime; a job that starts with a new store gets a new one."""
     round: int
     """Number of this round, unique within a store."""
     restarts: int
-    """Worker failures that the job has survived."""
+    """Number of worker failures that the job has survived."""
     rank: int
-    """Rank of this worker among all that train."""
+    """Rank of this worker among all workers that train."""
     local_rank: int
     """Rank of this worker on its node."""
     world_size: int
     """Number of workers that train."""
     train_batch_size: int
-    """Samples per optimizer step, over all ranks."""
+    """Number of samples per optimizer step, over all ranks."""
     micro_batch_size: int
-    """Samples per forward pass on one rank."""
+    """Number of samples per forward pass on one rank."""
     accumulation_steps: int
-    """Forward and backward passes per optimizer step."""
+    """Number of forward and backward passes per optimizer step."""
     config_path: str
-    """DeepSpeed config of this world size: no `elasticity`, with the batch triplet."""
+    """Path of the DeepSpeed config for this world size, with the batch triplet instead of an `elasticity` block."""
     checkpoint: str | None
-    """Last committed checkpoint when the round began; the same on all ranks."""
+    """Name of the last checkpoint committed before the round began, the same on all ranks, or `None`."""
     _lease: Lease = field(repr=False)
     _progress: ProgressFile = field(repr=False)
     _agent: AgentClient = field(repr=False)
 
     def config(self) -> dict[str, Json]:
-        """DeepSpeed config of this round, read from `config_path`."""
+        """Return the DeepSpeed config of this round, read from `config_path`."""
         with open(self.config_path, encoding="utf-8") as file:
             config: dict[str, Json] = json.load(file)
         return config
 
     @property
     def valid(self) -> bool:
-        """Whether this round may continue: its agent is alive and still part of the job."""
+        """Whether this round may continue, that is, whether its agent is alive and still part of the job."""
         return self._lease.valid
 
     @property
     def checkpoint_wanted(self) -> bool:
         """Whether the group is about to change, and continues only until the next commit or a timeout.
 
-        Costs microseconds.  Nodes see it at different times: let the ranks agree on it, for example by an `all_reduce`
-        of the values, before all of them save.
+        Reading the property costs microseconds.  Nodes see a change at different times, so let the ranks agree, for
+        example by an `all_reduce` of the values, before all of them save.
         """
         return self._lease.checkpoint_wanted
 
     def check(self) -> None:
-        """Start a step; end this process if its round is over, since another group may already train."""
+        """Start a training step; end this process if its round is over, since another group may already train."""
         self._progress.step()
         self.end_if_over()
 
     def end_if_over(self) -> None:
-        """Like `check`, in the middle of a step."""
+        """End this process if its round is over, like `check`, but in the middle of a step."""
         if not self.valid:
             self._wait_for_end()
 
@@ -181,14 +181,14 @@ class Session:
         end_process_at_once()
 
     def commit(self, checkpoint: str) -> bool:
-        """Commit `checkpoint` as the job's latest and return `True`; end the process if this round is over.
+        """Commit `checkpoint` as the job's latest and return `True`, or end the process if this round is over.
 
-        Call it on one rank, after all ranks have written theirs.
+        Call this method on one rank, after all ranks have written their part of the checkpoint.
         """
         return self.commit_number(checkpoint) > 0
 
     def commit_number(self, checkpoint: str) -> int:
-        """Like `commit`, but return the number of the commit, which increases during the store's lifetime."""
+        """Commit `checkpoint` like `commit`, and return its number, which increases during the store's lifetime."""
         check_name(checkpoint)
         self.end_if_over()
         reply = self._agent.ask("commit", round=self.round, checkpoint=checkpoint)
@@ -198,7 +198,7 @@ class Session:
         return int(reply["number"])
 
     def give_up(self, text: str) -> None:
-        """End the job as failed, with this message on every node, for errors that a restart would repeat."""
+        """End the job as failed, showing `text` on every node, for errors that a restart would repeat."""
         self._agent.ask("give-up", round=self.round, text=text)
 
     def finish(self) -> None:
@@ -217,10 +217,10 @@ _current: Session | None = None
 
 
 def current() -> Session:
-    """Session of this worker.  The first call binds the process to its agent and its lease.
+    """Return the session of this worker; the first call binds the process to its agent and its lease.
 
-    Raises `NotElasticError` if no elastic agent started this process, and `CheckpointError` if its checkpoint is
-    outside of the checkpoint directory.
+    Raises `NotElasticError` if no elastic agent started this process, and `CheckpointError` if the checkpoint to load
+    is outside of the checkpoint directory.
     """
     global _current  # noqa: PLW0603 - one a process
     if _current is None:

@@ -1,9 +1,10 @@
-"""Lease of the workers of a round: an expiry time on this host's clock, in a file with two flags.
+"""Lease of the workers in a round: a file with an expiry time on this host's clock and two flags.
 
-The agent renews it after each heartbeat that the store has accepted. A worker checks it in each step, and its watchdog
-(`elastic.worker.lease_watchdog`) makes the kernel kill the worker when it expires. It expires before the other nodes
-may form a group without this one, so that a frozen or disconnected node never trains at the same time as its
-successors. The flags: the agent wants a checkpoint; the agent is about to end the workers.
+The agent renews the lease after each heartbeat that the store has accepted. A worker checks the lease in each step, and
+its watchdog (`elastic.worker.lease_watchdog`) makes the kernel kill the worker when the lease expires. The lease
+expires before the other nodes may form a group without this one, so that a frozen or disconnected node never trains at
+the same time as its successors. One flag says that the agent wants a checkpoint, the other that the agent is about to
+end the workers.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ _ENDED = _FORMAT.pack(0.0) + b"\0\1"
 
 
 def lease_clock() -> float:
-    """Seconds on this host's clock, which also counts while the host sleeps if the system has such a clock."""
+    """Return the seconds on this host's clock, which includes time asleep if the system has such a clock."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def lease_path(folder: str, round_: int) -> str:
-    """Path of the lease of a round: a worker that outlives its round must not find the next lease."""
+    """Return the path of a round's lease; a worker that outlives its round must not find the next lease."""
     return os.path.join(folder, f"lease-{round_}")
 
 
 class Lease:
-    """Lease file: 8 bytes that are written atomically for readers on the same host, and a byte per flag."""
+    """Lease file with an expiry time of 8 bytes, written atomically for readers on this host, and a byte per flag."""
 
     def __init__(self, path: str, *, create: bool = False) -> None:
         flags = os.O_RDWR | os.O_CREAT if create else os.O_RDONLY
@@ -41,7 +42,7 @@ class Lease:
             os.pwrite(self._file, bytes(_REVOKED + 1), 0)
 
     def renew(self, expiry: float) -> None:
-        """Let workers run until this time of `now`; does nothing once the lease has ended."""
+        """Let workers run until `expiry`, a time of `lease_clock`; do nothing once the lease has ended."""
         self._write(_FORMAT.pack(expiry), 0)
         self._write(b"\0", _REVOKED)
 
@@ -59,22 +60,22 @@ class Lease:
                 os.close(self._file)
 
     def remaining(self) -> float:
-        """Seconds until the lease expires; negative afterwards."""
+        """Return the seconds until the lease expires, negative afterwards."""
         expiry: float = _FORMAT.unpack(self._read(_FORMAT.size, 0))[0]
         return expiry - lease_clock()
 
     @property
     def valid(self) -> bool:
-        """Whether workers may run."""
+        """Whether the lease lets workers run."""
         return not self.revoked and self.remaining() > 0
 
     @property
     def revoked(self) -> bool:
-        """Whether the agent revoked the lease, as opposed to an expired lease."""
+        """Whether the agent has revoked the lease, as opposed to letting it expire."""
         return self._read(1, _REVOKED) == b"\1"
 
     def ask_for_checkpoint(self, wanted: bool) -> None:
-        """Set the flag for a checkpoint."""
+        """Set or clear the flag that asks workers for a checkpoint."""
         self._write(bytes([wanted]), _WANTED)
 
     @property

@@ -1,4 +1,4 @@
-"""Progress of a worker in a file that its agent reads, and its stacks on request.
+"""Progress of a worker in a file that its agent reads, and the worker's stacks on request.
 
 The agent requests stacks by a signal that `faulthandler` handles in C, so that a worker answers even if it hangs in a
 collective or holds the GIL.
@@ -15,26 +15,26 @@ from typing import NamedTuple
 from elastic.worker.worker_lease import lease_clock
 
 SHOW_STACKS = signal.SIGRTMIN + 7 if hasattr(signal, "SIGRTMIN") else signal.SIGTERM
-"""Signal that nothing else uses; a worker without a progress file does not handle it."""
+"""Signal that asks a worker for its stacks and has no other use; only a worker with a progress file handles it."""
 _FORMAT = struct.Struct("<dqq")
 
 
 class ReportedStep(NamedTuple):
-    """Content of the file."""
+    """Content of a worker's progress file: its last step and its process ID."""
 
     at: float
-    """Start of the last step, as `elastic.worker.worker_lease.lease_clock`."""
+    """Time at which the last step started, by `elastic.worker.worker_lease.lease_clock`."""
     number: int
     process: int
 
 
 def progress_path(folder: str, round_: int, local_rank: int) -> str:
-    """Path of the progress file of a worker in a round; its stacks are in the same path with `.stacks`."""
+    """Return the path of a worker's progress file in a round; the suffix `.stacks` gives the file with its stacks."""
     return os.path.join(folder, f"progress-{round_}-{local_rank}")
 
 
 class ProgressFile:
-    """Worker's side of the progress file."""
+    """Progress file as its worker writes it."""
 
     def __init__(self, path: str) -> None:
         self._count = 0
@@ -54,7 +54,7 @@ class ProgressFile:
 
 
 def read_progress(path: str) -> ReportedStep | None:
-    """Last step of a worker; `None` before the first and after the last."""
+    """Return the last step of a worker, or `None` before its first step and after it has finished."""
     try:
         with open(path, "rb") as file:
             return ReportedStep(*_FORMAT.unpack(file.read()))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options of `dsconfig doctor` to its parser."""
     parser.set_defaults(run=run)
     add = parser.add_argument
     add("file", nargs="?", metavar="FILE", help="config: also check whether this machine can run it")
@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run `dsconfig doctor`, and return the exit code."""
     from dsconfig.cli.doctor import machine
     from dsconfig.cli.doctor.examine_machine import NO_NEEDS, examine_machine
     from dsconfig.render.terminal_style import style_of
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_for_installed_release(args: argparse.Namespace, machine: Machine) -> Report:
-    """Check the config for the installed release."""
+    """Check the config for the installed DeepSpeed release."""
     from dsconfig.check.check import check
     from dsconfig.cli.command_inputs import job_from_arguments, read_config_document
     from dsconfig.launch.located_config import locate_config
@@ -75,7 +75,7 @@ def _check_for_installed_release(args: argparse.Namespace, machine: Machine) -> 
 
 
 def _needs_of_config(report: Report) -> ConfigNeeds:
-    """Return the needs of the config, which a launch file has in its child report."""
+    """Return the requirements of the config, which for a launch file is in the child report."""
     from dsconfig.check.check import config_as_release_parses_it
     from dsconfig.cli.doctor.examine_machine import ConfigNeeds
 
@@ -87,7 +87,7 @@ def _needs_of_config(report: Report) -> ConfigNeeds:
 
 
 def _config_items(report: Report) -> Iterator[MachineFact]:
-    """Known defects of the release that apply to the config, and the number of other problems."""
+    """Yield the known defects of the release that affect the config, and the number of other problems."""
     from dsconfig.cli.doctor.examine_machine import MachineFact
 
     diagnostics = [each for part in (report, *report.children) for each in part]
@@ -106,12 +106,12 @@ def _config_items(report: Report) -> Iterator[MachineFact]:
 
 
 _ADVISORIES = "DSC88"
-"""Prefix of the rules that report known defects of releases."""
+"""Prefix of the codes of rules that report known defects of releases."""
 _TONES = {"ok": "good", "info": "info", "unknown": "dim", "warning": "warning", "error": "error"}
 
 
 def machine_report_lines(items: Sequence[MachineFact], style: TerminalStyle) -> Iterator[str]:
-    """Yield the items as text, under a heading for each topic."""
+    """Yield the facts about a machine as text, under a heading for each topic."""
     from dsconfig.render.terminal_style import escape_unprintable, wrap_line
 
     topic = None

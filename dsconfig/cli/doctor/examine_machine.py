@@ -1,4 +1,4 @@
-"""Examination of a machine: what it has for DeepSpeed, what is wrong, and what of a config it cannot do."""
+"""Examination of a machine: support for DeepSpeed, problems, and settings of a config that cannot work there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Status: TypeAlias = Literal["ok", "info", "unknown", "warning", "error"]
 
 
 class MachineFact(NamedTuple):
-    """One fact about the machine, and what follows from it."""
+    """One fact about a machine, and its consequence."""
 
     topic: str
     status: Status
@@ -31,14 +31,14 @@ class MachineFact(NamedTuple):
 
 
 class ConfigNeeds(NamedTuple):
-    """Config and number of ranks, from which the required hardware and software follow."""
+    """A config and its number of ranks, which determine the required hardware and software."""
 
     data: JsonObject
     world_size: int | None = None
-    """Ranks of the job; None if unknown."""
+    """Number of ranks of the job; None if unknown."""
 
     def offload_device(self, section: str) -> str:
-        """Device of `offload_optimizer` or `offload_param`; `none` without one."""
+        """Return the device of `offload_optimizer` or `offload_param`, or `none` if that section is absent."""
         device = value_at_dotted_path(self.data, f"zero_optimization.{section}.device")
         return device if isinstance(device, str) else "none"
 
@@ -48,7 +48,7 @@ class ConfigNeeds(NamedTuple):
         return "nvme" in (self.offload_device("offload_optimizer"), self.offload_device("offload_param"))
 
     def is_enabled(self, path: str) -> bool:
-        """Whether a switch is `true`."""
+        """Whether the switch at a path of the config is `true`."""
         return value_at_dotted_path(self.data, path) is True
 
 
@@ -60,7 +60,7 @@ _PROGRAMS = (
 
 
 def examine_machine(machine: Machine, needs: ConfigNeeds = NO_NEEDS) -> Iterator[MachineFact]:
-    """Yield the facts about a machine by topic; with `needs`, also the settings that cannot work there."""
+    """Yield the facts about a machine by topic, including the settings in `needs` that cannot work there."""
     yield from _package_versions(machine)
     yield from _examine_accelerator(machine, needs)
     yield from _examine_ops(machine, needs)
@@ -155,7 +155,7 @@ def _examine_accelerator(machine: Machine, needs: ConfigNeeds) -> Iterator[Machi
 
 
 def _examine_visible_devices(selected: str, count: int | None) -> Generator[MachineFact, None, int]:
-    """Yield what `CUDA_VISIBLE_DEVICES` selects, and return the number of GPUs."""
+    """Yield facts about the GPUs that `CUDA_VISIBLE_DEVICES` selects, and return their number."""
     words = [word.strip() for word in selected.split(",") if word.strip()]
     shown = f"CUDA_VISIBLE_DEVICES={selected}"
     if not words or words[0] == "-1":
@@ -178,7 +178,7 @@ def _examine_visible_devices(selected: str, count: int | None) -> Generator[Mach
 # Ops that DeepSpeed compiles.
 
 _MINOR_VERSIONS_AGREE = (10, 11, 12)
-"""CUDA series of which DeepSpeed accepts any two minor versions (op_builder/builder.py, `cuda_minor_mismatch_ok`)."""
+"""CUDA major versions whose minor versions may differ (DeepSpeed op_builder/builder.py, `cuda_minor_mismatch_ok`)."""
 
 
 def _examine_ops(machine: Machine, needs: ConfigNeeds) -> Iterator[MachineFact]:
@@ -218,7 +218,7 @@ def _examine_ops(machine: Machine, needs: ConfigNeeds) -> Iterator[MachineFact]:
 
 
 def _examine_torch_of_built_ops(machine: Machine, built: dict[str, Json]) -> Iterator[MachineFact]:
-    """Compare PyTorch with the one that the ops were built with (op_builder/builder.py, `assert_torch_info`)."""
+    """Compare the installed PyTorch with that of the built ops (op_builder/builder.py, `assert_torch_info`)."""
     info = built.get("torch_info")
     expected = info.get("version") if isinstance(info, dict) else None
     torch = machine.installed_versions.get("torch", "")
@@ -475,7 +475,7 @@ def _examine_launchers(machine: Machine) -> Iterator[MachineFact]:
 
 
 def _examine_ssh_keys(machine: Machine, hosts: list[str]) -> Iterator[MachineFact]:
-    """Look for keys that let the launcher log in; whether the hosts accept them is not tried."""
+    """Look for keys with which the launcher can log in, without trying whether the hosts accept them."""
     home = machine.environ.get("HOME", "/root")
     names = machine.list_folder(os.path.join(home, ".ssh"))
     if (

@@ -1,4 +1,4 @@
-"""A machine as its files, environment variables and a few commands describe it; nothing is imported or changed."""
+"""Description of a machine from files, environment variables and a few commands, without imports or changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _LONGEST_FILE = 1 << 20
 _PATIENCE = 10.0
-"""Seconds for a command; `nvidia-smi` waits for a driver that hangs."""
+"""Timeout of a command in seconds, because `nvidia-smi` waits for a driver that hangs."""
 
 
 class MountedFileSystem(NamedTuple):
@@ -33,13 +33,13 @@ class InstalledGpu(NamedTuple):
 
     name: str
     memory: int
-    """Bytes."""
+    """Memory of the GPU in bytes."""
     capability: tuple[int, int] | None
-    """Compute capability; None for a driver that does not tell."""
+    """Compute capability of the GPU; None if the driver does not report it."""
 
 
 def run_command(words: Sequence[str]) -> str | None:
-    """Return what a command prints; None if it cannot be run or fails."""
+    """Return the output of a command, or None if the command cannot be run or fails."""
     try:
         done = subprocess.run(
             list(words), capture_output=True, text=True, errors="replace", timeout=_PATIENCE, check=False
@@ -50,7 +50,7 @@ def run_command(words: Sequence[str]) -> str | None:
 
 
 def memory_lock_limit() -> int | None:
-    """Return the bytes that a process may lock (`ulimit -l`); None for no limit, or where there is none."""
+    """Return the bytes that a process may lock (`ulimit -l`), or None if unlimited or not supported."""
     try:
         import resource
     except ImportError:  # Windows
@@ -67,8 +67,8 @@ class Machine:
         environ: environment variables.
         run: runs a command and returns its output, or None.
         packages: folders with installed distributions, in the order of imports.
-        lock_limit: bytes that a process may lock; None: no limit.
-        platform: as `sys.platform`.
+        lock_limit: bytes that a process may lock; None for no limit.
+        platform: the platform, as in `sys.platform`.
     """
 
     def __init__(
@@ -90,11 +90,11 @@ class Machine:
     # Files
 
     def path_on_machine(self, name: str) -> str:
-        """Return where a file of the machine is."""
+        """Return the actual path of a file of the machine, below its root."""
         return name if self._root == "/" else os.path.join(self._root, name.lstrip("/"))
 
     def read_text(self, name: str) -> str | None:
-        """Return the text of a file; None if it cannot be read."""
+        """Return the text of a file, or None if the file cannot be read."""
         return _read_text(self.path_on_machine(name))
 
     def exists(self, name: str) -> bool:
@@ -102,7 +102,7 @@ class Machine:
         return os.path.exists(self.path_on_machine(name))
 
     def list_folder(self, name: str) -> list[str]:
-        """Return the entries of a folder, sorted; empty if it cannot be read."""
+        """Return the sorted entries of a folder, or none if the folder cannot be read."""
         try:
             return sorted(os.listdir(self.path_on_machine(name)))
         except OSError:
@@ -113,12 +113,12 @@ class Machine:
         return os.access(self.path_on_machine(name), os.W_OK | os.X_OK)
 
     def free_space(self, name: str) -> int | None:
-        """Return the bytes that are free for the user; None if unknown."""
+        """Return the bytes that are free for the user, or None if unknown."""
         space = self._file_system_stats(name)
         return None if space is None else space.f_bavail * space.f_frsize
 
     def total_space(self, name: str) -> int | None:
-        """Return the size of a file system in bytes; None if unknown."""
+        """Return the size of a file system in bytes, or None if unknown."""
         space = self._file_system_stats(name)
         return None if space is None else space.f_blocks * space.f_frsize
 
@@ -129,7 +129,7 @@ class Machine:
             return None
 
     def mount_of(self, name: str) -> MountedFileSystem | None:
-        """Return the file system of a path, from `/proc/mounts`; None if unknown."""
+        """Return the file system of a path according to `/proc/mounts`, or None if unknown."""
         mount = None
         for line in (self.read_text("/proc/mounts") or "").splitlines():
             words = line.split()
@@ -144,7 +144,7 @@ class Machine:
     # Programs and packages
 
     def find_program(self, *names: str) -> str | None:
-        """Return the path of the first of the programs that is in `PATH`; None without one."""
+        """Return the path of the first of the programs that is in `PATH`, or None if none is."""
         is_windows = self.platform == "win32"
         folders = self.environ.get("PATH", "").split(";" if is_windows else ":")
         suffixes = self.environ.get("PATHEXT", ".EXE").lower().split(";") if is_windows else [""]
@@ -156,7 +156,7 @@ class Machine:
 
     @cached_property
     def installed_versions(self) -> dict[str, str]:
-        """Versions of the installed distributions by name in lower case, from the names of their metadata."""
+        """Versions of the installed distributions by lowercase name, from the names of their metadata folders."""
         versions: dict[str, str] = {}
         for folder in self.packages:
             try:
@@ -169,12 +169,12 @@ class Machine:
         return versions
 
     def read_package_file(self, *parts: str) -> str | None:
-        """Return the text of a file in an installed package; None if there is none."""
+        """Return the text of a file in an installed package, or None if there is no such file."""
         texts = (_read_text(os.path.join(folder, *parts)) for folder in self.packages)
         return next((text for text in texts if text is not None), None)
 
     def assigned_literals(self, *parts: str) -> dict[str, Json]:
-        """Return the literal values that a Python file of a package assigns; it is read, not imported."""
+        """Return the literal values that a Python file of a package assigns; the file is read, not imported."""
         try:
             tree = ast.parse(self.read_package_file(*parts) or "")
         except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -201,7 +201,7 @@ class Machine:
 
     @cached_property
     def gpus(self) -> list[InstalledGpu] | None:
-        """The NVIDIA GPUs; None if unknown, because `nvidia-smi` is not there or fails."""
+        """The NVIDIA GPUs; None if unknown because `nvidia-smi` is missing or fails."""
         for query in ("name,memory.total,compute_cap", "name,memory.total"):  # older drivers lack the last
             out = self.run(("nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader,nounits"))
             if out is not None:
@@ -210,7 +210,7 @@ class Machine:
 
     @cached_property
     def cuda_toolkit_version(self) -> str | None:
-        """Version of the CUDA toolkit that compiles ops: `12.4`; None if none is found."""
+        """Version of the CUDA toolkit that compiles ops, such as `12.4`; None if no toolkit is found."""
         home = self.environ.get("CUDA_HOME") or self.environ.get("CUDA_PATH")
         nvcc = self.find_program("nvcc")
         homes = (
@@ -251,7 +251,7 @@ _CGROUPS = (
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
     ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
 )
-"""Limit and use of memory in a container, of both versions of control groups."""
+"""Files with the limit and use of memory in a container, for both versions of control groups."""
 
 
 def _read_text(path: str) -> str | None:

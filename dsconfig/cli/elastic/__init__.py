@@ -17,11 +17,11 @@ COMMANDS = {
     "drain": "ask nodes to leave after the next checkpoint",
     "manifest": "generate the manifest of an elastic job for a scheduler",
 }
-"""Each command has a module of its name here, with `configure(parser)` and `run(args)`."""
+"""Subcommands of `dsconfig elastic`; each has a module of its name here, with `configure(parser)` and `run(args)`."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the commands."""
+    """Add the subcommands of `dsconfig elastic` to the parser."""
     parser.set_defaults(run=_fail_without_command)
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, summary in COMMANDS.items():

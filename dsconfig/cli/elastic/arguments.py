@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from elastic.agent.state_store import StateStore
 
 PATIENCE = 3.0
-"""Seconds that a store has to answer a command."""
+"""Timeout in seconds for the answer of a store to a command."""
 
 
 def add_job_options(parser: argparse._ActionsContainer) -> None:
@@ -36,7 +36,7 @@ def add_token_option(parser: argparse._ActionsContainer) -> None:
 
 
 def parse_node_range(text: str) -> tuple[int, int]:
-    """Parse MIN:MAX; the run ends for anything else."""
+    """Parse a range of node numbers MIN:MAX; end the run for any other text."""
     first, colon, last = text.partition(":")
     if not first.isdecimal() or (colon and not last.isdecimal()) or len(text) > 12:
         fail_with_usage_error(f"--nnodes {text}: expected a number of nodes, or MIN:MAX")
@@ -55,7 +55,7 @@ def require_posix_signals(command: str) -> None:
 
 
 def import_module_with_torch(module: str) -> ModuleType:
-    """Import a module that needs torch; the run ends if torch is missing or too old."""
+    """Import a module that requires torch; end the run if torch is missing or too old."""
     from elastic.agent.torch_compat import OLDEST, release_numbers
 
     installed = _installed_version("torch")
@@ -80,7 +80,7 @@ def _installed_version(package: str) -> str | None:
 
 
 def open_state_store(args: argparse.Namespace, writer: str) -> StateStore:
-    """State store of the job that the options name; the run ends if there is none."""
+    """Return the state store of the job that the options name; end the run if there is none."""
     from elastic.agent.job_settings import RendezvousSettings
     from elastic.agent.state_store import StateStore
     from elastic.agent.store_endpoint import parse_endpoint
@@ -98,7 +98,7 @@ def open_state_store(args: argparse.Namespace, writer: str) -> StateStore:
 
 
 def run_guarded(action: Callable[[], object]) -> int:
-    """Run the action; an error that ends this node's part of a job becomes one line and its exit code."""
+    """Run an action; print an error that ends this node's part of a job in one line, and return its exit code."""
     from elastic.agent.errors import AgentError
 
     try:

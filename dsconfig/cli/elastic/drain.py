@@ -13,7 +13,7 @@ from elastic.agent.errors import EXIT_CODES
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options of `dsconfig elastic drain` to its parser."""
     parser.set_defaults(run=run)
     add_job_options(parser)
     node = "name of a node as `dsconfig elastic status` shows it (default: all)"
@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command; the agents of the nodes exit with 143 after the next checkpoint, or after a timeout."""
+    """Request the drain; the agents of the nodes exit with 143 after the next checkpoint, or after a timeout."""
     return run_guarded(lambda: _drain_nodes(args))
 
 

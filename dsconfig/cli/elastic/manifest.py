@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 KINDS = ("pytorchjob", "trainjob", "jobset", "slurm", "skypilot", "torchx")
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,50}[a-z0-9])?")
-"""DNS label, short enough for the suffixes that are appended to it."""
+"""Pattern of a job name: a DNS label, short enough for the suffixes that are appended."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options of `dsconfig elastic manifest` to its parser."""
     parser.set_defaults(run=run)
     add = parser.add_argument
     kinds = f"kind of manifest: {', '.join(KINDS)}"
@@ -51,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run `dsconfig elastic manifest`, and return the exit code."""
     return run_guarded(lambda: _write_manifest(args))
 
 
@@ -90,11 +90,11 @@ def _write_manifest(args: argparse.Namespace) -> None:
 # Kubernetes: PyTorchJob, TrainJob and JobSet, with the store in a separate job.
 
 _NO_ACCOUNT = {"automountServiceAccountToken": False}
-"""Pod field: neither the agent nor its workers use the Kubernetes API."""
+"""Field of a pod that withholds the Kubernetes API token, which neither the agent nor its workers use."""
 
 
 def pytorchjob_manifest(request: ManifestRequest) -> str:
-    """PyTorchJob of Kubeflow.
+    """Return the manifest of a PyTorchJob of Kubeflow.
 
     `elasticPolicy.rdzvBackend` accepts only torch's own backends, so the command starts the agent. The policy still
     sets the replica range for an autoscaler.
@@ -128,7 +128,7 @@ def pytorchjob_manifest(request: ManifestRequest) -> str:
 
 
 def trainjob_manifest(request: ManifestRequest) -> str:
-    """TrainJob of Kubeflow Trainer, on the runtime `torch-distributed`."""
+    """Return the manifest of a TrainJob of Kubeflow Trainer, on the runtime `torch-distributed`."""
     command = agent_command(request, f"{_store_name(request)}:{STORE_PORT}")
     trainer: JsonObject = {
         "image": request.image,
@@ -149,7 +149,7 @@ def trainjob_manifest(request: ManifestRequest) -> str:
 
 
 def jobset_manifest(request: ManifestRequest) -> str:
-    """JobSet without Kubeflow: one job for the store, and an indexed job with a pod for each node.
+    """Return a JobSet, which does not need Kubeflow: one job for the store, and an indexed job with a pod per node.
 
     The agent's exit codes are final; a pod that was evicted or whose node was lost restarts.
     """
@@ -215,9 +215,9 @@ def _store_name(request: ManifestRequest) -> str:
 
 
 def _store_objects(request: ManifestRequest) -> list[JsonObject]:
-    """Service and job of the store: losing a node that trains must not end the training.
+    """Return the service and job of the store, separate so that losing a training node does not end the training.
 
-    The job ends with the training and is deleted an hour later.
+    The store's job ends with the training and is deleted an hour later.
     """
     name = _store_name(request)
     labels = {"app": name}
@@ -242,7 +242,7 @@ def _store_objects(request: ManifestRequest) -> list[JsonObject]:
 
 
 def _store_pod_spec(request: ManifestRequest) -> JsonObject:
-    """Pod of the store. It listens on all addresses, since its own is unknown before it starts; hence the token."""
+    """Return the pod of the store, which listens on all addresses, its own being unknown; hence the token."""
     serve = ["dsconfig", "elastic", "store", "--listen", f"0.0.0.0:{STORE_PORT}"]
     serve += ["--until-ended", request.name]
     store = {"name": "store", "image": request.image, "command": serve, "env": _environment_entries(request)}
@@ -262,7 +262,7 @@ def _manifest_as_yaml(request: ManifestRequest, documents: list[JsonObject]) -> 
 
 
 def slurm_script(request: ManifestRequest) -> str:
-    """Batch script with the store on the batch host and an agent on each node; losing a node does not end the job.
+    """Return a batch script with the store on the batch host and agents on all nodes, whose loss does not end the job.
 
     Before the time limit, Slurm signals only the batch shell, which drains the nodes through the store: `srun` itself
     kills its tasks on SIGTERM, and a signal to the step would reach the workers too.
@@ -298,7 +298,7 @@ def slurm_script(request: ManifestRequest) -> str:
 
 
 def skypilot_task(request: ManifestRequest) -> str:
-    """Task with an agent on each node and the store on the first; `sky jobs launch` replaces lost nodes.
+    """Return a task with an agent on each node and the store on the first; `sky jobs launch` replaces lost nodes.
 
     SkyPilot stops the other nodes when one fails and restarts all of them: the job continues from its checkpoint on a
     disk that outlives the nodes.
@@ -332,7 +332,7 @@ def skypilot_task(request: ManifestRequest) -> str:
 
 
 def torchx_command(request: ManifestRequest) -> str:
-    """Command line for TorchX's component `dist.ddp`: stock torchrun with the backend `dsconfig`.
+    """Return a command line for TorchX's component `dist.ddp`, which is stock torchrun with the backend `dsconfig`.
 
     The host of rank 0 runs the store. Not every release of the component has an option for rendezvous settings, and
     `--env` accepts no value with `=`, so each setting is a separate variable. torchrun counts every change of the nodes
@@ -386,11 +386,11 @@ class ManifestRequest:
 
 
 TOKEN = "DSCONFIG_ELASTIC_TOKEN"
-"""Variable with the secret of the store; without one, anyone who reaches the store can end the job."""
+"""Environment variable with the secret of the store, without which anyone who reaches the store can end the job."""
 
 
 def admitted_node_range(plan: Plan, processes: int) -> tuple[int, int] | None:
-    """Smallest and largest number of nodes with this many processes that the plan admits."""
+    """Return the smallest and largest number of nodes with this many processes that the plan admits."""
     counts = [gpus // processes for gpus in plan.gpu_counts if gpus % processes == 0]
     return (counts[0], counts[-1]) if counts else None
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options of `dsconfig elastic plan` to its parser."""
     parser.set_defaults(run=run)
     add_config_argument(parser)
     which = parser.add_argument_group("sizes", "SIZES: for example 8,16 or 8:64 or 8:64:8")
@@ -58,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_world_sizes(text: str) -> list[int]:
-    """Parse numbers and ranges."""
+    """Parse numbers and ranges of world sizes."""
 
     try:
         return parse_number_ranges(text)
@@ -67,7 +67,7 @@ def parse_world_sizes(text: str) -> list[int]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command; exit with 1 if there is no plan."""
+    """Run `dsconfig elastic plan`; return 1 if there is no plan."""
     from dsconfig.cli.handoff.elastic_job import missing_block_hint
     from dsconfig.render.terminal_style import style_of, wrap_lines
     from elastic import ElasticityError
@@ -133,7 +133,7 @@ VERSION = 1
 
 
 def render_table(table: PlanForWorldSizes, name: str, style: TerminalStyle) -> Iterator[str]:
-    """Render the table in the named format."""
+    """Render the table of a plan in the named format."""
     yield from {"table": _render_text_table, "json": _render_json, "csv": _render_csv}[name](table, style)
 
 
@@ -227,11 +227,11 @@ def _render_csv(table: PlanForWorldSizes, style: TerminalStyle) -> Iterator[str]
 
 _DARK, _LIGHT, _LOST = "#1f4e79", "#9dc3e6", "#c0392b"
 _MAX_POINTS = 20_000
-"""World sizes drawn one by one."""
+"""Maximal number of world sizes that a plot draws one by one."""
 
 
 def render_plot(table: PlanForWorldSizes, suffix: str) -> bytes:
-    """Render the plot as SVG or PNG, with the same bytes for the same table. Imports matplotlib.
+    """Render the table as a plot in SVG or PNG, with the same bytes for the same table; imports matplotlib.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -246,7 +246,7 @@ def render_plot(table: PlanForWorldSizes, suffix: str) -> bytes:
 
 
 def _plot_samples_per_rank(axes: Axes, table: PlanForWorldSizes) -> None:
-    """Plot the samples per rank and step: micro batch, times accumulation steps."""
+    """Plot the samples per rank and step, which are the micro batch times the accumulation steps."""
     rows = [size.row for size in table.sizes if size.row]
     sizes = [row.world_size for row in rows]
     axes.vlines(sizes, 0.5, [row.micro_batch_size for row in rows], color=_DARK, lw=2, label="micro batch")
@@ -268,7 +268,7 @@ def _plot_samples_per_rank(axes: Axes, table: PlanForWorldSizes) -> None:
 
 
 def _plot_idle_share(axes: Axes, table: PlanForWorldSizes) -> None:
-    """Plot the share of ranks that are idle at each size, admissible or not."""
+    """Plot the share of ranks that are idle at each world size, admissible or not."""
     plans = [(table.plan, _LOST, "-", "heuristic" if table.exact else "idle ranks")]
     if table.exact is not None:
         plans.append((table.exact, _DARK, "--", "exact"))
@@ -295,17 +295,17 @@ MOST_SIZES = 100_000
 
 
 def set_gpus_per_node(config: Mapping[str, Json], gpus: int) -> JsonObject:
-    """Return the config with this number of GPUs per node in its block."""
+    """Return the config with this number of GPUs per node in its `elasticity` block."""
     block = config.get(c.ELASTICITY)
     changed = {**block, c.NUM_GPUS_PER_NODE: gpus} if isinstance(block, Mapping) else block
     return {**config, c.ELASTICITY: changed}
 
 
 def world_sizes_of_nodes(config: Mapping[str, Json], nodes: Iterable[int]) -> list[int]:
-    """Data-parallel world sizes of these numbers of nodes.
+    """Return the data-parallel world sizes of these numbers of nodes.
 
     Raises:
-        ElasticityError: the block is not strictly valid.
+        ElasticityError: the `elasticity` block is not strictly valid.
         ValueError: the GPUs of a node are not a multiple of the model-parallel size.
     """
     from elastic.planning.plan import read_block
@@ -321,10 +321,10 @@ def world_sizes_of_nodes(config: Mapping[str, Json], nodes: Iterable[int]) -> li
 
 
 def parse_number_ranges(text: str) -> list[int]:
-    """Parse `8,16`, `8:64` and `8:64:8` as ascending whole numbers above 0, ends included.
+    """Parse numbers such as `8,16`, `8:64` or `8:64:8` as ascending whole numbers above 0, both ends included.
 
     Raises:
-        ValueError: the text is none of these.
+        ValueError: the text has none of these forms.
     """
     values: set[int] = set()
     for piece in text.split(","):
@@ -340,10 +340,10 @@ def parse_number_ranges(text: str) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class PlannedWorldSize:
-    """One world size. Without a row, the job runs at `runs_at` and the share `lost` of its ranks is idle."""
+    """One world size of a plan; without a row, the job runs at `runs_at`, and the share `lost` of its ranks is idle."""
 
     world_size: int
-    """Data-parallel ranks."""
+    """Number of data-parallel ranks."""
     gpus: int
     nodes: int
     row: PlanRow | None
@@ -353,13 +353,13 @@ class PlannedWorldSize:
 
     @property
     def idle_share(self) -> float:
-        """Share of idle ranks if the size is not admissible."""
+        """Share of ranks that are idle if the world size is not admissible."""
         return 0.0 if self.row else 1 - (self.runs_at or 0) / self.world_size
 
 
 @dataclass(frozen=True, slots=True)
 class PlanForWorldSizes:
-    """Plan with the requested sizes, and the exact optimum for them if requested."""
+    """A plan for the requested world sizes, and the exact optimum for them if requested."""
 
     plan: Plan
     exact: Plan | None
@@ -367,12 +367,12 @@ class PlanForWorldSizes:
 
     @property
     def admitted_world_sizes(self) -> tuple[int, ...]:
-        """Requested sizes that the plan admits."""
+        """Requested world sizes that the plan admits."""
         return tuple(size.world_size for size in self.sizes if size.row)
 
     @property
     def exactly_admitted_world_sizes(self) -> tuple[int, ...]:
-        """Requested sizes that the exact optimum admits."""
+        """Requested world sizes that the exact optimum admits."""
         return tuple(size.world_size for size in self.sizes if size.exact)
 
 
@@ -383,7 +383,7 @@ def tabulate_plan(
     exact: bool = False,
     semantics: ElasticitySemantics,
 ) -> PlanForWorldSizes:
-    """Table of the `elasticity` block of a config, for `world_sizes` or all admissible sizes.
+    """Return the table of a config's `elasticity` block, for `world_sizes` or all admissible sizes.
 
     Raises:
         ElasticityError: there is no plan; the message names the key.

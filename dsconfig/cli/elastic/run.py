@@ -32,7 +32,7 @@ MAX_INTERVAL = 3600
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options of `dsconfig elastic run` to its parser."""
     parser.set_defaults(run=run)
     _add_job_options(parser)
     _add_node_options(parser)
@@ -117,7 +117,7 @@ def _parse_seconds(text: str) -> float:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train until the job ends."""
+    """Run the elastic agent until the job ends, and return the exit code."""
     return run_guarded(lambda: _run_agent(args))
 
 
@@ -200,7 +200,7 @@ def _check_training_command(args: argparse.Namespace) -> None:
 
 
 def preview_run(args: argparse.Namespace, job: ElasticJob, settings: RendezvousSettings) -> str:
-    """Command, settings, and the batch of each number of nodes; needs no torch."""
+    """Return the command, the settings, and the batch of each number of nodes; this does not require torch."""
     worker_command = [sys.executable, "-u", "-m", "elastic.worker", *args.command]
     command = args.command if args.no_python else worker_command
     timeout, lease = settings.heartbeat_timeout, settings.lease_duration

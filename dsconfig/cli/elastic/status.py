@@ -24,11 +24,11 @@ _PUBLISHED = {
     "join_order": "seat",
     "cleared": "alive",
 }
-"""JSON output names of fields that the state calls differently."""
+"""Names in the JSON output of fields that have another name in the state."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options of `dsconfig elastic status` to its parser."""
     parser.set_defaults(run=run)
     add_job_options(parser)
     formats = ("text", "json")
@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command; exit with 4 if the store does not answer."""
+    """Run `dsconfig elastic status`; return 4 if the store does not answer."""
     return run_guarded(lambda: _print_status(args))
 
 
@@ -53,12 +53,12 @@ def _print_status(args: argparse.Namespace) -> None:
 
 
 def state_as_json(state: JobState) -> dict[str, object]:
-    """State as in the JSON output, whose field names are stable."""
+    """Return the state of a job as in the JSON output, whose field names are stable."""
     return asdict(state, dict_factory=lambda pairs: {_PUBLISHED.get(key, key): value for key, value in pairs})
 
 
 def batch_triplet_of_group(state: JobState) -> dict[str, object] | None:
-    """Batch triplet of the group; None without a group."""
+    """Return the batch triplet of the current group of nodes, or None if there is no group."""
     import elastic
 
     if not state.group:
@@ -72,7 +72,7 @@ def batch_triplet_of_group(state: JobState) -> dict[str, object] | None:
 
 
 def state_as_text(state: JobState) -> list[str]:
-    """State as text, with terminal escapes removed: names and events come from other nodes."""
+    """Return the state of a job as text, without terminal escapes, as names and events come from other nodes."""
     row = batch_triplet_of_group(state)
     shown = [
         f"phase        {state.phase}" + (f" ({state.outcome.kind})" if state.outcome else ""),

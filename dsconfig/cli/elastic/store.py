@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options of `dsconfig elastic store` to its parser."""
     parser.set_defaults(run=run)
     add = parser.add_argument
     address = "address to listen on (default: 127.0.0.1:29400, not reachable from other machines)"
@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until SIGTERM or Ctrl-C, or the end of a job."""
+    """Serve the store until SIGTERM or Ctrl-C, or the end of a job, and return the exit code."""
     return run_guarded(lambda: _serve_store(args.listen, args.token, args.until_ended, args.linger))
 
 
@@ -82,6 +82,6 @@ def _serve_store(listen: str, secret: str | None, run_id: str | None, linger: fl
 
 
 def _job_outcome(job: StateStore) -> JobOutcome | None:
-    """Outcome of the job, once all nodes have left."""
+    """Return the outcome of the job, once all nodes have left."""
     state = job.read() if job.exists() else None
     return None if state is None or state.members else state.outcome

@@ -1,1 +1,1 @@
-"""The hand-off to `elastic`: plan tables, manifests, and torchrun's entry point."""
+"""Handoff from `dsconfig` to the package `elastic`: plan tables, manifests, and torchrun's entry point."""

@@ -16,7 +16,7 @@ def read_config(path: str) -> JsonObject:
     """Read the config in a file as DeepSpeed does.
 
     Raises:
-        AgentError: the file has no config; the message names it.
+        AgentError: the file has no config; the message names the file.
     """
     from dsconfig.document import read_file
     from elastic.agent.errors import RefusedError, SettingsError
@@ -32,7 +32,7 @@ def read_config(path: str) -> JsonObject:
 
 
 def missing_block_hint(config: Mapping[str, object]) -> str:
-    """Hint to add an `elasticity` block; empty if there is one."""
+    """Return a hint to add an `elasticity` block, or "" if the config has one."""
     if isinstance(config.get("elasticity"), dict):
         return ""
     block = '"elasticity": {"enabled": true, "max_train_batch_size": 2048, "micro_batch_sizes": [2, 4, 8]}'
@@ -40,7 +40,7 @@ def missing_block_hint(config: Mapping[str, object]) -> str:
 
 
 def plan_elastic_job(config: JsonObject, path: str) -> Plan:
-    """Plan of the config in a file.
+    """Return the elastic plan of the config in a file.
 
     Raises:
         AgentError: there is no plan, or the block differs from `DEEPSPEED_ELASTICITY_CONFIG`.

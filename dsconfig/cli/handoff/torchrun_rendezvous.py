@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def rendezvous_creator() -> Callable[[RendezvousParameters], RendezvousHandler]:
-    """Function that torch registers under the name of the entry point."""
+    """Return the function that torch registers under the name of the entry point."""
     return create_rendezvous_handler
 
 
 def create_rendezvous_handler(params: RendezvousParameters) -> RendezvousHandler:
-    """Create the handler; the process ends with one line if the parameters cannot be used."""
+    """Create the rendezvous handler; end the process with a one-line error if the parameters cannot be used."""
     from elastic.agent.errors import AgentError
     from elastic.launch import create_handler
 

@@ -1,8 +1,8 @@
-"""How a release converts a value: not at all (`hand`), or as pydantic 1 or pydantic 2 does.
+"""How a DeepSpeed release converts a value: not at all (`hand`), or as pydantic 1 or pydantic 2 does.
 
 DeepSpeed's strict sections are pydantic 1 models from 0.7.0 to 0.14.5 and pydantic 2 models from 0.15.0 on
 (runtime/config_utils.py, DeepSpeedConfigModel). Both convert values on input, by different rules: pydantic 1
-accepts values that pydantic 2 rejects, and the reverse. Other sections are read with `dict.get`, unconverted.
+accepts values that pydantic 2 rejects, and vice versa. Other sections are read with `dict.get`, without conversion.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NUMBERS: dict[str, type[Json]] = {"int": int, "float": float}
 
 
 def is_unchanged(spec: Spec, value: Json) -> bool:
-    """Whether a value is a number or boolean of exactly the type, which every dialect accepts as it is."""
+    """Whether a value is a number or boolean of exactly this type, which every dialect accepts unchanged."""
     if spec[0] == "bool":
         return value is True or value is False
     return type(value) is _NUMBERS.get(spec[0]) and not is_out_of_bounds(spec, value)

@@ -1,4 +1,4 @@
-"""Verdict on one value, what the dialects share, and the dialect of unvalidated sections."""
+"""Verdicts on values, code that the dialects share, and the dialect of sections that are not validated."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Why: TypeAlias = "Literal['type', 'null', 'fraction', 'bound', 'member', 'text']
 
 
 class CoercedValue(NamedTuple):
-    """The value is accepted, but converted to another one."""
+    """Verdict that a value is accepted, but converted to another value."""
 
     value: Json
 
 
 class RejectedValue(NamedTuple):
-    """The value is rejected. `at` is the path from the value to the offending part of it."""
+    """Verdict that a value is rejected; `at` is the path from the value to its offending part."""
 
     why: Why
     expected: Spec
@@ -33,14 +33,14 @@ class RejectedValue(NamedTuple):
 
 
 Verdict: TypeAlias = "CoercedValue | RejectedValue | None"
-"""None: accepted unchanged."""
+"""Verdict on a value; None means that the value is accepted unchanged."""
 
 Read: TypeAlias = "Callable[[Spec, Json], Verdict]"
 """A dialect's conversion of a value to a type. Children of sections are not converted."""
 
 
 def is_out_of_bounds(spec: Spec, value: float) -> bool:
-    """Whether a number misses a bound of its ("int" | "float", ge, gt, le, lt) spec; NaN misses each bound."""
+    """Whether a number violates a bound of its ("int" | "float", ge, gt, le, lt) spec; NaN violates every bound."""
     _, ge, gt, le, lt = spec
     return (
         (ge is not None and not value >= ge)
@@ -51,12 +51,12 @@ def is_out_of_bounds(spec: Spec, value: float) -> bool:
 
 
 def is_same_value(left: Json, right: Json) -> bool:
-    """Whether two values are equal and of one type: 1, 1.0 and true are different values in a config."""
+    """Whether two values are equal and of the same type: 1, 1.0 and true are different values in a config."""
     return type(left) is type(right) and (left == right or left is right)
 
 
 def coercion_verdict(before: Json, after: Json) -> Verdict:
-    """Return the verdict on a value after conversion, which may have changed nothing."""
+    """Return the verdict on a value, given the value before and after conversion."""
     return None if is_same_value(before, after) else CoercedValue(after)
 
 
@@ -77,7 +77,7 @@ def coerce_map(spec: Spec, value: JsonObject, read: Read) -> Verdict:
 def _coerce_parts(
     inner: Spec, parts: Iterable[tuple[str | int, Json]], read: Read
 ) -> RejectedValue | dict[str | int, Json] | None:
-    """Return the first rejection of a part, else the converted parts; None if all are accepted unchanged."""
+    """Return the first rejection of a part, or else the converted parts, or None if all are accepted unchanged."""
     if inner[0] == "any":
         return None
     converted: dict[str | int, Json] = {}
@@ -113,7 +113,7 @@ def _is_enum_of_words(arm: Spec) -> bool:
 
 
 def coerce_as_pydantic(spec: Spec, value: Json, read: Read, conversions: Mapping[str, Read]) -> Verdict:
-    """Convert a value as both versions of pydantic do; `read` and the `conversions` by kind are the version's own."""
+    """Convert a value as both versions of pydantic do, with the `read` function and `conversions` of one version."""
     kind = spec[0]
     if kind == "any":
         return None
@@ -139,7 +139,7 @@ def coerce_as_pydantic(spec: Spec, value: Json, read: Read, conversions: Mapping
 
 
 def read_unchecked(spec: Spec, value: Json) -> Verdict:
-    """Return the verdict of code that expects `spec` and validates nothing."""
+    """Return the verdict of code that expects the type `spec` but does not validate the value."""
     kind = spec[0]
     if kind in ("any", "section"):
         return None

@@ -1,4 +1,4 @@
-"""Conversions of pydantic 2 in lax mode, which DeepSpeed's models use, with its numeric strings."""
+"""Conversions of pydantic 2 in lax mode, which DeepSpeed's models use, including those of numeric strings."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 # Zeros in front of a sign are a quirk of pydantic-core.
 
 _BLANK = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
-"""The characters that Rust's `str::trim` removes: fewer than Python's `str.strip` does."""
+"""The characters that Rust's `str::trim` removes, which are fewer than those that Python's `str.strip` removes."""
 _LONGEST = 4300
-"""Maximal digits of an integer, without leading zeros; Python's own limit."""
+"""Maximum number of digits of an integer, without leading zeros, which is Python's own limit."""
 _SIGN, _DIGITS = r"(?:\+(?!-)|-)?", r"[0-9]+(?:_[0-9]+)*"
 _ZEROS = r"0[0_]*"
 _INTEGER = (
@@ -44,7 +44,7 @@ _FLOAT = r"(?ai)[+-]?(?:inf|infinity|nan|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-
 
 @lru_cache(maxsize=256)
 def parse_integer(text: str) -> int | None:
-    """Return the integer in a string; None where pydantic rejects it."""
+    """Return the integer in a string, or None if pydantic rejects the string."""
     match = re.fullmatch(_INTEGER, text.strip(_BLANK))
     if not match:
         return None
@@ -54,7 +54,7 @@ def parse_integer(text: str) -> int | None:
 
 @lru_cache(maxsize=256)
 def parse_float(text: str) -> float | None:
-    """Return the number in a string; None where pydantic rejects it."""
+    """Return the number in a string, or None if pydantic rejects the string."""
     trimmed = text.strip(_BLANK)
     if re.fullmatch(_FLOAT, trimmed):
         return float(trimmed)
@@ -71,7 +71,7 @@ def parse_float(text: str) -> float | None:
 _TRUE = frozenset({"1", "on", "t", "true", "y", "yes"})
 _FALSE = frozenset({"0", "off", "f", "false", "n", "no"})
 _FLOAT_EXACT = 2.0**63
-"""Integral floats from here on are rejected as integers (pydantic-core, src/input/shared.rs)."""
+"""The least integral float that is rejected as an integer (pydantic-core, src/input/shared.rs)."""
 
 
 def coerce(spec: Spec, value: Json) -> Verdict:

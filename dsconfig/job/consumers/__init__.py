@@ -3,7 +3,7 @@
 LOADERS = ("deepspeed", "transformers", "accelerate", "lightning")
 """Programs that read a config, fill in its "auto" values and pass it to DeepSpeed."""
 ELASTIC = "elastic"
-"""`dsconfig elastic run`: removes the `elasticity` block and writes the batch of its plan."""
+"""The consumer `dsconfig elastic run`, which replaces the `elasticity` block by the batch of its plan."""
 CONSUMERS = (*LOADERS, ELASTIC)
 HUGGING_FACE = ("transformers", "accelerate")
 """Consumers that pass the config to Accelerate's `DeepSpeedPlugin` and `Accelerator.prepare`."""

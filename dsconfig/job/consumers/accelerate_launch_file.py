@@ -1,4 +1,4 @@
-"""Launch file of `accelerate launch`: its keys, and the config that it names or describes."""
+"""Launch files of `accelerate launch`: their keys, and the DeepSpeed config that they name or describe."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROOT_KEYS = frozenset((
     "tpu_zone", "tpu_use_cluster", "tpu_use_sudo", "command_file", "commands", "tpu_vm", "tpu_env",
     "dynamo_config", "fp16", "dynamo_backend",
 ))  # fmt: skip
-"""Fields of `ClusterConfig`, and two old names that it converts. `from_yaml_file` rejects any other key."""
+"""Fields of Accelerate's `ClusterConfig`, and two old names that it converts; `from_yaml_file` rejects other keys."""
 BLOCK_KEYS = frozenset((
     "zero_stage", "gradient_accumulation_steps", "gradient_clipping", "offload_optimizer_device",
     "offload_param_device", "offload_optimizer_nvme_path", "offload_param_nvme_path", "zero3_init_flag",
@@ -40,20 +40,20 @@ _ADDED = {
     "fp8_config": "0.34", "parallelism_config": "1.10", "deepspeed_moe_layer_cls_names": "0.30",
     "nossh": "1.6", "fp8": "0.17",
 }  # fmt: skip
-"""Version that added a key or value; the others are older. Source: the wheels of each version."""
+"""Version of Accelerate that added a key or value; others are older. Source: the wheels of each version."""
 _REMOVED = {"ipex_config": ("0.19", "1.13"), "tp_config": ("1.4", "1.7")}
-"""Root keys of some versions only: the first version with the key, and the first one without it."""
+"""Root keys that were removed, each with the first version that has the key and the first one without it."""
 
 
 def words_available_in_version(words: Iterable[str], version: str | None) -> frozenset[str]:
-    """Return the keys or values that a version of Accelerate supports; None: the newest version."""
+    """Return the keys or values among `words` that a version of Accelerate supports; None is the newest version."""
     if version is None:
         return frozenset(words)
     return frozenset(each for each in words if version_tuple(_ADDED.get(each, "0")) <= version_tuple(version))
 
 
 def root_keys_of_version(version: str | None) -> frozenset[str]:
-    """Return the root keys that a version of Accelerate accepts; None: the newest version."""
+    """Return the root keys that a version of Accelerate accepts; None is the newest version."""
     if version is None:
         return ROOT_KEYS
     removed = {
@@ -65,12 +65,12 @@ def root_keys_of_version(version: str | None) -> frozenset[str]:
 
 
 def version_adding_key(key: str) -> str | None:
-    """Return the version of Accelerate that added a key; None if all versions have it."""
+    """Return the version of Accelerate that added `key`, or None if all versions have the key."""
     return _ADDED.get(key)
 
 
 def version_removing_key(key: str) -> str | None:
-    """Return the version of Accelerate that removed a key; None if none did."""
+    """Return the version of Accelerate that removed `key`, or None if no version did."""
     return _REMOVED[key][1] if key in _REMOVED else None
 
 
@@ -79,8 +79,8 @@ NOT_BESIDE_LINK = frozenset((
     "offload_param_device", "offload_optimizer_nvme_path", "offload_param_nvme_path",
     "zero3_save_16bit_model",
 ))  # fmt: skip
-"""Keys that `DeepSpeedPlugin._deepspeed_config_checks` rejects with a config file, like a root
-`mixed_precision`.
+"""Keys that `DeepSpeedPlugin._deepspeed_config_checks` rejects together with a config file, as it does a
+root `mixed_precision`.
 """
 DISTRIBUTED_TYPES = (
     "NO", "MULTI_CPU", "MULTI_GPU", "MULTI_NPU", "MULTI_MLU", "MULTI_SDAA", "MULTI_MUSA", "MULTI_XPU",
@@ -101,13 +101,13 @@ def is_launch_file(data: object) -> TypeGuard[JsonObject]:
 
 
 def deepspeed_block(data: Mapping[str, Json]) -> JsonObject:
-    """Return the block `deepspeed_config`; empty if there is none."""
+    """Return the block `deepspeed_config` of a launch file, or an empty object if there is none."""
     value = data.get(BLOCK)
     return value if isinstance(value, dict) else {}
 
 
 def world_size_in_launch_file(data: Json) -> int | None:
-    """World size in the file: `num_processes`, which Accelerate counts over all nodes."""
+    """Return the world size that a launch file sets: `num_processes`, which Accelerate counts over all nodes."""
     count = data.get("num_processes") if isinstance(data, dict) else None
     return count if type(count) is int and count > 0 else None
 
@@ -118,7 +118,7 @@ def world_size_in_launch_file(data: Json) -> int | None:
 
 
 def zero_stage_of_block(settings: Mapping[str, Json]) -> int:
-    """Return the ZeRO stage of a block, 2 by default.
+    """Return the ZeRO stage that a `deepspeed_config` block sets, 2 by default.
 
     Raises:
         ValueError: the value is not an integer.
@@ -128,7 +128,7 @@ def zero_stage_of_block(settings: Mapping[str, Json]) -> int:
 
 
 def disables_partitioned_loading(data: Json) -> bool:
-    """Whether a launch file switches partitioned loading off; at stage 3 it is on by default.
+    """Whether a launch file disables partitioned loading of the model, which is on by default at stage 3.
 
     Source: accelerate utils/dataclasses.py:DeepSpeedPlugin.__post_init__, `zero3_init_flag`.
     """
@@ -140,9 +140,10 @@ def disables_partitioned_loading(data: Json) -> bool:
 
 
 def build_plugin_config(data: Mapping[str, Json], version: str | None = None) -> JsonObject | None:
-    """Return the config that the plugin builds from a block. `version`: of Accelerate; None: the newest.
+    """Return the config that Accelerate's plugin builds from a `deepspeed_config` block.
 
-    None if the block names a file, has invalid values, or belongs to another backend.
+    `version` is that of Accelerate; None is the newest. Return None if the block names a file, has invalid
+    values, or belongs to another backend.
     """
     settings = deepspeed_block(data)
     if LINK in settings or data.get("distributed_type") != "DEEPSPEED":
@@ -203,7 +204,7 @@ _LAUNCH_PATHS: Mapping[tuple[str, ...], KeyPath] = {
 
 
 def path_in_launch_file(path: KeyPath, data: Mapping[str, Json]) -> KeyPath | None:
-    """Return the path of the launch file key that sets a config value; None if no key does."""
+    """Return the path of the launch file key that sets the config value at `path`, or None if no key does."""
     for length in range(len(path), 0, -1):
         launch_path = _LAUNCH_PATHS.get(tuple(str(part) for part in path[:length]))
         if launch_path is not None:

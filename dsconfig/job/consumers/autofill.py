@@ -22,11 +22,11 @@ MessageKind: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class AutofillMessage:
-    """A message to the user about how a value was determined."""
+    """A message to the user about how the autofill determined a value."""
 
     kind: MessageKind
     """`environment`: a variable was used. `overridden`, `removed`, `written`: the config differs from the
-    file. `unfilled`: an "auto" is left. `refused`: the consumer will raise. `note`: anything else.
+    file. `unfilled`: an "auto" remains. `refused`: the consumer will raise. `note`: anything else.
     """
     text: str
     key: str | None = None
@@ -34,7 +34,7 @@ class AutofillMessage:
 
 @dataclass(frozen=True, slots=True)
 class FilledValue:
-    """An "auto" that the consumer replaces, or a key that it adds."""
+    """The value that a consumer fills in for an "auto", or for a key that it adds."""
 
     key: str
     value: Json
@@ -68,7 +68,7 @@ class AutofillState:
     has_arguments: bool
     model: Mapping[str, Json] | None
     likely: Mapping[str, Json] = field(default_factory=dict)
-    """Typical values of unknown arguments."""
+    """Typical values of training arguments that are unknown."""
     filled: list[FilledValue] = field(default_factory=list)
     mismatches: list[ArgumentMismatch] = field(default_factory=list)
     messages: list[AutofillMessage] = field(default_factory=list)
@@ -127,7 +127,7 @@ PERSISTENCE = f"{ZERO}.stage3_param_persistence_threshold"
 
 
 def fill_bucket_sizes(filling: AutofillState, *, all_stages: bool) -> None:
-    """Fill the bucket sizes. `all_stages`: include those of stage 3."""
+    """Fill ZeRO's bucket sizes; `all_stages` includes those that only stage 3 uses."""
     does = filling.consumer.includes_change
     nested = filling.consumer.name == "transformers" and does("text_config")
     model = filling.model
@@ -150,7 +150,7 @@ def fill_bucket_sizes(filling: AutofillState, *, all_stages: bool) -> None:
 
 
 def fill_from_arguments(filling: AutofillState, ranks: int | None) -> None:
-    """Fill from the Trainer's arguments. Source: HfTrainerDeepSpeedConfig.trainer_config_process."""
+    """Fill values from the Trainer's arguments. Source: HfTrainerDeepSpeedConfig.trainer_config_process."""
     args = filling.args
     micro, steps = (
         args.positive_integer("per_device_train_batch_size"),
@@ -190,7 +190,7 @@ def fill_from_arguments(filling: AutofillState, ranks: int | None) -> None:
 
 
 def trainer_mixed_precision(filling: AutofillState) -> str | None:
-    """Return the mixed precision that the Trainer passes to Accelerate's plugin; None if unknown."""
+    """Return the mixed precision that the Trainer passes to Accelerate's plugin, or None if unknown."""
     if not filling.has_arguments:
         return "no"
     fp16, bf16 = (
@@ -203,7 +203,7 @@ def trainer_mixed_precision(filling: AutofillState) -> str | None:
 
 
 def fill_from_model(filling: AutofillState) -> None:
-    """Fill from the model and the number of steps. Source: HfTrainerDeepSpeedConfig.trainer_config_finalize."""
+    """Fill values from the model and the number of steps. Source: HfTrainerDeepSpeedConfig.trainer_config_finalize."""
     zero = filling.config.get(ZERO)
     stage = zero.get("stage") if isinstance(zero, dict) else None
     fill_bucket_sizes(filling, all_stages=stage == 3)
@@ -317,7 +317,7 @@ def _overwrite_accumulation_steps(filling: AutofillState) -> None:
 
 
 def _fill_from_dummy_objects(filling: AutofillState, ranks: int | None) -> None:
-    """Fill from DummyOptim and DummyScheduler, the placeholders for an optimizer and scheduler in the config."""
+    """Fill values from DummyOptim and DummyScheduler, the script's placeholders for what the config defines."""
     args = filling.args
     learning_rate = args.number_argument("learning_rate")
     if "optimizer" in filling.config:
@@ -380,14 +380,14 @@ def add_lightning_batch(filling: AutofillState) -> None:
 
 
 class AssumedArguments(NamedTuple):
-    """Unknown training arguments: the names without a default, and typical values of some of them."""
+    """Names of training arguments whose values are unknown, and typical values of some of them."""
 
     unknown: frozenset[str] = frozenset()
     likely: Mapping[str, Json] = MappingProxyType({})
 
 
 class MissingArgumentsError(ValueError):
-    """A value must be filled from training arguments, but there are none."""
+    """A value must be filled from training arguments that are not given."""
 
     def __init__(self, missing: Sequence[str], reason: str, *hints: str) -> None:
         super().__init__(reason)
@@ -407,7 +407,7 @@ def autofill_config(
     sp: int = 1,
     assumed: AssumedArguments = _NOTHING_ASSUMED,
 ) -> AutofillState:
-    """Fill a config in place, as the consumer would on `ranks` ranks (None: unknown).
+    """Fill a config in place, as the consumer would on `ranks` ranks (None if the number is unknown).
 
     Raises:
         MissingArgumentsError: the batch needs training arguments, and none were given.
@@ -436,7 +436,7 @@ def autofill_config(
 
 
 def _assumed_values(config: JsonObject, assumed: AssumedArguments) -> Mapping[str, Json]:
-    """Values to assume for unknown arguments, unless the config contradicts them."""
+    """Return the values to assume for unknown arguments, unless the config contradicts them."""
     likely = {name: value for name, value in assumed.likely.items() if name in assumed.unknown}
     for name, value in likely.items():
         block = config.get(name)
@@ -470,7 +470,7 @@ def _require_arguments(filling: AutofillState, assumed: AssumedArguments) -> Non
 
 
 def _message_about_remaining_auto(key: str, consumer: ConfigConsumer) -> AutofillMessage:
-    """Return the message about an "auto" that remains after all steps."""
+    """Return the message about an "auto" that remains after all steps of the autofill."""
     origin = consumer.origin_of_value(key)
     if origin is None and not consumer.includes_change("plugin"):
         return AutofillMessage("unfilled", f"`{key}` stays `auto`, which {consumer.name} does not fill", key)

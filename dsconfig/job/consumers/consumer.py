@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 # One consumer and the keys that it fills.
 
 Stage: TypeAlias = "Literal['arguments', 'plugin', 'model', 'prepare']"
-"""Time of filling: with the training arguments, when the plugin is created, after the model is loaded, or in
-`Accelerator.prepare`.
+"""Stage at which a key is filled: with the training arguments, when the plugin is created, after the model is loaded,
+or in `Accelerator.prepare`.
 """
 
 
 class AutofillRule(NamedTuple):
-    """Rule that replaces one "auto"; with `must_match`, a different existing value is an error."""
+    """Rule by which a consumer replaces one "auto"; with `must_match`, a different value in the config is an error."""
 
     key: str
     origin: str
     stage: Stage
     must_match: bool = False
     change: str = ""
-    """The change in `consumer_versions.CHANGES` that added it; with a leading `!`, the one that removed it.
+    """The change in `consumer_versions.CHANGES` that added the rule, or with a leading `!` the one that removed it.
     """
 
 
@@ -43,13 +43,13 @@ class ConfigConsumer(NamedTuple):
     fills: tuple[AutofillRule, ...] = ()
     defaults: Mapping[str, Json] = MappingProxyType({})
     version: str | None = None
-    """None: the newest known."""
+    """Version of the consumer; None is the newest known version."""
     removed_fills: tuple[AutofillRule, ...] = ()
-    """Keys that only earlier versions fill."""
+    """Rules that only earlier versions of the consumer have."""
 
     @property
     def training_argument_names(self) -> frozenset[str]:
-        """Names of the training arguments that it fills from."""
+        """Names of the training arguments from which the consumer fills keys."""
         return frozenset({"per_device_train_batch_size", *self.defaults})
 
     def includes_change(self, word: str) -> bool:
@@ -68,7 +68,7 @@ class ConfigConsumer(NamedTuple):
         return consumer._replace(fills=(*fills, *former))
 
     def origin_of_value(self, key: str) -> str | None:
-        """Source of the value that the consumer fills in for a key; None if it does not fill it."""
+        """Return the source of the value that the consumer fills in for `key`, or None if it does not fill the key."""
         return next((fill.origin for fill in self.fills if fill.key == key), None)
 
 
@@ -90,7 +90,7 @@ PLUGIN = (
     AutofillRule(f"{_ZERO}.offload_param.nvme_path", "offload_param_nvme_path", "plugin"),
     AutofillRule(f"{_ZERO}.stage3_gather_16bit_weights_on_model_save", "zero3_save_16bit_model", "plugin"),
 )
-"""Keys that the plugin fills."""
+"""Keys that Accelerate's `DeepSpeedPlugin` fills."""
 PLUGIN_DEFAULTS: Mapping[str, Json] = {
     "zero_stage": 2,
     "offload_optimizer_device": "none",
@@ -211,8 +211,8 @@ SCHEDULE_ARGUMENTS = frozenset(
         "weight_decay",
     }
 )
-"""Training arguments that the Trainer does not use for what the config sets itself: a section or key of the config
-wins, and a key that a section lacks has DeepSpeed's default.
+"""Training arguments that the Trainer ignores if the config has its own section or key for them. A key that is absent
+from such a section has DeepSpeed's default.
 
 Source: transformers integrations/deepspeed.py, deepspeed_optim_sched and HfTrainerDeepSpeedConfig.fill_match.
 """
@@ -245,7 +245,7 @@ def consumer_from_spec(spec: str) -> ConfigConsumer:
 
 @cache
 def keys_not_filled(spec: str) -> frozenset[str]:
-    """Keys that the newest version fills and the version of a spec such as `accelerate==1.2` does not."""
+    """Return the keys that the newest version fills, but not the version in a spec such as `accelerate==1.2`."""
     name, version = split_consumer_spec(spec)
     if version is None:
         return frozenset()

@@ -28,11 +28,11 @@ _ALIASES: Mapping[str, str] = {
     "warmup_num_steps": "warmup_steps",
     "total_num_steps": "max_steps",
 }
-"""Names of the arguments in DeepSpeed, other trainers and scripts."""
+"""Names by which DeepSpeed, other trainers and scripts call the Trainer's arguments."""
 
 
 _MAX_VALUE = 1 << 63
-"""Limit of arguments: larger values, including infinity, would break the arithmetic."""
+"""Largest accepted value of an argument: larger values, including infinity, would break the arithmetic."""
 
 
 class ConsumerArguments:
@@ -72,7 +72,7 @@ class ConsumerArguments:
                 )
 
     def number_argument(self, name: str) -> Json:
-        """Return the number; None without a value and a default."""
+        """Return the value of a numeric argument or its default, or None if it has neither."""
         value = self._argument_or_default(name)
         if value is None:
             return None
@@ -81,7 +81,7 @@ class ConsumerArguments:
         return value
 
     def positive_integer(self, name: str) -> int | None:
-        """Return the integer above 0; None without a value and a default."""
+        """Return the value of a positive integer argument or its default, or None if it has neither."""
         value = self.number_argument(name)
         if value is not None and (not isinstance(value, int) or value < 1):
             raise ValueError(_describe_wrong_type(name, value, "an integer of at least 1"))
@@ -101,18 +101,18 @@ class ConsumerArguments:
         return value
 
     def text_argument(self, name: str) -> str | None:
-        """Return the text; None without a value and a default."""
+        """Return the value of a string argument or its default, or None if it has neither."""
         value = self._argument_or_default(name)
         # YAML 1.1 parses `mixed_precision: no` as false.
         return "no" if value is False and name == "mixed_precision" else None if value is None else str(value)
 
     def training_steps(self) -> int | None:
-        """Return the number of training steps; None if it depends on the size of the data."""
+        """Return the number of training steps, or None if it depends on the size of the data."""
         steps = self.number_argument("max_steps")
         return steps if steps is not None and steps > 0 else None
 
     def warmup_steps(self, total: int | None, *, least: int = 1) -> int | None:
-        """Return the warm-up steps, at least `least`; a value below 1 is a fraction of all steps."""
+        """Return the number of warm-up steps, at least `least`; a value below 1 is a fraction of all steps."""
         steps = self.number_argument("warmup_steps")
         if steps is None:
             return None
@@ -141,11 +141,11 @@ def _is_numeric_text(text: str) -> bool:
 
 
 _HIDDEN_SIZE_NAMES = ("d_model", "n_embd", "dim", "emb_dim", "embed_dim", "hidden_dim")
-"""Names of the hidden size in `config.json`; each model's `attribute_map` maps them to `hidden_size`."""
+"""Other names of the hidden size in `config.json`, which the `attribute_map` of a model maps to `hidden_size`."""
 
 
 def hidden_size(model: Mapping[str, Json], *, nested: bool) -> int | None:
-    """Return the hidden size, or the largest of several. `nested`: search `text_config` too."""
+    """Return a model's hidden size, or the largest of several; `nested` also searches `text_config`."""
     for name in ("hidden_size", "hidden_sizes", *_HIDDEN_SIZE_NAMES):
         value = model.get(name)
         sizes = [size for size in (value if isinstance(value, list) else [value]) if type(size) is int]
@@ -185,7 +185,10 @@ _LEARNING_RATES: Mapping[str, tuple[tuple[str, float], ...]] = {
     "SSDConfig": (),
     "TPOConfig": (("1.3", 5e-7),),
 }
-"""TRL's classes, and their `learning_rate` since each version; before, it is that of Transformers."""
+"""TRL's classes of training arguments, and the default `learning_rate` of each since some version.
+
+Earlier versions have the default of Transformers.
+"""
 _BASE_CLASSES = {
     "DPPOConfig": "GRPOConfig",
     "GFPOConfig": "GRPOConfig",
@@ -198,18 +201,18 @@ _BASE_CLASSES = {
     "ServerDistillationConfig": "DistillationConfig",
     "XPOConfig": "OnlineDPOConfig",
 }
-"""Classes that change none of these defaults, and their base classes."""
+"""TRL classes that change none of these defaults, and their base classes."""
 _BF16_SINCE = "0.19"
-"""Version since which `bf16` is on unless `fp16` is."""
+"""Version of TRL since which `bf16` is on by default, unless `fp16` is on."""
 
 
 def is_trl_config_class(name: str) -> bool:
-    """Whether a class of TRL holds training arguments."""
+    """Whether `name` is a TRL class of training arguments."""
     return name in _LEARNING_RATES or name in _BASE_CLASSES
 
 
 def trl_defaults(name: str, version: str | None) -> JsonObject:
-    """Defaults of a class that differ from Transformers'. `version` None: the newest."""
+    """Return the defaults of a TRL class that differ from those of Transformers; version None is the newest."""
     name = _BASE_CLASSES.get(name, name)
     defaults: JsonObject = {}
     for since, rate in _LEARNING_RATES[name]:

@@ -1,4 +1,4 @@
-"""Values that the flags of a program have in the scripts that start it: `args.batch_size` in a config dict."""
+"""Values of a program's flags (`args.batch_size` in a config dict), from the scripts that start the program."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ _SETTERS = frozenset(("setattr", "set_defaults", "Namespace"))
 
 
 class _ArgparseFlag(NamedTuple):
-    """One call of `add_argument`."""
+    """A flag that one call of `add_argument` defines."""
 
     kind: str
-    """`int`, `float`, `str`, `store_true` or `store_false`; empty for any other conversion."""
+    """Conversion: `int`, `float`, `str`, `store_true` or `store_false`; empty for any other conversion."""
     default: Json
 
 
 def argument_value(module: ParsedModule, node: ast.expr) -> Json:
-    """Return the value that all commands of the program give to `args.name`; `UNKNOWN` without one.
+    """Return the value that all commands of the program give to `args.name`, or `UNKNOWN` if there is none.
 
     Source: argparse, whose flags without a `type` are strings.
     """
@@ -82,9 +82,9 @@ def _values_of_flags(path: str, _: tuple[int, ...]) -> Mapping[str, Json]:
 def flag_values_of_commands(
     modules: tuple[ParsedModule, ...], commands: Sequence[LaunchCommand]
 ) -> dict[str, Json]:
-    """Return the values of a program's flags, by their attributes; `UNKNOWN` if the commands do not agree in one.
+    """Return the values of a program's flags by attribute name; `UNKNOWN` if the commands differ in the value.
 
-    A flag without a default that no command has is None.
+    A flag that has no default and that no command sets is None.
     """
     if not modules or not commands or any(_may_set_unknown_arguments(module) for module in modules):
         return {}
@@ -106,7 +106,7 @@ def flag_values_of_commands(
 
 
 def _is_assigned(module: ParsedModule, name: str) -> bool:
-    """Whether a module assigns an argument; an attribute of `self` belongs to another object."""
+    """Whether a module assigns a parsed argument; an attribute of `self` belongs to another object."""
     return any(
         not (isinstance(each.node, ast.Name) or _is_attribute_of_self(each.node))
         for each in module.names.fields.get(name, ())
@@ -118,7 +118,7 @@ def _is_attribute_of_self(target: ast.AST) -> bool:
 
 
 def _may_set_unknown_arguments(module: ParsedModule) -> bool:
-    """Whether a module may set arguments whose names the source does not contain."""
+    """Whether a module may set arguments whose names do not appear in the source."""
     parents = module.names.parents
     for node in module.nodes:
         is_vars = isinstance(node, ast.Call) and last_dotted_name(node.func) == "vars"
@@ -137,7 +137,7 @@ def _may_set_unknown_arguments(module: ParsedModule) -> bool:
 
 
 def _may_hold_arguments(module: ParsedModule, target: ast.expr | None) -> bool:
-    """Whether an expression may be the result of a parser: by its name, or as a parameter that a call gives it to."""
+    """Whether an expression may be the result of a parser, judging by its name or by the calls that pass it."""
     if not isinstance(target, ast.Name) or _NAMESPACE.fullmatch(target.id):
         return not isinstance(target, ast.Attribute) or _NAMESPACE.fullmatch(target.attr) is not None
     function = module.names.enclosing_function(target)
@@ -152,7 +152,7 @@ def _may_hold_arguments(module: ParsedModule, target: ast.expr | None) -> bool:
 
 
 def _defined_flags(modules: tuple[ParsedModule, ...]) -> dict[str, _ArgparseFlag]:
-    """Return the flags that a program defines; one that is defined twice in different ways has no known values."""
+    """Return the flags that a program defines; a flag with several different definitions has no known value."""
     flags: dict[str, _ArgparseFlag] = {}
     for _, call in calls_in_modules(modules):
         if called_function_name(call) == "add_config_arguments":
@@ -184,7 +184,7 @@ def _defined_flags(modules: tuple[ParsedModule, ...]) -> dict[str, _ArgparseFlag
 
 
 def _default_of_flag(kind: str, default: ast.expr | None) -> Json:
-    """Return the default of a flag, which argparse converts if it is a text; None if it has none."""
+    """Return the default of a flag, converted as by argparse if it is a string, or None if there is no default."""
     value = literal_value(default)
     is_none = default is None or (isinstance(default, ast.Constant) and default.value is None)
     if value is None:
@@ -198,7 +198,7 @@ _OPEN = _ArgparseFlag("", UNKNOWN)
 
 
 def _convert_flag_text(flag: _ArgparseFlag, value: Json) -> Json:
-    """Convert a flag's text as argparse does; `UNKNOWN` for an unsupported conversion."""
+    """Convert a flag's text as argparse does, or return `UNKNOWN` for an unsupported conversion."""
     try:
         match flag.kind:
             case "store_true" | "store_false":

@@ -1,4 +1,4 @@
-"""Configs that a program builds for one command: dicts from its functions, with the values of the command's flags."""
+"""Configs that a program builds for one command: dicts from functions, with the values of the command's flags."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
     from dsconfig.launch.launch_commands import LaunchCommand
 
 _PREPARATIONS = frozenset(("HfDeepSpeedConfig", "HfTrainerDeepSpeedConfig", "Init", "DeepSpeedConfig"))
-"""Calls that receive a config besides the call that trains with it."""
+"""Calls that receive a config in addition to the call that trains with the config."""
 _CONSUMERS = ("deepspeed", "transformers", "accelerate")
 _SAMPLE_RANKS = (2, 3, 8)
-"""World sizes for which a config is computed to see how its batch depends on the number of ranks."""
+"""Numbers of ranks for which a config is computed, to see how its batch depends on the number of ranks."""
 
 
 _MAX_STEPS = 40_000
-"""Most expressions and statements that are interpreted for one command and one number of ranks."""
+"""Maximum number of expressions and statements that are interpreted for one command and one number of ranks."""
 
 
 class BuiltConfig(NamedTuple):
     """A config that a program builds."""
 
     value: JsonObject | None
-    """The config, with `UNKNOWN` for what only a run shows; None if that is all of it."""
+    """The config, with `UNKNOWN` for values known only at run time; None if the whole config is unknown."""
     consumer: str
     location: str
-    """Location of the call that receives it: `main.py:12`."""
+    """Location of the call that receives the config: `main.py:12`."""
     literal: ValueOrigin | None
-    """Dict in the source that it consists of at first; None if there are several."""
+    """Dict in the source that the config starts from, or None if there are several."""
 
 
 class _ConfigReceiver(NamedTuple):
@@ -55,7 +55,7 @@ class _ConfigReceiver(NamedTuple):
 
 
 class _Program:
-    """The modules of a program, the calls in it that receive a config, and data flows that were followed."""
+    """The modules of a program, the calls that receive a config, and the data flows that have been followed."""
 
     def __init__(self, path: str) -> None:
         self.modules = program_modules(path, path)
@@ -76,7 +76,7 @@ class _Program:
                         yield _ConfigReceiver(module, call, each.value, consumer)
 
     def flow_of(self, origin: ValueOrigin) -> DataFlow:
-        """Return what the program may do with a value."""
+        """Return the data flow of a value: everything that the program may do with the value."""
         if origin not in self._flows:
             flow = DataFlow(self.repository, lambda *call: consumer_of_argument(self.repository, *call))
             self._flows[origin] = flow.follow_values(origin.module, origin.node)
@@ -89,7 +89,7 @@ def _read_program(path: str, _: int) -> _Program:
 
 
 def configs_built_by_program(path: str, command: LaunchCommand) -> tuple[BuiltConfig, ...]:
-    """Return the configs that a program builds as dicts when a command starts it."""
+    """Return the configs that a program builds as dicts when it is started by a command."""
     program = _read_program(os.path.abspath(path), time_cache_key())
     if not program.receivers:
         return ()
@@ -110,7 +110,7 @@ class _ConfigReader:
         self._values: dict[int | None, CommandValues] = {}
 
     def read_config(self, receiver: _ConfigReceiver) -> BuiltConfig | None:
-        """Return the config that a call receives; None if it receives no dict."""
+        """Return the config that a call receives, or None if the call does not receive a dict."""
         value = self._value_for_ranks(receiver, self._ranks)
         if not isinstance(value, Container) or value.kind != "dict":
             return None
@@ -130,7 +130,7 @@ class _ConfigReader:
         return self._values[ranks].value_of(receiver.module, receiver.argument)
 
     def _with_batch_for_any_ranks(self, receiver: _ConfigReceiver, config: JsonObject) -> JsonObject:
-        """Leave out the batch size that a program computes from the number of ranks as DeepSpeed itself would.
+        """Drop the batch size if the program computes it from the number of ranks as DeepSpeed itself would.
 
         Source: deepspeed runtime/config.py:DeepSpeedConfig._set_batch_related_parameters.
         """

@@ -23,20 +23,20 @@ _CONFIG_CALLS: dict[str, tuple[str, tuple[str, ...], int | None, tuple[str, ...]
     ),
     "RayDeepSpeedStrategy": ("lightning", ("config",), None, ("ray",)),
 }
-"""Consumer, keyword and positional argument of each call that accepts a config, and the packages that define it."""
+"""Calls that accept a config: the consumer, the keyword and position of the argument, and the defining packages."""
 _FABRIC = "fabric"
-"""Consumer of a strategy without the Trainer; dsconfig knows nothing of what it fills."""
+"""Consumer of a Lightning strategy without the Trainer; dsconfig does not know which keys this consumer fills in."""
 _AMBIGUOUS = frozenset(("initialize", "Init"))
-"""Functions that many libraries have under the same name."""
+"""Functions whose names many libraries use."""
 _ARGUMENTS_CLASS = re.compile(r"\w*(?:Arguments|Args|Config)")
-"""`TrainingArguments` and its subclasses, such as TRL's configs; they take the config as `deepspeed`."""
+"""Matches `TrainingArguments` and its subclasses, such as TRL's configs; they take the config as `deepspeed`."""
 _TRAINER_ARGUMENT = "deepspeed"
 
 
 def consumer_of_argument(
     repository: ProgramRepository, module: ParsedModule, call: ast.Call, key: int | str
 ) -> str | None:
-    """Return the consumer if an argument of a call, by its name or position, is a config."""
+    """Return the consumer if the argument of a call, given by name or position, is a config; else None."""
     name = last_dotted_name(call.func)
     if name in _CONFIG_CALLS:
         consumer, keywords, position, packages = _CONFIG_CALLS[name]
@@ -54,7 +54,7 @@ def consumer_of_argument(
 def _uses_fabric(repository: ProgramRepository, module: ParsedModule, strategy: ast.Call) -> bool:
     """Whether a strategy is for Lightning's Fabric, or its predecessor LightningLite, instead of the Trainer.
 
-    Only the Trainer rejects or fills batch keys: the method returns if there is no module.
+    Only the Trainer rejects or fills in batch keys: the method below returns early if there is no module.
     Source: lightning pytorch/strategies/deepspeed.py:DeepSpeedStrategy._format_batch_size_and_grad_accum_config.
     """
     names = module.names
@@ -71,7 +71,7 @@ def _uses_fabric(repository: ProgramRepository, module: ParsedModule, strategy: 
 def _is_from_packages(
     repository: ProgramRepository, module: ParsedModule, function: ast.expr, packages: tuple[str, ...]
 ) -> bool:
-    """Whether a call resolves to a function of the packages, not to one of the program or another library."""
+    """Whether a call resolves to a function of these packages, not to one of the program or of another library."""
     root = function
     while isinstance(root, ast.Attribute):
         root = root.value

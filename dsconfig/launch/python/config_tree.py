@@ -1,4 +1,4 @@
-"""Tree of a config in a Python source: its dict literal, the keys that later statements set, and what is unknown.
+"""Tree of a config in a Python source: its dict literal, the keys that later statements set, and the unknown values.
 
 A later statement such as `ds_config["train_batch_size"] = 8` or `ds_config.update(...)` makes its key known if it
 certainly runs, and runs before any other code can get hold of the dict. All other changes make a key unknown:
@@ -37,20 +37,20 @@ _READING_METHODS = frozenset(("get", "keys", "values", "items", "update", "setde
 
 
 class KeyStatement(NamedTuple):
-    """One key that a statement sets."""
+    """One key of a dict that a statement sets."""
 
     path: tuple[str, ...]
     key: ast.expr | ast.keyword
     """The key as written: a string literal, or a keyword argument."""
     value: ast.expr
     write: ast.AST
-    """Node that `DataFlow` records for this change."""
+    """Syntax node that `DataFlow` records for this change of the dict."""
 
 
 Position: TypeAlias = tuple[int, int]
 """Line and column at which a statement starts."""
 _MAX_STATEMENTS = 500
-"""Most statements behind a dict that are read."""
+"""Maximum number of statements after a dict that are read."""
 
 
 class DictVariable(NamedTuple):
@@ -65,7 +65,7 @@ class DictVariable(NamedTuple):
     block: list[ast.stmt]
 
     def position_in_block(self, node: ast.AST) -> Position | None:
-        """Return the position of the statement around a node in the block; None unless it follows the dict."""
+        """Return the position in the block of the statement around a node, or None unless it follows the dict."""
         names = self.names
         if names.enclosing_function(node) is not names.enclosing_function(self.value):
             return None
@@ -103,12 +103,12 @@ class DictVariable(NamedTuple):
                 return
 
     def _following_statements(self) -> Iterator[ast.stmt]:
-        """Yield the statements of the block after the one that assigns the dict."""
+        """Yield the statements in the block after the one that assigns the dict."""
         start = _position_of_node(self.names.parents[self.value])
         yield from islice(self.block, bisect_right(self.block, start, key=_position_of_node), None)
 
     def _is_harmless_use(self, use: ast.expr) -> bool:
-        """Whether an expression only looks up or changes entries of the dict, and passes it nowhere."""
+        """Whether an expression only looks up or changes entries of the dict, without passing the dict on."""
         parent = self.names.parents.get(use)
         if isinstance(parent, ast.Subscript):
             return parent.value is use
@@ -125,7 +125,7 @@ class DictVariable(NamedTuple):
 
 
 def variable_of_dict(names: ModuleNames, value: ast.expr) -> DictVariable | None:
-    """Return the variable that a dict expression is assigned to; None if it is used in another way."""
+    """Return the variable that a dict expression is assigned to, or None if the dict is used in another way."""
     statement = names.parents.get(value)
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
         target = statement.targets[0]
@@ -152,7 +152,7 @@ def variable_of_dict(names: ModuleNames, value: ast.expr) -> DictVariable | None
 
 
 def _block_of_statement(names: ModuleNames, statement: ast.stmt) -> list[ast.stmt]:
-    """Return the block of statements that contains a statement; empty without one."""
+    """Return the block of statements that contains a statement, or an empty list if there is none."""
     parent, at = names.parents.get(statement), _position_of_node(statement)
     for field in ("body", "orelse", "finalbody"):
         block: object = getattr(parent, field, None)
@@ -170,9 +170,9 @@ def _position_of_node(node: ast.AST) -> Position:
 
 
 def statements_setting_keys(variable: DictVariable | None, keys: frozenset[str]) -> list[KeyStatement]:
-    """Return the statements that set keys in the dict of a variable; none unless one sets one of `keys`.
+    """Return the statements that set keys in a variable's dict, or none if no statement sets one of `keys`.
 
-    Most dicts have no such key, and are not read any further.
+    Most dicts have no such key, so they are not analyzed further.
     """
     if variable is None:
         return []
@@ -188,7 +188,7 @@ def statements_setting_keys(variable: DictVariable | None, keys: frozenset[str])
 
 
 def _keys_set_by_statement(statement: ast.stmt, uses: Sequence[ast.expr]) -> Iterator[KeyStatement]:
-    """Yield the keys that an assignment or a call of `update` sets in the dict."""
+    """Yield the keys that a statement sets in the dict, by an assignment or a call of `update`."""
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
         target = statement.targets[0]
         if isinstance(target, ast.Subscript) and (path := _subscript_path(target, uses)):
@@ -202,7 +202,7 @@ def _keys_set_by_statement(statement: ast.stmt, uses: Sequence[ast.expr]) -> Ite
 
 
 def _keys_of_update_call(path: tuple[str, ...], call: ast.Call) -> Iterator[KeyStatement]:
-    """Yield the keys that `update` copies from a literal and from its keyword arguments."""
+    """Yield the keys that a call of `update` sets, from a dict literal and from keyword arguments."""
     for mapping in call.args:
         if isinstance(mapping, ast.Dict):
             for key, value in zip(mapping.keys, mapping.values, strict=True):
@@ -218,7 +218,7 @@ def _keys_of_update_call(path: tuple[str, ...], call: ast.Call) -> Iterator[KeyS
 
 
 def _subscript_path(node: ast.expr, uses: Sequence[ast.expr]) -> tuple[str, ...] | None:
-    """Return the keys of `variable["a"]["b"]`, none for the variable itself; None for any other expression."""
+    """Return the keys of `variable["a"]["b"]`, empty for the variable itself, or None for any other expression."""
     keys: list[str] = []
     while isinstance(node, ast.Subscript):
         key = subscript_key(node.slice)
@@ -230,7 +230,7 @@ def _subscript_path(node: ast.expr, uses: Sequence[ast.expr]) -> tuple[str, ...]
 
 
 def _runs_other_code(statement: ast.stmt, names: ModuleNames) -> bool:
-    """Whether a statement may call a function of the module or a method."""
+    """Whether a statement may call a method, or a function of the module."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return False
     for node in ast.walk(statement):
@@ -247,20 +247,20 @@ def _runs_other_code(statement: ast.stmt, names: ModuleNames) -> bool:
 
 _QUOTES = ("'", '"', "'''", '"""')
 _MAX_VARIABLES = 20
-"""Most variables of one config whose dicts are read."""
+"""Maximum number of variables of one config whose dicts are read."""
 
 
 class SectionVariable(NamedTuple):
-    """A dict that is in the config by the name of its variable: `{"zero_optimization": zero}`."""
+    """A dict that a config contains by the name of its variable: `{"zero_optimization": zero}`."""
 
     path: KeyPath
     value: ast.expr
 
 
 class ConfigNodeBuilder(DictNodeBuilder):
-    """Nodes of a config that consists of a literal, of dicts in variables, and of statements that set keys.
+    """Builder of the nodes of a config made of a literal, of dicts in variables, and of statements that set keys.
 
-    `is_in_text`: whether an expression is in the text of the config; each cell of a notebook is a text of its own.
+    `is_in_text` tells whether an expression is in the text of the config; each notebook cell is a text of its own.
     """
 
     def __init__(
@@ -276,15 +276,15 @@ class ConfigNodeBuilder(DictNodeBuilder):
         self._names, self._constants, self._is_in_text = names, constants, is_in_text
         self.sections: list[SectionVariable] = []
         self.open_paths: set[KeyPath] = set()
-        """Objects with keys that the source does not show, each with a final `*`."""
+        """Paths of objects with keys that the source does not show, each with a final `*`."""
         self.overwritten: set[KeyPath] = set()
-        """Keys in front of `**other` or of a key that is no literal, which may overwrite them."""
+        """Paths of keys that may be overwritten by a later `**other` or computed key."""
         self.writes: set[ast.AST] = set()
-        """Nodes of the statements that set a key."""
+        """Syntax nodes of the statements that set a key of the config."""
         self.comments: dict[tuple[TextSpan, str], None] = {}
 
     def build_node(self, value: ast.expr, path: KeyPath = ()) -> TreeNode:
-        """Convert an expression to a node; a name becomes the dict of its variable."""
+        """Convert an expression to a node; the name of a variable is replaced with the variable's dict."""
         literal = self._dict_behind_name(value)
         if literal is not None:
             self.sections.append(SectionVariable(path, literal))
@@ -299,7 +299,7 @@ class ConfigNodeBuilder(DictNodeBuilder):
         return self._add_key_statements(value, path, node)
 
     def _value(self, value: ast.expr) -> Json:
-        """Evaluate an expression of constants and flags; `UNKNOWN` if its value is known only at run time."""
+        """Evaluate an expression of constants and flags, or return `UNKNOWN` if its value is known only at run time."""
         known = self._constants.evaluate_constant(value)
         if known is not UNKNOWN:
             return known
@@ -321,7 +321,7 @@ class ConfigNodeBuilder(DictNodeBuilder):
         return UNKNOWN
 
     def _dict_behind_name(self, value: ast.expr) -> ast.expr | None:
-        """Return the dict that a variable holds; None if it may hold something else."""
+        """Return the dict that a variable holds, or None if the variable may hold something else."""
         if not isinstance(value, ast.Name) or len(self.sections) >= _MAX_VARIABLES:
             return None
         literal = self._constants.only_binding_of(value)
@@ -330,7 +330,7 @@ class ConfigNodeBuilder(DictNodeBuilder):
         return None if any(each.value is literal for each in self.sections) else literal
 
     def _add_key_statements(self, value: ast.expr, path: KeyPath, node: TreeNode) -> TreeNode:
-        """Add the keys that statements after a dict set in it."""
+        """Add the keys that later statements set in a dict to the node of that dict."""
         variable = variable_of_dict(self._names, value)
         for each in () if variable is None else variable.key_statements():
             key = each.key.value if isinstance(each.key, ast.keyword) else each.key
@@ -353,7 +353,7 @@ class ConfigNodeBuilder(DictNodeBuilder):
 
 
 def _object_at_path(node: TreeNode, path: KeyPath) -> TreeNode | None:
-    """Return the object at a path below a node; None if there is none."""
+    """Return the object at a path below a node, or None if there is no object at the path."""
     for key in path:
         if node.kind != "object":
             return None
@@ -365,7 +365,7 @@ def _object_at_path(node: TreeNode, path: KeyPath) -> TreeNode | None:
 
 
 def _replace_member(node: TreeNode, path: KeyPath, member: ObjectMember) -> TreeNode:
-    """Return an object with a member at a path, which replaces one with the same key."""
+    """Return an object with a member added at a path, replacing any member that has the same key."""
     if len(path) > 1:
         index = max(at for at, each in enumerate(node.members) if each.key == path[0])
         old = node.members[index]
@@ -377,7 +377,7 @@ def _replace_member(node: TreeNode, path: KeyPath, member: ObjectMember) -> Tree
 
 
 def _keys_before_unpacking(value: ast.expr, path: KeyPath) -> Iterator[KeyPath]:
-    """Yield the keys of a literal that a later `**other` or computed key may overwrite."""
+    """Yield the paths of keys in a literal that a later `**other` or computed key may overwrite."""
     before: list[KeyPath] = []
     for key in value.keys if isinstance(value, ast.Dict) else ():
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
@@ -388,7 +388,7 @@ def _keys_before_unpacking(value: ast.expr, path: KeyPath) -> Iterator[KeyPath]:
 
 
 def json_literal_tree(text: PythonSourceText, literal: ast.expr, json_text: str) -> LocatedTree:
-    """Return the tree of a JSON text in a string literal; all spans are those of the literal if it has escapes."""
+    """Return the tree of JSON text in a string literal; with escapes, every span is that of the whole literal."""
     span = text.span_of_node(literal)
     source = text.text[span.start : span.end]
     at = source.find(json_text)
@@ -401,7 +401,7 @@ def json_literal_tree(text: PythonSourceText, literal: ast.expr, json_text: str)
 
 
 class ChangedConfig:
-    """The value of a config with `UNKNOWN` where the program changes it."""
+    """The value of a config, with `UNKNOWN` for everything that the program changes."""
 
     def __init__(self, root: TreeNode) -> None:
         self._nodes = dict(walk_nodes(root))
@@ -410,7 +410,7 @@ class ChangedConfig:
         self.places: dict[KeyPath, str] = {}
 
     def apply_write(self, write: DictWrite, place: str, path: KeyPath = ()) -> None:
-        """Apply a change of the program at a location. `path`: the dict that is changed."""
+        """Apply a change that code at `place` makes; `path` is the path of the dict that is changed."""
         parent, last = (*path, *write.path[:-1]), write.path[-1]
         full_path: KeyPath = (*parent, last)
         if last != ANY:
@@ -429,7 +429,7 @@ class ChangedConfig:
             self.make_unknown(tuple(parent), place)
 
     def make_unknown(self, path: KeyPath, place: str) -> None:
-        """Make the value at a path unknown."""
+        """Make the value at a path unknown, because code at `place` changes the value."""
         self.unknown.add(path)
         if place:
             self.places.setdefault(path, place)

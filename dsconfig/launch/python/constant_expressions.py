@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from dsconfig.document.located_tree import TextSpan
 
 _LIMIT = 1e18
-"""Numbers beyond this are not computed."""
+"""Largest magnitude of a number that is computed."""
 
 
 class ConstantEvaluator:
-    """Constants of a module. `repository`: other modules, which may bind its names again."""
+    """Evaluator of constants in a module; `repository` has the other modules, which may rebind the module's names."""
 
     def __init__(self, module: ParsedModule, repository: ProgramRepository) -> None:
         self._module, self._names, self._repository = module, module.names, repository
 
     def evaluate_constant(self, value: ast.expr, depth: int = 0) -> Json:
-        """Evaluate constants, simple arithmetic, and names with a single assignment; anything else is `UNKNOWN`."""
+        """Evaluate constants, simple arithmetic, and names assigned only once; return `UNKNOWN` for anything else."""
         if isinstance(value, ast.Constant) and isinstance(value.value, str | bool | int | float | None):
             return value.value
         if depth > 8:
@@ -56,7 +56,7 @@ class ConstantEvaluator:
         return UNKNOWN
 
     def only_binding_of(self, name: ast.Name) -> ast.expr | None:
-        """Return the only value that a name can have; None if another statement may bind it."""
+        """Return the only value that a name can have, or None if another statement may bind the name."""
         bindings = self._names.bindings_of_name(name)
         if len(bindings) != 1 or bindings[0].kind != "value":
             return None
@@ -75,7 +75,7 @@ class ConstantEvaluator:
         return value
 
     def _is_rebound_elsewhere(self, binding: NameBinding, name: str) -> bool:
-        """Whether `import *` after the assignment, or another module, may bind a global name again."""
+        """Whether a global name may be bound again, by a later `import *` or by another module."""
         stars = self._names.bindings.get((self._names.tree, "*"), ())
         line = getattr(binding.node, "lineno", 0)
         if any(getattr(each.node, "lineno", 0) > line for each in stars):
@@ -87,7 +87,7 @@ class ConstantEvaluator:
 
 
 def compute_arithmetic(operator: ast.operator, left: Json, right: Json) -> Json:
-    """Compute simple arithmetic; `UNKNOWN` for numbers that are too large for a config."""
+    """Compute simple arithmetic, or return `UNKNOWN` for numbers that are too large for a config."""
     if not all(isinstance(each, int | float) and abs(each) < _LIMIT for each in (left, right)):
         return UNKNOWN
     try:
@@ -112,14 +112,14 @@ def compute_arithmetic(operator: ast.operator, left: Json, right: Json) -> Json:
 
 
 def parse_json_tree(text: str, start: int) -> LocatedTree:
-    """Return the tree of a JSON text that starts at an offset of a longer text."""
+    """Return the tree of a JSON text, with spans for its offset `start` in a longer text."""
     document = read_text(text)
     tree = document.tree
     return shift_tree(tree, start)
 
 
 def json_root_keys(text: str) -> frozenset[str]:
-    """Return the root keys of a JSON text; none if it is no object."""
+    """Return the top-level keys of a JSON text, or an empty set if the text is not an object."""
     if "{" not in text:
         return frozenset()
     value = read_text(text).value()
@@ -127,7 +127,7 @@ def json_root_keys(text: str) -> frozenset[str]:
 
 
 def collapse_to_span(node: TreeNode, span: TextSpan) -> TreeNode:
-    """Return a node all of whose parts are at one span, for a text whose characters cannot be located."""
+    """Return a node in which every part has the same span, for a text whose characters cannot be located."""
     return node._replace(
         span=span,
         members=tuple(

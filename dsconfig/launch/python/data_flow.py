@@ -1,7 +1,7 @@
 """Data flow of a config dict in a Python program: what may change it, and which call receives it.
 
-Nothing is executed. The rule is that a value which the program cannot be shown to leave alone is unknown: an alias is
-followed, a function of the repository is entered, and any other code that gets hold of the dict may change all of it.
+Nothing is executed. A value is unknown unless the analysis shows that the program does not change it: aliases are
+followed, functions in the repository are entered, and any other code that receives the dict may change all of it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dsconfig.launch.python.syntax_trees import ParsedModule, ProgramRepository
 
 Path: TypeAlias = tuple[str, ...]
 _MAX_REFERENCES = 2000
-"""Expressions through which one dict is followed; beyond it, everything in the dict counts as unknown."""
+"""Maximum number of expressions through which a dict is followed; beyond that, the whole dict is unknown."""
 _READS = frozenset(
     ("get", "keys", "values", "items", "copy", "__len__", "__contains__", "__getitem__", "__eq__")
 )
@@ -43,21 +43,21 @@ _PLAIN_PARENTS = (
     ast.Expr, ast.Compare, ast.UnaryOp, ast.If, ast.While, ast.Assert, ast.FormattedValue, ast.JoinedStr, ast.Raise,
     ast.Slice, ast.Delete,
 )  # fmt: skip
-"""Parents that read a dict but pass it nowhere."""
+"""Parent nodes that read a dict without passing it on."""
 
 
 class DictWrite(NamedTuple):
-    """A change of a dict; a path that ends in `*` stands for every key at its level, present or not."""
+    """A change of a dict; a path that ends in `*` stands for every key at that level, present or not."""
 
     path: Path
     module: ParsedModule
     node: ast.AST
     absent_only: bool = False
-    """Whether an existing key keeps its value."""
+    """Whether the change adds only absent keys, so that an existing key keeps its value."""
 
 
 class ConfigReceiver(NamedTuple):
-    """A call that receives the dict as a config."""
+    """A call that receives the followed dict as a config."""
 
     consumer: str
     module: ParsedModule
@@ -65,14 +65,14 @@ class ConfigReceiver(NamedTuple):
 
 
 class ValueReference(NamedTuple):
-    """An expression whose value is, or contains, the followed dict or a part of it."""
+    """An expression whose value is, or contains, the followed dict or a part of that dict."""
 
     module: ParsedModule
     node: ast.expr
     inside: Steps = ()
-    """Path in the expression's value to the followed object; empty if it is the object itself."""
+    """Path in the expression's value to the followed object; empty if the value is that object itself."""
     path: Path = ()
-    """Path in the dict to that object."""
+    """Path in the followed dict to the referenced object."""
 
 
 class DataFlow:
@@ -86,10 +86,10 @@ class DataFlow:
         *,
         is_section: bool = False,
     ) -> None:
-        """Prepare to follow a value. `is_section`: it is part of a config, which calls receive instead of it."""
+        """Prepare to follow a value; if `is_section`, it is part of a config, and calls receive the whole config."""
         self.writes: list[DictWrite] = []
         self.reads: set[Path] = set()
-        """Keys that the program looks up by name."""
+        """Keys of the dict that the program looks up by name."""
         self.receivers: list[ConfigReceiver] = []
         self.dumps: list[tuple[ParsedModule, ast.Call]] = []
         """Calls that write the whole dict as JSON."""
@@ -130,7 +130,7 @@ class DataFlow:
         self._record_write((*reference.path, ANY), reference)
 
     def _record_use(self, ref: ValueReference) -> None:
-        """Record the effects of the expression around a reference, and add the references that it creates."""
+        """Record the effects of the expression around a reference, and add the new references that result."""
         parent = ref.module.names.parents.get(ref.node)
         match parent:
             case ast.Assign() | ast.AnnAssign() | ast.NamedExpr() | ast.AugAssign():
@@ -152,7 +152,7 @@ class DataFlow:
                 self._mark_unknown(ref)
 
     def _follow_operand(self, ref: ValueReference, parent: ast.expr) -> None:
-        """Follow an operand of an expression."""
+        """Follow a reference that is an operand of an expression."""
         match parent:
             case ast.Attribute():
                 self._follow_attribute(ref, parent)
@@ -258,7 +258,7 @@ class DataFlow:
             self._follow_field(name, ref)
 
     def _follow_field(self, name: str, ref: ValueReference) -> None:
-        """Follow a value that is an attribute of some object: every access to an attribute of this name counts."""
+        """Follow a value that is stored in an attribute, to every access to an attribute with the same name."""
         for access in ref.module.names.attributes.get(name, ()):
             self._add_reference(ref._replace(node=access))
         for module, use in self._repository.accesses_to_attribute(ref.module, name):
@@ -319,7 +319,7 @@ class DataFlow:
             self._mark_unknown(ref)
 
     def _follow_result(self, ref: ValueReference, function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        """Follow the value that a function returns to its calls."""
+        """Follow the value that a function returns to the calls of the function."""
         names = ref.module.names
         is_property = any("property" in ast.unparse(each) for each in function.decorator_list)
         owner = names.class_of_method(function)
@@ -393,7 +393,7 @@ class DataFlow:
             self._mark_unknown(ref)
 
     def _follow_container_method(self, ref: ValueReference, method: str, call: ast.Call) -> None:
-        """Follow an object out of the container that a method is called on."""
+        """Follow an object that a method call takes out of a container."""
         first = ref.inside[0]
         if method in ("get", "pop", "setdefault", "__getitem__") and call.args:
             if _may_equal_key(first, subscript_key(call.args[0])):
@@ -410,7 +410,7 @@ class DataFlow:
             self._mark_unknown(ref)
 
     def _record_dict_method(self, ref: ValueReference, method: str, call: ast.Call) -> None:
-        """Record the changes made by a method of the dict, and follow its result."""
+        """Record the changes made by a method of the dict, and follow the result of the method."""
         key = str(subscript_key(call.args[0])) if call.args else ANY
         child = ref._replace(node=call, path=(*ref.path, key))
         if method in ("get", "__getitem__", "pop", "setdefault"):
@@ -452,7 +452,7 @@ class DataFlow:
             self._record_write((*ref.path, key), ref._replace(node=each.value))
 
     def _follow_argument(self, ref: ValueReference, call: ast.Call, key: int | str) -> None:
-        """Follow a value that a call receives."""
+        """Follow a value into the call that receives it as an argument."""
         consumer = self._consumer_of(ref.module, call, key)
         if consumer is not None:
             if not ref.inside and not ref.path:
@@ -475,7 +475,7 @@ class DataFlow:
             self.dumps.append((ref.module, call))
 
     def _follow_copy(self, ref: ValueReference, call: ast.Call, key: int | str) -> bool:
-        """Follow a value through a builtin or a copy; return whether the call is one."""
+        """Follow a value through a builtin or a copy; return whether the call is of that kind."""
         name, whole = last_dotted_name(call.func), ref._replace(node=call)
         is_builtin = isinstance(call.func, ast.Name) and not ref.module.names.bindings_of_name(call.func)
         if name in DICT_COPIES:
@@ -510,7 +510,7 @@ class DataFlow:
         return True
 
     def _definition_of(self, module: ParsedModule, function: ast.expr) -> tuple[ParsedModule, ast.AST] | None:
-        """Return the function or class that a call runs, if it is in the module or its repository."""
+        """Return the function or class that a call runs, or None if it is not in the module or its repository."""
         if isinstance(function, ast.Name):
             bindings = module.names.bindings_of_name(function)
             if len(bindings) == 1 and bindings[0].kind in ("function", "class"):
@@ -521,7 +521,7 @@ class DataFlow:
 
     @staticmethod
     def _methods_of_self(module: ParsedModule, function: ast.expr) -> list[ast.AST]:
-        """Return the methods of this module that `self.method` may run."""
+        """Return the methods in this module that a call of `self.method` may run."""
         if not (isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name)):
             return []
         if function.value.id not in ("self", "cls"):
@@ -532,7 +532,7 @@ class DataFlow:
     def _follow_callee(
         self, ref: ValueReference, call: ast.Call, key: int | str, module: ParsedModule, definition: ast.AST
     ) -> None:
-        """Follow an argument into the function or class of a call."""
+        """Follow an argument of a call into the function or class that is called."""
         names = module.names
         if isinstance(definition, ast.ClassDef):
             self._follow_init(ref, key, module, definition)
@@ -548,7 +548,7 @@ class DataFlow:
 
     @staticmethod
     def _is_bound(call: ast.Call, definition: Function, names: ModuleNames) -> bool:
-        """Whether the first parameter of a method is the object that it is called on."""
+        """Whether a call binds the first parameter of a method to the object that the method is called on."""
         if isinstance(definition, ast.Lambda) or names.class_of_method(definition) is None:
             return False
         decorators = {ast.unparse(each) for each in definition.decorator_list}
@@ -557,7 +557,7 @@ class DataFlow:
     def _follow_init(
         self, ref: ValueReference, key: int | str, module: ParsedModule, definition: ast.ClassDef
     ) -> None:
-        """Follow an argument of a class: a parameter of `__init__`, or a field of a dataclass."""
+        """Follow an argument into a class, where it becomes a parameter of `__init__` or a field of a dataclass."""
         inner = ref._replace(module=module)
         for each in definition.body:
             if isinstance(each, ast.FunctionDef) and each.name == "__init__":
@@ -581,7 +581,7 @@ class DataFlow:
 
     @staticmethod
     def _consumer_of_attribute(target: ast.Attribute) -> str | None:
-        """Return the consumer of `training_args.deepspeed = value`."""
+        """Return the consumer that an assignment `training_args.deepspeed = value` implies, or None."""
         is_arguments = target.attr == "deepspeed" and "arg" in last_dotted_name(target.value)
         return "transformers" if is_arguments else None
 

@@ -1,4 +1,4 @@
-"""Calls in a Python program: functions that only read a dict, keys that a call merges into one, and parameters."""
+"""Calls in a Python program: functions that only read a dict, keys that a merge overwrites, and called parameters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _READ_MODULES = frozenset((
     "json", "yaml", "pprint", "logging", "logger", "log", "wandb", "torch", "pickle", "math", "os", "hjson", "mlflow",
     "tensorboard", "writer", "console", "st", "click", "sys", "warnings", "rich", "toml", "ujson", "orjson",
 ))  # fmt: skip
-"""Modules and objects whose functions read a dict and keep no part of it as a config."""
+"""Modules and objects whose functions read a dict without keeping any part of it as a config."""
 _READ_FUNCTIONS = frozenset((
     "pprint", "pformat", "log_dist", "print_rank_0", "print0", "rank0_print", "print_rank0", "rank_zero_info", "dumps",
     "deepspeed_config_to_str",
@@ -40,7 +40,7 @@ def only_reads_dict(function: ast.expr) -> bool:
 
 
 def keys_of_merged_mapping(other: ast.expr) -> Iterator[str]:
-    """Yield the keys that a mapping overwrites when it is merged into another; `*` if they are not all known."""
+    """Yield the keys that a mapping overwrites when merged into another mapping; `*` if not all keys are known."""
     if isinstance(other, ast.Dict):
         for key, value in zip(other.keys, other.values, strict=True):
             if key is None:
@@ -58,7 +58,7 @@ def keys_of_merged_mapping(other: ast.expr) -> Iterator[str]:
 
 
 def parameter_for_argument(function: Function, key: int | str, *, is_bound: bool) -> str | None:
-    """Return the parameter that an argument goes to; None for `*args` and `**kwargs`."""
+    """Return the parameter that receives an argument, or None if that is `*args` or `**kwargs`."""
     arguments = function.args
     positional = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
     if isinstance(key, int):
@@ -69,7 +69,7 @@ def parameter_for_argument(function: Function, key: int | str, *, is_bound: bool
 
 
 def subscript_key(node: ast.expr | None) -> int | str:
-    """Return the key of a subscript; `*` if it is not a literal."""
+    """Return the key of a subscript, or `*` if the key is not a literal."""
     if (
         isinstance(node, ast.Constant)
         and isinstance(node.value, str | int)

@@ -1,6 +1,6 @@
-"""Values of the expressions of a Python program, and the effects of its calls, while a function is interpreted.
+"""Values of expressions in a Python program, and the effects of its calls, while a function is interpreted.
 
-Nothing is executed. A container that code outside the repository receives is unknown afterwards.
+Nothing is executed. After code outside the repository receives a container, the contents are unknown.
 """
 
 from __future__ import annotations
@@ -43,39 +43,39 @@ if TYPE_CHECKING:
     from dsconfig.launch.repository_files import ReadingBudget
 
 _MAX_CALLS = 8
-"""Most nested calls that are interpreted."""
+"""Maximum depth of nested calls that are interpreted."""
 _MAX_NODES = 200
-"""Nodes of a function that is interpreted although it neither receives nor contains a dict."""
+"""Maximum number of nodes of an interpreted function that neither receives nor contains a dict."""
 _CONFIG_WORDS = frozenset((*KEYS, "zero_optimization", "fp16", "bf16", "offload_optimizer", "offload_param"))
 _WORLD_SIZE = "get_world_size"
 _UNHANDLED: object = object()
-"""Result of a function that handles only some calls, for any other call."""
+"""Sentinel that a function returns for calls that it does not handle."""
 
 
 class CommandFacts(NamedTuple):
-    """Facts about a command on which the values of its program depend."""
+    """Facts about a command that determine the values in the program that it starts."""
 
     flags: Mapping[str, Json]
-    """Values of the arguments of its parser; `UNKNOWN` for one that only a run shows."""
+    """Values of the arguments of the program's parser; `UNKNOWN` for values known only at run time."""
     world_size: int | None
     budget: ReadingBudget
-    """Expressions and statements that may still be interpreted."""
+    """Budget of expressions and statements that may still be interpreted."""
 
 
 class OuterValues(ABC):
-    """Values that an interpreted function gets from other code."""
+    """Source of the values that an interpreted function gets from other code."""
 
     @abstractmethod
     def value_of_parameter(self, module: ParsedModule, function: Function, name: str) -> object:
-        """Return the value of a parameter of the function with which the interpretation starts."""
+        """Return the value of a parameter of the outermost interpreted function."""
 
     @abstractmethod
     def value_of_global(self, module: ParsedModule, name: ast.Name) -> object:
-        """Return the value of a module's variable."""
+        """Return the value of a global variable of a module."""
 
     @abstractmethod
     def value_of_assigned_argument(self, name: str) -> object:
-        """Return the value of an argument that no flag has, and that the program assigns: `args.steps = 4`."""
+        """Return the value of an argument that is not a flag but is assigned in the program: `args.steps = 4`."""
 
     @abstractmethod
     def value_of_field(self, module: ParsedModule, access: ast.Attribute) -> object:
@@ -83,7 +83,7 @@ class OuterValues(ABC):
 
 
 class FunctionCall:
-    """A call that is being interpreted: the variables, and the states in which it returns."""
+    """A call that is being interpreted, with its variables and the states in which it returns."""
 
     def __init__(self, module: ParsedModule, scope: ast.AST, variables: Container) -> None:
         self.module, self.scope, self.variables = module, scope, variables
@@ -91,15 +91,15 @@ class FunctionCall:
 
 
 class ExpressionEvaluator(ABC):
-    """Evaluator of the expressions of one command's program."""
+    """Evaluator of expressions in the program that one command starts."""
 
     def __init__(self, repository: ProgramRepository, facts: CommandFacts, outer: OuterValues) -> None:
         self._repository, self._facts, self._outer = repository, facts, outer
         self.heap = Heap()
         self.visited: set[ast.AST] = set()
-        """Expressions whose effects on containers were followed."""
+        """Expressions whose effects on containers have been followed."""
         self.open_branches = 0
-        """Branches and loops around the current expression, of which a run may take another path."""
+        """Number of branches and loops around the current expression that a run might not take."""
         self._calls: list[FunctionCall] = []
         self._outer_values: dict[ast.AST | tuple[ast.AST, str], object] = {}
 
@@ -118,7 +118,7 @@ class ExpressionEvaluator(ABC):
     # ------------------------------------------------------------ expressions
 
     def evaluate(self, node: ast.expr) -> object:
-        """Return the value of an expression, and follow its effects."""
+        """Return the value of an expression, after applying its effects."""
         self._facts.budget.spend(1)
         value = self._evaluate_expression(node)
         if isinstance(value, Container):
@@ -126,7 +126,7 @@ class ExpressionEvaluator(ABC):
         return value
 
     def skip_nodes(self, nodes: Iterable[ast.AST]) -> None:
-        """Note that a branch is not taken, so that it has no effects."""
+        """Record that the branch with these nodes is not taken, so that it has no effects."""
         self.visited.update(inner for each in nodes for inner in ast.walk(each))
 
     def _evaluate_expression(self, node: ast.expr) -> object:
@@ -182,7 +182,7 @@ class ExpressionEvaluator(ABC):
                 return UNKNOWN
 
     def _merge_expressions(self, nodes: Sequence[ast.expr]) -> object:
-        """Return the value of one of several expressions."""
+        """Return the merged value of several expressions, any one of which may be evaluated."""
         before, states, values = self.heap.save(), [], []
         self.open_branches += 1
         for each in nodes:
@@ -212,7 +212,7 @@ class ExpressionEvaluator(ABC):
         return UNKNOWN  # a variable of an enclosing function, or a builtin
 
     def _value_from_outside(self, key: ast.AST | tuple[ast.AST, str], read: Callable[[], object]) -> object:
-        """Return a value that other code creates; it is read once, as all uses share it."""
+        """Return a value that other code creates; the value is read only once, because all uses share it."""
         if key not in self._outer_values:
             self._outer_values[key] = self.heap.adopt(read())
         return self._outer_values[key]
@@ -300,7 +300,7 @@ class ExpressionEvaluator(ABC):
         return UNKNOWN if is_text else compute_arithmetic(op, left, right)
 
     def _evaluate_boolean(self, node: ast.BoolOp) -> object:
-        """Return the value of `and` or `or`; operands behind an unknown one may or may not be evaluated."""
+        """Return the value of `and` or `or`; operands after an unknown one may or may not be evaluated."""
         stops_at = isinstance(node.op, ast.Or)
         for index, operand in enumerate(node.values):
             value = self.evaluate(operand)
@@ -363,13 +363,13 @@ class ExpressionEvaluator(ABC):
         return _UNHANDLED
 
     def _is_receiver(self, node: ast.Call) -> bool:
-        """Whether a call receives a config, which it does not change."""
+        """Whether a call receives a config as an argument, which it does not change."""
         keys: list[int | str] = [*range(len(node.args)), *(each.arg or "" for each in node.keywords)]
         module = self._call.module
         return any(consumer_of_argument(self._repository, module, node, key) for key in keys)
 
     def _definition_of(self, function: ast.expr, receiver: object) -> tuple[ParsedModule, ast.AST] | None:
-        """Return the function or class of the repository that a call runs."""
+        """Return the function or class that a call runs, or None if it is not in the repository."""
         module = self._call.module
         if isinstance(function, ast.Name):
             bindings = module.names.bindings_of_name(function)
@@ -392,7 +392,7 @@ class ExpressionEvaluator(ABC):
         positional: Sequence[object],
         keywords: Mapping[str | None, object],
     ) -> object:
-        """Interpret a function of the repository; a class keeps its arguments, which `DataFlow` follows."""
+        """Interpret a function of the repository; a class keeps its arguments, whose further use `DataFlow` follows."""
         module, function = definition
         values = (*positional, *keywords.values())
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -443,7 +443,7 @@ class ExpressionEvaluator(ABC):
         return variables
 
     def default_values(self, module: ParsedModule, function: Function) -> dict[str, object]:
-        """Return the parameters of a function with the values of their constant defaults."""
+        """Return the value of each parameter of a function by name: its constant default, or `UNKNOWN`."""
         arguments = function.args
         names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
         values: dict[str, object] = dict.fromkeys(
@@ -467,7 +467,7 @@ class ExpressionEvaluator(ABC):
         positional: Sequence[object],
         keywords: Mapping[str | None, object],
     ) -> object:
-        """Return the result of a function of Python itself; `_UNHANDLED` for any other function."""
+        """Return the result of a Python builtin, or `_UNHANDLED` for any other function."""
         names = self._call.module.names
         if name in DICT_COPIES and (len(positional) == 1 or (name == "dict" and not positional)):
             copied = self.heap.new("dict")
@@ -510,7 +510,7 @@ class ExpressionEvaluator(ABC):
         return copied
 
     def _call_container_method(self, node: ast.Call, name: str, container: Container) -> object:
-        """Return the result of a method of a dict or list, and apply its effect."""
+        """Return the result of a method of a dict or list, and apply the effect of the method."""
         positional = [self.evaluate(each) for each in node.args]
         keywords = {each.arg: self.evaluate(each.value) for each in node.keywords}
         key = positional[0] if positional else UNKNOWN
@@ -540,14 +540,14 @@ class ExpressionEvaluator(ABC):
 
 
 def _has_known_fields(definition: ast.ClassDef) -> bool:
-    """Whether a class has an `__init__` or is a dataclass, so that `DataFlow` follows what it does with an argument."""
+    """Whether a class has an `__init__` or is a dataclass, so that `DataFlow` can follow an argument of the class."""
     has_init = any(isinstance(each, ast.FunctionDef) and each.name == "__init__" for each in definition.body)
     return has_init or any("dataclass" in ast.unparse(each) for each in definition.decorator_list)
 
 
 @lru_cache(maxsize=256)
 def _may_concern_config(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether a function is short, or contains the name of a config key."""
+    """Whether a function is short or contains the name of a config key, so that it may affect a config."""
     nodes = list(ast.walk(function))
     return len(nodes) <= _MAX_NODES or any(
         isinstance(each, ast.Constant) and isinstance(each.value, str) and each.value in _CONFIG_WORDS

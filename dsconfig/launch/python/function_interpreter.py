@@ -1,7 +1,7 @@
-"""Interpretation of functions of a Python program: which values do a dict and the variables around it have?
+"""Interpretation of functions in a Python program, to find the values of a dict and the variables around it.
 
-Nothing is executed. Statements are read in their order, with the values that the flags of one command have. Both
-branches of a test that only a run decides are read, and what they do not agree in is `UNKNOWN`.
+Nothing is executed. Statements are read in order, with the values of one command's flags. If a test is decided only at
+run time, both branches are read, and the values in which they differ are `UNKNOWN`.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from dsconfig.launch.python.syntax_trees import ParsedModule, ProgramRepository
 
 _MAX_ROUNDS = 4
-"""Most rounds of a loop."""
+"""Maximum number of rounds of a loop that are interpreted."""
 _EXITS = frozenset(("exit", "_exit", "quit"))
 
 
 class _WatchedValueError(Exception):
-    """Stops an interpretation at the watched expression."""
+    """Raised to stop an interpretation at the watched expression."""
 
 
 UNREACHED: Final = UnknownValue()
-"""Value of an expression that a function does not evaluate."""
+"""Value of an expression that its function never evaluates."""
 
 
 class FunctionInterpreter(ExpressionEvaluator):
-    """Interpreter of one function, with the functions of the repository that it calls."""
+    """Interpreter of one function, and of the functions in the repository that it calls."""
 
     def __init__(
         self, repository: ProgramRepository, facts: CommandFacts, outer: OuterValues, watched: ast.expr
@@ -49,12 +49,12 @@ class FunctionInterpreter(ExpressionEvaluator):
         self._observed: list[tuple[HeapState, object]] = []
 
     def value_in_scope(self, module: ParsedModule, scope: ast.AST) -> object:
-        """Return the value of the watched expression when a function, or a module itself, evaluates it.
+        """Return the value of the watched expression at the point where a function or module evaluates it.
 
-        `UNREACHED` if the function never does.
+        Return `UNREACHED` if the function never evaluates the expression.
 
         Raises:
-            BudgetExceededError: the function is too large.
+            BudgetExceededError: the function is too large to interpret.
         """
         if isinstance(scope, ast.Lambda) or not isinstance(
             scope, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module
@@ -80,7 +80,7 @@ class FunctionInterpreter(ExpressionEvaluator):
         return self.heap.merge(list(states), values)
 
     def evaluate(self, node: ast.expr) -> object:
-        """Return the value of an expression, and follow its effects."""
+        """Return the value of an expression, after applying its effects."""
         value = super().evaluate(node)
         if node is self._watched:
             self._observed.append((self.heap.save(), value))
@@ -167,7 +167,7 @@ class FunctionInterpreter(ExpressionEvaluator):
         return self._run_branches([statement.body, statement.orelse])
 
     def _run_branches(self, bodies: Sequence[Sequence[ast.stmt]]) -> bool:
-        """Run each of several blocks from the same state, and merge those that go on."""
+        """Run several alternative blocks from the same state, and merge the states of those that do not leave."""
         before, states = self.heap.save(), []
         self.open_branches += 1
         for body in bodies:
@@ -180,7 +180,7 @@ class FunctionInterpreter(ExpressionEvaluator):
         return not states
 
     def _run_loop(self, statement: ast.For | ast.AsyncFor | ast.While) -> bool:
-        """Run the body until nothing changes any more: after any number of rounds, also none."""
+        """Run the body of a loop until nothing changes any more, to cover any number of rounds, including zero."""
         self.evaluate(statement.test if isinstance(statement, ast.While) else statement.iter)
         self.open_branches += 1
         for _ in range(_MAX_ROUNDS):

@@ -1,4 +1,4 @@
-"""Operations on the values of an interpreted function: comparisons, conversions and tests."""
+"""Operations on values while a function is interpreted: comparisons, conversions and tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dsconfig.document.located_tree import UNKNOWN
 from dsconfig.launch.python.interpreted_values import Container
 
 MAX_TEXT = 1000
-"""Longest text that is computed."""
+"""Maximum length of a string that is computed."""
 CONVERSIONS: dict[str, Callable[..., object]] = {
     "int": int, "float": float, "str": str, "bool": bool, "abs": abs, "round": round,
 }  # fmt: skip
@@ -22,7 +22,7 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[..., object]] = {
 
 
 def convert_values(function: Callable[..., object], values: Sequence[object]) -> object:
-    """Return the result of a builtin such as `int`; `UNKNOWN` if a value is not known or it raises."""
+    """Return the result of a builtin such as `int`, or `UNKNOWN` if a value is unknown or the builtin raises."""
     if not all(isinstance(each, str | int | float) for each in values):
         return UNKNOWN
     try:
@@ -49,7 +49,7 @@ def change_entry(method: str, container: Container, key: object, default: object
 
 
 def remove_key(container: Container, key: object) -> None:
-    """Remove a key from a dict; of any other container nothing is known then."""
+    """Remove a key from a dict; for any other container, or a key that is unknown, make all values unknown."""
     if isinstance(key, str | int) and container.kind == "dict":
         container.entries.pop(key, None)
     else:
@@ -57,7 +57,7 @@ def remove_key(container: Container, key: object) -> None:
 
 
 def compare_values(op: ast.cmpop, left: object, right: object) -> object:
-    """Compare two values; `UNKNOWN` if one is unknown."""
+    """Compare two values, or return `UNKNOWN` if one of them is unknown."""
     if isinstance(op, ast.In | ast.NotIn):
         if not isinstance(right, Container) or isinstance(left, Container) or left is UNKNOWN:
             return UNKNOWN
@@ -89,7 +89,7 @@ def _plain_values(container: Container) -> list[object]:
 
 
 def compute_unary(op: ast.unaryop, value: object) -> object:
-    """Return the negation of a value; `UNKNOWN` if it is not known."""
+    """Return the result of a unary operator, such as a negation, or `UNKNOWN` if the value is unknown."""
     if isinstance(op, ast.Not):
         truth = truth_of(value)
         return UNKNOWN if truth is None else not truth
@@ -99,7 +99,7 @@ def compute_unary(op: ast.unaryop, value: object) -> object:
 
 
 def truth_of(value: object) -> bool | None:
-    """Return whether a value is true in a test; None if only a run shows it."""
+    """Return whether a value is true in a test, or None if that is known only at run time."""
     if value is None or isinstance(value, str | bool | int | float):
         return bool(value)
     if isinstance(value, Container) and value.kind in ("dict", "list"):
@@ -110,6 +110,6 @@ def truth_of(value: object) -> bool | None:
 
 
 def forget_container(value: object) -> None:
-    """Make a container unknown that other code receives."""
+    """Make the contents of a container unknown, because other code receives the container."""
     if isinstance(value, Container) and value.kind in ("dict", "list"):
         value.forget_values()

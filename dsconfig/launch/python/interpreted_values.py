@@ -20,7 +20,7 @@ _MAX_DEPTH = 20
 
 
 class Container:
-    """A dict, a list, an object with attributes, or the variables of a function call; names refer to it by identity."""
+    """A dict, a list, an object with attributes, or the variables of a call; names refer to a container by identity."""
 
     __slots__ = ("entries", "has_other_keys", "kind", "literal", "origins")
 
@@ -30,26 +30,26 @@ class Container:
         self.kind = kind
         self.entries: dict[object, object] = entries or {}
         self.has_other_keys = kind == "object"
-        """Whether there may be keys that the source does not show."""
+        """Whether the container may have keys that the source does not show."""
         self.literal: ValueOrigin | None = None
-        """Dict in the source whose keys it has at first; None for any other container."""
+        """Dict in the source whose keys the container starts with; None for a container that is not such a dict."""
         self.origins: tuple[ValueOrigin, ...] = ()
         """Outermost expressions that created the dict, one for each branch; empty for any other container."""
 
     def value_at(self, key: object) -> object:
-        """Return the value of a key; `UNKNOWN` for a key that may exist, None for one that does not."""
+        """Return the value of a key: `UNKNOWN` if the key may or may not exist, or None if it does not exist."""
         missing = UNKNOWN if self.has_other_keys else None
         return self.entries.get(key, missing) if _is_plain_key(key) else UNKNOWN
 
     def set_value(self, key: object, value: object) -> None:
-        """Set the value of a key; a key that is not known may be any key."""
+        """Set the value of a key; if the key is unknown, all values become unknown, because it may be any key."""
         if _is_plain_key(key):
             self.entries[key] = value
         else:
             self.forget_values()
 
     def forget_values(self) -> None:
-        """Make all values unknown, also those of inner containers: other code may have changed them."""
+        """Make all values unknown, including those of inner containers, because other code may have changed them."""
         inner = list(self.entries.values())
         self.has_other_keys = True
         self.entries = dict.fromkeys(self.entries, UNKNOWN)
@@ -59,14 +59,14 @@ class Container:
 
 
 class ValueOrigin(NamedTuple):
-    """Expression that creates a value."""
+    """Expression in a module that creates a value."""
 
     module: ParsedModule
     node: ast.expr
 
 
 class CommandArguments:
-    """The result of an argument parser; its attributes are the flags of the command."""
+    """The result of an argument parser, whose attributes are the flags of the command."""
 
     def __repr__(self) -> str:
         return "<arguments of the command>"
@@ -80,23 +80,23 @@ def _is_plain_key(key: object) -> bool:
 
 
 HeapState: TypeAlias = dict[Container, tuple[dict[object, object], bool]]
-"""Entries of each container, and whether it may have other keys."""
+"""Entries of each container, and whether the container may have other keys."""
 
 
 class Heap:
-    """All containers of an evaluation, so that the effects of two branches can be merged."""
+    """All containers of one evaluation, so that the effects of two branches can be merged."""
 
     def __init__(self) -> None:
         self.containers: dict[Container, None] = {}
         self._adopted: HeapState = {}
-        """Entries of the containers that other code created, before any statement of this evaluation."""
+        """Entries of the containers that other code created, as they are before any statement of this evaluation."""
 
     def new(
         self,
         kind: Literal["dict", "list", "object", "frame"],
         entries: dict[object, object] | None = None,
     ) -> Container:
-        """Create a container."""
+        """Create a container, and add it to the heap."""
         container = Container(kind, entries)
         self.containers[container] = None
         return container
@@ -106,7 +106,7 @@ class Heap:
         self.containers.pop(frame, None)
 
     def adopt(self, value: object) -> object:
-        """Return a copy of a value of another heap, as it is before any statement."""
+        """Return a copy of a value from another heap, in its state before any statement of this evaluation."""
         copied: dict[Container, Container] = {}
 
         def copy(each: object) -> object:
@@ -127,12 +127,12 @@ class Heap:
         return {each: (dict(each.entries), each.has_other_keys) for each in self.containers}
 
     def restore(self, state: HeapState) -> None:
-        """Restore the entries of a state."""
+        """Restore the entries of all containers from a saved state."""
         for container, (entries, has_other_keys) in (self._adopted | state).items():
             container.entries, container.has_other_keys = dict(entries), has_other_keys
 
     def merge(self, states: list[HeapState], values: Iterable[object] = ()) -> object:
-        """Set each container to what holds in every state; return what holds for one value of each state.
+        """Merge the states of several branches into the heap; return the merged value of one value per branch.
 
         A key that only some states have gets the value `UNKNOWN`, which stands for an absent key as well.
         """
@@ -165,7 +165,7 @@ class _StateMerger:
         return state | self._new
 
     def merge_values(self, left: object, right: object) -> object:
-        """Return the value that is `left` in one branch and `right` in the other."""
+        """Return the merged value for a value that is `left` in one branch and `right` in the other."""
         if left is right:
             return left
         if isinstance(left, Container) and isinstance(right, Container) and left.kind == right.kind:
@@ -196,7 +196,7 @@ class _StateMerger:
 
 
 def to_json(value: object, depth: int = 0) -> Json:
-    """Return a value as JSON, with `UNKNOWN` for what only a run shows."""
+    """Return a value as JSON, with `UNKNOWN` for parts that are known only at run time."""
     if isinstance(value, Container):
         if value.has_other_keys or depth > _MAX_DEPTH:
             return UNKNOWN

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
 ANY: Literal["*"] = "*"
-"""Step into an element whose index or key is not known."""
+"""Step of a path into an element whose index or key is unknown."""
 Steps: TypeAlias = tuple["str | int", ...]
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -23,9 +23,9 @@ class NameBinding(NamedTuple):
     kind: Literal["value", "parameter", "import", "function", "class", "unknown"]
     node: ast.AST
     value: ast.expr | None = None
-    """Expression whose value, or part of it, the name gets: an assigned value, or a parameter's default."""
+    """Expression that provides the value of the name: an assigned value, or a parameter's default."""
     steps: Steps = ()
-    """Path in that value to the part that the name gets, as in `(a, b) = value`."""
+    """Path in `value` to the part that is bound to the name, as in `(a, b) = value`."""
 
 
 class ModuleNames:
@@ -35,18 +35,18 @@ class ModuleNames:
         self.tree = tree
         self.parents: dict[ast.AST, ast.AST] = {}
         self.bindings: dict[tuple[ast.AST, str], list[NameBinding]] = {}
-        """Bindings by scope and name."""
+        """Bindings of each name, by scope and name."""
         self.loads: dict[tuple[ast.AST, str], list[ast.Name]] = {}
-        """Reads by scope of the binding and name; names without a binding count as the module's."""
+        """Reads of each name, by the binding scope and the name; unbound names belong to the module's scope."""
         self.attributes: dict[str, list[ast.Attribute]] = {}
         """Attribute accesses by the attribute's name."""
         self.fields: dict[str, list[NameBinding]] = {}
         """Values assigned to attributes, and to names in class bodies, by the attribute's name."""
         self.functions: dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]] = {}
-        """Functions by name, at any level."""
+        """Functions at any nesting level, by name."""
         self.calls: list[ast.Call] = []
         self.is_dynamic = False
-        """Whether the module executes text or writes into `globals()`, which may bind any of its names."""
+        """Whether the module uses `exec` or `globals()`, which may bind any of its names."""
         self._scope_of: dict[ast.AST, Scope] = {}
         self._outer: dict[ast.AST, Scope] = {}
         self._declared: dict[tuple[ast.AST, str], Literal["global", "nonlocal"]] = {}
@@ -58,12 +58,12 @@ class ModuleNames:
             self.loads.setdefault((owner, name.id), []).append(name)
 
     def bindings_of_name(self, name: ast.Name) -> list[NameBinding]:
-        """Return the bindings that a read name may have; none for a builtin or a name of `import *`."""
+        """Return the bindings that a read of a name may refer to; none for a builtin or a name from `import *`."""
         owner = self._owners.get(name)
         return [] if owner is None else self.bindings.get((owner, name.id), [])
 
     def scope_binding_name(self, node: ast.AST, name: str) -> Scope:
-        """Return the scope in which a name that occurs at a node is bound."""
+        """Return the scope that binds a name which occurs at a node."""
         return self._scope_of_name(name, self._scope_of[node])
 
     def scope_of_node(self, node: ast.AST) -> Scope:
@@ -71,14 +71,14 @@ class ModuleNames:
         return self._scope_of[node]
 
     def enclosing_function(self, node: ast.AST) -> Function | None:
-        """Return the innermost function around a node."""
+        """Return the innermost function around a node, or None if the node is not inside a function."""
         scope: Scope | None = self._scope_of[node]
         while scope is not None and not isinstance(scope, _FUNCTIONS):
             scope = self._outer.get(scope)
         return scope
 
     def class_of_method(self, function: ast.AST) -> ast.ClassDef | None:
-        """Return the class that a function is a method of."""
+        """Return the class that a function is a method of, or None if the function is not a method."""
         parent = self.parents.get(function)
         return parent if isinstance(parent, ast.ClassDef) else None
 
@@ -116,7 +116,7 @@ class ModuleNames:
 
     @staticmethod
     def _is_in_inner_scope(node: ast.AST, child: ast.AST) -> bool:
-        """Whether a child of a function, class or comprehension belongs to its scope, not to the outer one."""
+        """Whether a child of a function, class or comprehension is in its inner scope rather than the outer one."""
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             return child in node.body
         if isinstance(node, ast.ClassDef):
@@ -126,7 +126,7 @@ class ModuleNames:
         return True
 
     def _register_node(self, node: ast.AST, scope: Scope) -> None:
-        """Record the bindings of a node, its calls and its attributes."""
+        """Record the bindings, calls and attributes that a node contributes."""
         match node:
             case ast.Attribute():
                 self.attributes.setdefault(node.attr, []).append(node)
@@ -150,7 +150,7 @@ class ModuleNames:
                 self._register_definition(node, scope)
 
     def _register_targets(self, node: ast.AST) -> None:
-        """Note the values that the targets of a statement get."""
+        """Record the values that a statement assigns to its targets."""
         match node:
             case ast.Assign():
                 for target in node.targets:
@@ -165,7 +165,7 @@ class ModuleNames:
                 pass
 
     def _register_definition(self, node: ast.AST, scope: Scope) -> None:
-        """Record the names of functions and classes, of parameters, and of patterns and exceptions."""
+        """Record the names that a definition binds: functions, classes, parameters, patterns and exceptions."""
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self._add_binding(scope, node.name, NameBinding("function", node))
@@ -183,7 +183,7 @@ class ModuleNames:
                 pass
 
     def _register_target(self, target: ast.expr, value: ast.expr | None, steps: Steps) -> None:
-        """Record which part of a value each assignment target receives."""
+        """Record which part of a value each target of an assignment receives."""
         if isinstance(target, ast.Tuple | ast.List):
             has_star = any(isinstance(each, ast.Starred) for each in target.elts)
             for index, each in enumerate(target.elts):
@@ -231,7 +231,7 @@ class ModuleNames:
         return outer or self.tree
 
     def _scope_of_name(self, name: str, scope: Scope) -> Scope:
-        """Return the scope whose binding a name refers to; the module for names without one."""
+        """Return the scope whose binding a name refers to, or the module for a name without a binding."""
         current: Scope | None = scope
         while current is not None:
             if (current, name) in self._declared:
@@ -245,7 +245,7 @@ class ModuleNames:
 
 
 def returned_expressions(function: Function) -> Iterator[ast.expr]:
-    """Yield the expressions that a function returns, without those of functions inside it."""
+    """Yield the expressions that a function returns, excluding those of nested functions."""
     if isinstance(function, ast.Lambda):
         yield function.body
         return
@@ -260,7 +260,7 @@ def returned_expressions(function: Function) -> Iterator[ast.expr]:
 
 
 def last_dotted_name(node: ast.AST | None) -> str:
-    """Return the last name of `a.b.c`; empty for any other node."""
+    """Return the last name of a dotted expression such as `a.b.c`, or an empty string for any other node."""
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""

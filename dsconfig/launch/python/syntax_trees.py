@@ -17,22 +17,22 @@ from dsconfig.launch.repository_files import python_files_of_repository, reposit
 _MAX_FILE, _MAX_PROGRAM = 256 * 1024, 512 * 1024
 """Size limits in bytes: of one file, and of all files read for a program."""
 _MAX_MODULES, _MAX_FOLDERS = 16, 8
-"""Limits of the imports that are followed: modules per program, and parent directories searched for a module.
+"""Limits on following imports: modules per program, and parent directories searched for a module.
 """
 _MAX_REEXPORTS = 3
-"""Modules through which a name is followed that they import and export again."""
+"""Maximum number of modules that re-export a name, through which the name is followed."""
 
 
 class ParsedModule(NamedTuple):
-    """A parsed file."""
+    """A parsed Python module."""
 
     path: str
     nodes: tuple[ast.AST, ...]
-    """All syntax nodes, the module first. Walking the tree is the expensive step, so it happens once."""
+    """All syntax nodes, the module first; they are collected once because walking the tree is expensive."""
 
     @property
     def top_level_statements(self) -> list[ast.stmt]:
-        """The top-level statements."""
+        """The top-level statements of the module."""
         first = self.nodes[0]
         return first.body if isinstance(first, ast.Module) else []
 
@@ -42,7 +42,7 @@ class ParsedModule(NamedTuple):
         return names_of_module(self.nodes[0])
 
     def shown_location(self, node: ast.AST) -> str:
-        """Location of a node as shown in messages: `train.py:12`."""
+        """Return the location of a node as shown in messages: `train.py:12`."""
         return f"{os.path.relpath(self.path)}:{getattr(node, 'lineno', 1)}"
 
 
@@ -54,7 +54,7 @@ def names_of_module(tree: ast.AST) -> ModuleNames:
 
 
 def parse_module(path: str, data: bytes) -> ParsedModule | None:
-    """Parse a file; None if it is not valid Python 3 or too large."""
+    """Parse a Python file, or return None if the file is too large or is not valid Python 3."""
     nodes = _parse(data) if len(data) <= _MAX_FILE else ()
     return ParsedModule(path, nodes) if nodes else None
 
@@ -71,10 +71,10 @@ def _parse(data: bytes) -> tuple[ast.AST, ...]:
 
 
 def program_modules(path: str, launch: str) -> tuple[ParsedModule, ...]:
-    """Parse a program and the modules of its repository that it imports, in import order.
+    """Parse a program and the modules in its repository that it imports, in import order.
 
-    `launch`: file that starts the program; it decides which files may be read. Empty if the program cannot be
-    parsed.
+    `launch` is the file that starts the program, which determines the files that may be read. The result is empty if
+    the program cannot be parsed.
     """
     return _cached_program_modules(os.path.abspath(path), launch, time_cache_key())
 
@@ -119,7 +119,7 @@ def _imported_files(module: ParsedModule) -> Iterator[str]:
 
 
 def _files_of_module_name(name: str, folder: str, *, above: bool = True) -> Iterator[str]:
-    """Yield the file of a module, relative to a directory or to its parents within the repository."""
+    """Yield the file of a module, searched in a directory and, if `above`, in its parents within the repository."""
     parts, top = name.split("."), repository_root(folder)
     if not all(parts):
         return
@@ -136,17 +136,17 @@ def _files_of_module_name(name: str, folder: str, *, above: bool = True) -> Iter
 
 
 def called_function_name(call: ast.Call) -> str:
-    """Last name of the called function: `initialize` of `deepspeed.initialize(...)`."""
+    """Return the last name of the called function, such as `initialize` for `deepspeed.initialize(...)`."""
     return last_dotted_name(call.func)
 
 
 def keyword_argument(call: ast.Call, *names: str) -> ast.expr | None:
-    """Return the value of the first given keyword argument that a call has."""
+    """Return the value of the first keyword argument of a call that has one of the given names, or None."""
     return next((each.value for each in call.keywords if each.arg in names), None)
 
 
 def literal_value(node: ast.expr | None) -> Json:
-    """Value of a number, string or bool literal; None for any other node."""
+    """Return the value of a number, string or bool literal, or None for any other node."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         number = literal_value(node.operand)
         return -number if isinstance(number, int | float) and not isinstance(number, bool) else None
@@ -156,7 +156,7 @@ def literal_value(node: ast.expr | None) -> Json:
 
 
 def calls_in_modules(modules: tuple[ParsedModule, ...]) -> Iterator[tuple[ParsedModule, ast.Call]]:
-    """Yield every call in these modules."""
+    """Yield every call in the given modules, with its module."""
     for module in modules:
         for node in module.nodes:
             if isinstance(node, ast.Call):
@@ -164,7 +164,7 @@ def calls_in_modules(modules: tuple[ParsedModule, ...]) -> Iterator[tuple[Parsed
 
 
 class ProgramRepository:
-    """The modules around a program: those that it imports, and those that import it."""
+    """The modules around a program: modules that it imports, and modules that import it."""
 
     def __init__(self, name: str) -> None:
         self._launch = name
@@ -173,13 +173,13 @@ class ProgramRepository:
     def find_definition(
         self, module: ParsedModule, function: ast.expr
     ) -> tuple[ParsedModule, ast.AST] | None:
-        """Return the function or class that an imported name refers to; None if it is not in the repository."""
+        """Return the function or class that an imported name refers to, or None if it is not in the repository."""
         return self._resolve_definition(module, function, _MAX_REEXPORTS)
 
     def find_imported_name(
         self, module: ParsedModule, binding: NameBinding, steps: int = _MAX_REEXPORTS
     ) -> tuple[ParsedModule, NameBinding] | None:
-        """Return the only assignment to the name that `from module import name` binds, with its module."""
+        """Return the only assignment to the name that `from module import name` binds, and its module."""
         statement = module.names.parents.get(binding.node)
         if not steps or not isinstance(binding.node, ast.alias) or not isinstance(statement, ast.ImportFrom):
             return None
@@ -201,7 +201,7 @@ class ProgramRepository:
     def accesses_to_attribute(
         self, module: ParsedModule, name: str
     ) -> Iterator[tuple[ParsedModule, ast.expr]]:
-        """Yield the accesses to an attribute of this name in modules that import a module."""
+        """Yield the accesses to attributes with this name, in the modules that import a given module."""
         for importer, _ in self._import_statements_of_module(module):
             for access in importer.names.attributes.get(name, ()):
                 yield importer, access
@@ -223,7 +223,7 @@ class ProgramRepository:
     def _resolve_import(
         self, module: ParsedModule, binding: NameBinding, steps: int
     ) -> tuple[ParsedModule, ast.AST] | None:
-        """Return the function or class that `from module import name` binds."""
+        """Return the function or class that `from module import name` binds, with its module, or None."""
         statement = module.names.parents.get(binding.node)
         if not steps or not isinstance(binding.node, ast.alias) or not isinstance(statement, ast.ImportFrom):
             return None
@@ -245,7 +245,7 @@ class ProgramRepository:
         return self._resolve_import(module, bindings[0], steps - 1)
 
     def _modules_of_import(self, module: ParsedModule, binding: NameBinding) -> Iterator[ParsedModule]:
-        """Yield the modules that an import binds to a name."""
+        """Yield the modules that an import statement binds to a name."""
         alias, statement = binding.node, module.names.parents.get(binding.node)
         if isinstance(alias, ast.alias):
             paths = (
@@ -320,7 +320,7 @@ def _cached_import_statements(
 
 
 def _imported_paths(module: ParsedModule, statement: ast.Import | ast.ImportFrom) -> set[str]:
-    """Return the absolute paths of the modules that a statement imports."""
+    """Return the absolute paths of the modules that an import statement imports."""
     if isinstance(statement, ast.ImportFrom):
         names = ["", *(alias.name for alias in statement.names)]
         files = [each for name in names for each in _files_of_import(module, statement, name)]
@@ -331,7 +331,7 @@ def _imported_paths(module: ParsedModule, statement: ast.Import | ast.ImportFrom
 
 
 def _files_of_import(module: ParsedModule, statement: ast.ImportFrom, name: str) -> Iterator[str]:
-    """Yield the file of the module in an import statement, or of a module `name` in that package."""
+    """Yield the file of the module in a `from` import, or of the submodule `name` of that module."""
     base = os.path.dirname(os.path.abspath(module.path))
     for _ in range(min(statement.level, _MAX_FOLDERS) - 1):
         base = os.path.dirname(base)

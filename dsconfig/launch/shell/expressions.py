@@ -1,4 +1,4 @@
-"""Expressions of shells: integer arithmetic, and conditions with known operands.
+"""Shell expressions: integer arithmetic, and conditions with known operands.
 
 Arithmetic: `$((8 * N))`, `((i++))`, `let M=N/4`, and indices of arrays. Conditions: `[ … ]` and `[[ … ]]`.
 """
@@ -12,9 +12,9 @@ from fnmatch import fnmatchcase
 from dsconfig.core.json_types import NamedTuple
 
 MAX_EXPRESSION = 400
-"""Longest expression that is evaluated."""
+"""Maximum length of an expression that is evaluated."""
 _MAX_VALUE = 1 << 63
-"""Limit of 64-bit integers, with which shells calculate."""
+"""Limit of the 64-bit integers with which shells calculate."""
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>0[xX][0-9a-fA-F]+|\d+)|(?P<name>[A-Za-z_]\w*)"
     r"|(?P<operator>\+\+|--|<<=|>>=|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|[-+*/%&|^<>=!~?:(),]))"
@@ -30,13 +30,13 @@ _BINARY: Mapping[str, int] = {
 _ASSIGNMENTS = frozenset(("=", "+=", "-=", "*=", "/=", "%=", "<<=", ">>=", "&=", "|=", "^="))
 
 Lookup = Callable[[str], "int | None"]
-"""Function from the name of a variable to its value; None if unknown."""
+"""Function that returns the value of a variable by name, or None if the value is unknown."""
 Assign = Callable[[str, "int | None"], object]
-"""Function that sets a variable; None: to an unknown value."""
+"""Function that sets a variable to a value, or to an unknown value with None."""
 
 
 class _UnknownValueError(Exception):
-    """The expression is invalid, or depends on an unknown value."""
+    """Raised if an expression is invalid or depends on an unknown value."""
 
 
 class _ArithmeticToken(NamedTuple):
@@ -45,14 +45,14 @@ class _ArithmeticToken(NamedTuple):
 
 
 def assigned_variables(text: str) -> list[str]:
-    """Variables that an expression changes."""
+    """Return the variables that an arithmetic expression changes."""
     return [first or second for first, second in _ASSIGNED_NAME.findall(text)]
 
 
 def evaluate_arithmetic(
     text: str, lookup: Lookup = lambda _: None, assign: Assign = lambda *_: None
 ) -> int | None:
-    """Evaluate an expression; None if it is invalid or depends on an unknown value."""
+    """Evaluate an arithmetic expression; return None if it is invalid or depends on an unknown value."""
     if len(text) > MAX_EXPRESSION:
         return None
     try:
@@ -62,7 +62,7 @@ def evaluate_arithmetic(
 
 
 class _ArithmeticEvaluator:
-    """Precedence climbing over the tokens of one expression."""
+    """Evaluator of one arithmetic expression, which uses precedence climbing over its tokens."""
 
     def __init__(self, text: str, lookup: Lookup, assign: Assign) -> None:
         self._lookup, self._assign = lookup, assign
@@ -229,7 +229,7 @@ def contains_unknown_value(*texts: str) -> bool:
 
 
 def evaluate_test(words: list[str], *, is_double: bool) -> bool | None:
-    """Result of a test with expanded words; None if it depends on an unknown value, or is too long to be real."""
+    """Return the result of a test with expanded words, or None if it has unknown values or too many words."""
     words = words if len(words) <= _MAX_WORDS else ["$"]
     for operators, absorbing in ((("||", "-o"), True), (("&&", "-a"), False)):
         at = next(

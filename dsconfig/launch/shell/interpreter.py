@@ -1,4 +1,4 @@
-"""Commands of a shell script with their words, variables and Slurm options; nothing is executed."""
+"""Commands that a shell script runs, with expanded words and variables, found without executing anything."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _DECLARE = frozenset(("export", "local", "declare", "readonly", "typeset"))
 _TEXT_COMMANDS = frozenset(("echo", "printf", "cat", "sed", "grep", "awk", "rm", "mkdir", "ls", "pip"))
 """Commands whose words are plain text, even if they look like a launcher command."""
 _WRAPPERS = frozenset(("exec", "nohup", "sudo", "command", "builtin", "setsid", "time"))
-"""Wrappers before a command; they do not change what it runs."""
+"""Wrapper commands, which run the command after them unchanged."""
 _LAUNCHER_VARIABLES = (
     *("NPROC_PER_NODE", "NNODES", "CUDA_VISIBLE_DEVICES", "PET_NPROC_PER_NODE", "PET_NNODES"),
     *("RANK", "LOCAL_RANK", "WORLD_SIZE"),
@@ -69,38 +69,38 @@ _LAUNCHER_VARIABLES = (
 )
 """Variables that launchers and torch's allocator read."""
 _OUTPUT_ASSIGNMENT = re.compile(r"\w+=\"?\$\((.*)\)\"?", re.DOTALL)
-"""Assignment of a command's output."""
+"""Pattern of an assignment of a command's output."""
 _HARMLESS = re.compile(
     r"conda|mamba|venv|virtualenv|activate|\.(?:bash|z)(?:rc|_profile)|profile|modules?\.sh|modulecmd|lmod|spack|pyenv"
     r"|direnv|ssh-agent|setvars|^/(?:etc|usr|opt|dev)/|nvm\.sh|poetry|/init/bash"
 )
-"""Texts of `source` and `eval` that prepare an environment, and do not set what a training script sets."""
+"""Pattern of `source` and `eval` texts that prepare an environment but set no variables of a training script."""
 _MAX_NESTED = 3
-"""Deepest nesting of texts and scripts that are read: `srun bash -c "…"`, `bash train.sh`."""
+"""Maximum nesting depth of texts and scripts that are read: `srun bash -c "…"`, `bash train.sh`."""
 _MAX_CALLS = 8
-"""Deepest nesting of function calls."""
+"""Maximum nesting depth of function calls."""
 _MAX_SCRIPT = 256 * 1024
 
 
 class ShellCommand(NamedTuple):
-    """One command with its words expanded."""
+    """A command with its words expanded."""
 
     words: tuple[str, ...]
     offset: int
-    """Start of the command in the text."""
+    """Offset of the command in the text of the script."""
     folder: str
-    """Directory that `cd` has entered, relative to the script's start."""
+    """Directory entered with `cd`, relative to the directory in which the script starts."""
     variables: Mapping[str, str]
     """Variables in `LAUNCHER_VARIABLES` that are exported or set for the command."""
     dependencies: Mapping[str, frozenset[str]]
-    """Unset variables of the job's shell that a word or variable depends on."""
+    """For each word or variable, the unset variables of the job's shell that it depends on."""
 
 
 class ShellInterpreter:
-    """Reader of a script from start to end.
+    """Interpreter that follows a script from start to end without running any command.
 
-    `path`: location of the script. `variables`: known variables of the job's shell. `budget`: limit of the
-    steps. `location`: file from which other scripts are searched; default: the script itself.
+    `path`: location of the script. `variables`: known variables of the job's shell. `budget`: limit on
+    the number of steps. `location`: file from which other scripts are searched, by default the script itself.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class ShellInterpreter:
         )
         self.values.origins |= dict.fromkeys(path_variables, frozenset())
         self.exported: set[str] = set(environment)
-        """Variables that the commands of the script get."""
+        """Variables that are exported to the commands of the script."""
         self.output = OutputFiles()
         """Files that the script writes."""
         self.scripts: set[str] = set()
@@ -130,7 +130,7 @@ class ShellInterpreter:
         self._functions: dict[str, Node] = {}
         self._called: set[str] = set()
         self._locals: list[dict[str, VariableValue]] = []
-        """By function call, the values that its local variables hide."""
+        """For each active function call, the values that its local variables hide."""
         self.status = ASSUMED
         self.stop = ""
         """`exit`, `return` or `break`, if the current list of commands ends there."""
@@ -140,7 +140,7 @@ class ShellInterpreter:
         """Yield each simple command in the order in which the script runs them.
 
         Raises:
-            BudgetExceededError: reading them exceeds the budget.
+            BudgetExceededError: reading the commands exceeds the budget.
         """
         self._nesting = depth
         try:
@@ -169,7 +169,7 @@ class ShellInterpreter:
             previous = condition_words(item.node)
 
     def _run_list_item(self, item: ListItem, previous: str) -> Iterator[ShellCommand]:
-        """Run a command of a list if the command before it lets it run."""
+        """Run a command of a list, unless `&&` or `||` and the status of the previous command prevent this."""
         needed = {"&&": SUCCESS, "||": FAILURE}.get(item.operator)
         decisive = {"&&": (SUCCESS, ASSUMED), "||": (FAILURE,)}.get(item.operator, (self.status,))
         if needed is not None and self.status in (SUCCESS, FAILURE) and self.status != needed:
@@ -188,7 +188,7 @@ class ShellInterpreter:
     def _run_branches(
         self, scope: AssignmentScope, branches: Iterable[Callable[[], Iterator[ShellCommand]]]
     ) -> Iterator[ShellCommand]:
-        """Run the branches of a condition one after another, and merge their assignments."""
+        """Run all branches of a condition one after another, and merge their assignments."""
         stops: list[str] = []
         self.values.scopes.append(scope)
         folder = self.folder
@@ -208,7 +208,7 @@ class ShellInterpreter:
 
     @contextmanager
     def _isolate_assignments(self) -> Iterator[None]:
-        """Undo all assignments at the end, as after a subshell."""
+        """Undo all assignments at the end of a `with` block, as after a subshell."""
         scope = AssignmentScope()
         self.values.scopes.append(scope)
         state = (self.folder, dict(self._functions), set(self.exported), self.stop)
@@ -331,7 +331,7 @@ class ShellInterpreter:
         self.stop = "" if self.stop == "break" else self.stop
 
     def _forget_loop_changes(self, body: CommandBlock, prepare: Callable[[], object]) -> None:
-        """Forget the variables that differ between two iterations of a loop, such as a counter."""
+        """Set variables that differ between two iterations of a loop, such as a counter, to unknown values."""
         scope = AssignmentScope()
         self.values.scopes.append(scope)
         results = []
@@ -395,7 +395,7 @@ class ShellInterpreter:
         self.output.record_command_output(words, redirected, self.values, self.exported)
 
     def _without_env_options(self, raw: list[str]) -> list[str]:
-        """Remove `env` and its options from the words of a command, and keep its assignments."""
+        """Return the words of a command without `env` and its options, but with its assignments."""
         rest = raw[1:]
         while rest and rest[0].startswith("-"):
             rest = rest[2:] if rest[0] in ("-u", "--unset", "-C", "--chdir") else rest[1:]
@@ -464,7 +464,7 @@ class ShellInterpreter:
         yield from self._run_started_script(offset, words)
 
     def _call_function(self, name: str, arguments: tuple[str, ...] | None) -> Iterator[ShellCommand]:
-        """Run a function. `arguments` None: unknown."""
+        """Run a function of the script. `arguments`: its arguments, or None if unknown."""
         self._called.add(name)
         if len(self._locals) >= _MAX_CALLS:
             return
@@ -492,7 +492,7 @@ class ShellInterpreter:
         *,
         only_exported: bool = False,
     ) -> Iterator[ShellCommand]:
-        """Yield the commands of a text inside a command, such as `bash -c "…"` and `id=$(…)`."""
+        """Yield the commands in the text inside a command such as `bash -c "…"` or `id=$(…)`."""
         # Only text with flags can contain a launcher command; skipping the rest saves most of the budget.
         if self._nesting < _MAX_NESTED and "--" in text and any(char.isspace() for char in text):
             inner = self._child_shell(text, self.path, only_exported=only_exported)
@@ -501,7 +501,7 @@ class ShellInterpreter:
                 yield each._replace(offset=offset)
 
     def _child_shell(self, text: str, path: str, *, only_exported: bool) -> ShellInterpreter:
-        """Return a shell that this one starts."""
+        """Return the child shell that runs a text or script started by this shell."""
         self.budget.spend(len(self.values.variables))
         child = ShellInterpreter(text, path, budget=self.budget, location=self.location)
         names = self.exported if only_exported else self.values.variables.keys()
@@ -533,7 +533,7 @@ class ShellInterpreter:
             yield each._replace(offset=offset)
 
     def _read_script(self, name: str) -> tuple[str, str | None]:
-        """Path and text of a script of the repository; None as text if it cannot be read."""
+        """Return the path and text of a script in the repository; the text is None if it cannot be read."""
         if not self.location or contains_unknown_value(name):
             return name, None
         lookup = resolve_written_path(name, self.location, self.folder)
@@ -549,7 +549,7 @@ class ShellInterpreter:
         return os.path.abspath(lookup.path), data.decode("utf-8", "replace")
 
     def _run_eval_or_source(self, offset: int, words: tuple[str, ...]) -> Iterator[ShellCommand]:
-        """Run the text of `eval`, or the file of `source`, in this shell. What an unknown text sets is unknown."""
+        """Run the text of `eval`, or the file of `source`, in this shell. An unknown text may set any variable."""
         if len(words) < 2 or self._nesting >= _MAX_NESTED:
             return
         text: str | None = " ".join(words[1:])

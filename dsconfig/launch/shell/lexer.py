@@ -1,4 +1,4 @@
-"""Words of shell text: quotes, escapes, comments, here-documents, variables and arithmetic."""
+"""Lexer of shell text: words with quotes, escapes, comments, here-documents, variables and arithmetic."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _HEREDOC = re.compile(r"(?:\d(?=<))?<<-?[ \t]*(\\?)([\"']?)([\w.-]+)\2")
 _REDIRECT = re.compile(r"(?:\d+(?=[<>]))?(<<<|>>|<>|>\||&>>?|[<>]&?)[ \t]*")
 _OPERATOR = re.compile(r";;&|;;|;&|&&|\|\||\|&|[\n;&|()]")
 _KEYWORDS = frozenset(("if", "elif", "while", "until", "for", "then", "else", "do", "{", "!", "time"))
-"""Words behind which a command starts."""
+"""Keywords after which a command starts."""
 _MAX_DEPTH = 8
-"""Deepest nesting of substitutions that are evaluated."""
+"""Maximum nesting depth of substitutions that are evaluated."""
 _NAME = re.compile(r"\$(?:\d|\w+|[@*#?])")
 _BRACES = re.compile(r"\\.|'[^']*'|\$\{|\}", re.DOTALL)
 _PARAMETER = re.compile(
@@ -30,15 +30,15 @@ _PARAMETER = re.compile(
 )
 
 _MAX_UNTERMINATED = 50
-"""Unterminated here-documents after which no further ones are searched."""
+"""Number of unterminated here-documents after which no further ones are searched."""
 _COPIES_PER_STEP = 8
 MAX_LENGTH = 10_000
-"""Longest word or value that is expanded; longer ones stay as written."""
+"""Maximum length of a word or value that is expanded; longer ones stay as written."""
 Variables = Mapping[str, tuple[str, ...]]
 
 
 class ShellToken(NamedTuple):
-    """One token: a word as written, an operator, a redirection, `((…))`, or `[[ … ]]`."""
+    """A token of shell text: a word as written, an operator, a redirection, `((…))`, or `[[ … ]]`."""
 
     kind: Literal["word", "operator", "redirect", "arithmetic", "test"]
     text: str
@@ -48,13 +48,13 @@ class ShellToken(NamedTuple):
     body: str | None = None
     """Text of a here-document."""
     is_quoted: bool = False
-    """Whether the here-document is taken literally."""
+    """Whether the here-document is literal because its delimiter is quoted."""
     words: tuple[str, ...] = ()
     """Words between `[[` and `]]`."""
 
 
 class ShellLexer:
-    """Lexer of one text. `depth`: nesting of substitutions around it. `budget`: limit of the steps.
+    """Lexer of a shell text. `depth`: number of substitutions around the text. `budget`: limit on the steps.
 
     Every method raises `BudgetExceededError` if the budget is exceeded.
     """
@@ -63,18 +63,18 @@ class ShellLexer:
         self.text, self._depth = text, depth
         self.budget = _of_text(len(text)) if budget is None else budget
         self.used: set[str] = set()
-        """Variables and command substitutions whose values were requested."""
+        """Variables and command substitutions that expansions have used."""
         self.assigned: dict[str, int | None] = {}
-        """Variables that arithmetic expansions changed, `$((i++))`; None: to an unknown value."""
+        """Values of variables changed by arithmetic expansions such as `$((i++))`; None if unknown."""
         self.unset_is_unknown = False
-        """Whether variables that are not set here may be set, so that no default applies."""
+        """Whether variables without a known value may be set, so that no default applies."""
         self._unclosed: dict[str, set[str]] = {}
-        """By text, the brackets and quotes without a closing partner, so that they are searched only once."""
+        """For each text, the opening brackets and quotes without a closing one, so that each is searched only once."""
         self._unterminated: set[str] = set()
         """Delimiters of unterminated here-documents."""
 
     def tokens(self) -> Iterator[ShellToken]:
-        """Yield the tokens of the text; a here-document belongs to its redirection."""
+        """Yield the tokens of the text; a here-document is part of its redirection token."""
         text, at = self.text, 0
         self.budget.spend(len(text))
         line: list[ShellToken] = []  # the current line, which is held back until its here-documents are read
@@ -162,7 +162,7 @@ class ShellLexer:
         return tokens, at
 
     def split_simple_commands(self) -> Iterator[list[str]]:
-        """Yield the words of each command as written, whatever its operators mean."""
+        """Yield the words of each simple command as written, split at every operator."""
         words: list[str] = []
         for token in self.tokens():
             if token.kind == "word":
@@ -175,7 +175,7 @@ class ShellLexer:
             yield words
 
     def _read_here_document(self, at: int, end: str) -> tuple[str, int]:
-        """Return the lines of a here-document, and the offset of their end."""
+        """Return the text of a here-document and the offset of its end."""
         if end in self._unterminated or len(self._unterminated) > _MAX_UNTERMINATED:
             return "", at
         if self.text.find(end, at) < 0:
@@ -240,7 +240,7 @@ class ShellLexer:
         return match.end() if match else at + 1
 
     def _find_closing_mark(self, text: str, mark: str, at: int) -> int:
-        """Return the offset after the closing mark; without one, the opening mark is a plain character."""
+        """Return the offset after the closing mark, or after the opening mark if there is no closing one."""
         if mark in self._unclosed.get(text, ()):
             return at
         end = text.find(mark, at)
@@ -251,7 +251,7 @@ class ShellLexer:
         return end + 1
 
     def _charge_characters(self, count: int) -> None:
-        """Charge characters that `re` or `str` examine or copy, which is faster than a Python loop."""
+        """Charge the budget for characters that `re` or `str` process, which is faster than a Python loop."""
         self.budget.spend(count // _COPIES_PER_STEP + 1)
 
     def _find_closing_bracket(
@@ -274,7 +274,7 @@ class ShellLexer:
     # ----------------------------------------------------------------------------------------------
 
     def expand_word(self, raw: str, variables: Variables, *, split: bool = True) -> list[str]:
-        """Expand a word into words. Unknown values, and results that are too long, stay as written."""
+        """Expand a word into words; parts with unknown values or too long results stay as written."""
         if len(raw) > MAX_LENGTH:
             return [raw]
         self.budget.spend(len(raw))
@@ -312,12 +312,12 @@ class ShellLexer:
         return fields if has_quotes or any(fields) else []
 
     def expand_quoted(self, body: str, variables: Variables) -> str:
-        """Expand text in double quotes, or a here-document."""
+        """Expand text in double quotes or in a here-document."""
         self.used.clear()
         return body if len(body) > MAX_LENGTH else " ".join(self._expand_quoted(body, variables))
 
     def _expand_quoted(self, body: str, variables: Variables) -> list[str]:
-        """Expand text in double quotes: one word, unless it contains an array; unchanged if too long."""
+        """Expand text in double quotes to one word, or to several for an array; return it unchanged if too long."""
         self.budget.spend(len(body))
         fields, at, size = [""], 0, 0
         while at < len(body):
@@ -339,7 +339,7 @@ class ShellLexer:
         return fields
 
     def _expand_part(self, part: str, variables: Variables) -> list[str]:
-        """Value of a variable or substitution; unchanged if unknown."""
+        """Return the value of a variable or substitution, or the part unchanged if the value is unknown."""
         values = self._expand_dollar_expression(part, variables)
         self._charge_characters(_total_length(values))
         return values
@@ -358,14 +358,14 @@ class ShellLexer:
         return ["."] if name == "PWD" else [part]
 
     def _words_of_variable(self, name: str, variables: Variables) -> tuple[str, ...] | None:
-        """Return the words of a variable or an argument; None if it is not set."""
+        """Return the words of a variable or an argument, or None if it is not set."""
         if name.isdecimal() and name != "0" and (arguments := variables.get("@")) is not None:
             return arguments[int(name) - 1 : int(name)] if len(name) < _MAX_DIGITS else ()
         self.used.add(name)
         return variables.get(name)
 
     def _expand_parameter(self, part: str, variables: Variables) -> list[str]:
-        """Value of `${...}`: a variable, its default, elements of an array or their number, or part of a value."""
+        """Return the value of `${...}`: a variable, its default, elements of an array or their number, or a slice."""
         match = _PARAMETER.fullmatch(part[1:])
         if match is None:
             return list(variables.get("#", (part,))) if part == "${#}" else [part]
@@ -394,7 +394,7 @@ class ShellLexer:
         return [part] if None in changed else [value for value in changed if value is not None]
 
     def _array_elements(self, name: str, index: str | None, variables: Variables) -> tuple[str, ...] | None:
-        """Return the values of `name[index]`; None if the variable is not set or the index is unknown."""
+        """Return the values of `name[index]`, or None if the variable is not set or the index is unknown."""
         keys = variables.get(f"{name}[]")
         if keys is None:
             values = variables.get("@") if name == "@" else self._words_of_variable(name, variables)
@@ -417,7 +417,7 @@ class ShellLexer:
     def _expand_indirect(
         self, part: str, name: str, index: str | None, values: tuple[str, ...] | None, variables: Variables
     ) -> list[str]:
-        """Value of `${!name}`, or the keys of an array, `${!name[@]}`."""
+        """Return the value of `${!name}`, or the keys of an array for `${!name[@]}`."""
         if index in ("@", "*"):
             keys = variables.get(f"{name}[]")
             return list(keys) if keys is not None else [str(at) for at in range(len(values or ()))]
@@ -428,7 +428,7 @@ class ShellLexer:
     def _expand_default(
         self, part: str, match: re.Match[str], values: tuple[str, ...] | None, variables: Variables
     ) -> list[str]:
-        """Value of `${name:-default}`, `${name:+alternative}` and `${name:?message}`."""
+        """Return the value of `${name:-default}`, `${name:+alternative}` or `${name:?message}`."""
         is_set = values is not None and (any(values) or (not match["colon"] and bool(values)))
         if match["sign"] == "+":
             is_set = not is_set
@@ -446,7 +446,7 @@ class ShellLexer:
     def _expand_slice(
         self, values: tuple[str, ...], bounds: str, variables: Variables, *, is_array: bool
     ) -> tuple[str, ...] | None:
-        """Elements or characters of `${name:first:count}`; None if the bounds are unknown."""
+        """Return the elements or characters of `${name:first:count}`, or None if the bounds are unknown."""
         first_text, colon, count_text = bounds.partition(":")
         first, count = (
             self.evaluate_arithmetic(first_text, variables),
@@ -461,7 +461,7 @@ class ShellLexer:
         return None if "$" in text or "`" in text else (text[first:end],)
 
     def _expand_substitution(self, part: str, variables: Variables) -> str:
-        """Value of an arithmetic expression or of a command with known output; unchanged if unknown."""
+        """Return the value of an arithmetic expression or command substitution, or `part` unchanged if unknown."""
         if part in variables:
             return variables[part][0]
         if self._depth >= _MAX_DEPTH:
@@ -489,7 +489,7 @@ class ShellLexer:
         return _command_output(lines[-1], lines[:-1]) if lines and all(lines) else None
 
     def evaluate_arithmetic(self, text: str, variables: Variables) -> int | None:
-        """Value of an arithmetic expression; None if it depends on an unknown value."""
+        """Return the value of an arithmetic expression, or None if it depends on an unknown value."""
 
         def value(name: str) -> int | None:
             self.used.add(name)
@@ -512,12 +512,12 @@ _MAX_DIGITS = 6
 
 
 def _total_length(values: list[str]) -> int:
-    """Number of characters in all words, plus one per word."""
+    """Return the number of characters in all words, plus one per word."""
     return sum(map(len, values)) + len(values)
 
 
 def _command_output(words: list[str], before: list[list[str]]) -> str | None:
-    """Output of a command that prints a path or calculates; None for any other command."""
+    """Return the output of a command that prints a path or calculates, or None for any other command."""
     folder = next((line[1] for line in before if line[0] == "cd" and len(line) > 1), "")
     if words == ["pwd"] and all(line[0] == "cd" for line in before):
         return os.path.normpath(folder or os.curdir)
@@ -543,7 +543,7 @@ def _command_output(words: list[str], before: list[list[str]]) -> str | None:
 
 
 def _count_entries(before: list[list[str]], words: list[str]) -> str | None:
-    """Number of entries in `echo 0,1 | tr , '\\n' | wc -l`, which scripts use to count CUDA_VISIBLE_DEVICES."""
+    """Count the entries in `echo 0,1 | tr , '\\n' | wc -l`, with which scripts count CUDA_VISIBLE_DEVICES."""
     split = [line for line in before if line[0] == "tr"]
     if words[1:] != ["-l"] or len(before) != 1 + len(split) or [line[1:2] for line in split] != [[","]]:
         return None
@@ -552,13 +552,13 @@ def _count_entries(before: list[list[str]], words: list[str]) -> str | None:
 
 
 _MAX_REPLACEMENT = 10_000
-"""Longest replacement text."""
+"""Maximum length of a replacement text."""
 
 
 def remove_pattern(value: str, operation: str) -> str | None:
-    """Apply `${name%.*}` and similar operations; None if the pattern has more than one `*` at its end.
+    """Apply `${name%.*}` or a similar operation; return None if the pattern has more than one `*` at its end.
 
-    `operation`: everything after the name.
+    `operation`: all characters between the variable's name and the closing brace.
     """
     sign = operation[0]
     if sign in "^,":

@@ -1,6 +1,6 @@
 """Syntax tree of shell text: commands with their words as written, pipelines, conditions, loops and functions.
 
-Nothing is evaluated. Text that no shell accepts gives the commands that can be read in it.
+Nothing is evaluated. For text that no shell accepts, the tree has those commands that can be parsed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dsconfig.core.json_types import NamedTuple
 from dsconfig.launch.shell.lexer import ShellLexer, ShellToken
 
 _MAX_DEPTH = 40
-"""Deepest nesting of compound commands; the keywords of deeper ones are read as words."""
+"""Maximum nesting depth of compound commands; the keywords of deeper ones are treated as words."""
 
 
 class Redirection(NamedTuple):
@@ -22,7 +22,7 @@ class Redirection(NamedTuple):
     target: str
     body: str | None = None
     is_quoted: bool = False
-    """Whether the here-document is taken literally: `<<'EOF'`."""
+    """Whether the here-document is literal because its delimiter is quoted: `<<'EOF'`."""
 
 
 class SimpleCommand(NamedTuple):
@@ -34,7 +34,7 @@ class SimpleCommand(NamedTuple):
 
 
 class Pipeline(NamedTuple):
-    """Commands connected by `|`; each of them runs in a shell of its own."""
+    """Commands connected by `|`, each of which runs in its own shell."""
 
     stages: tuple[Node, ...]
 
@@ -54,7 +54,7 @@ class CommandBlock(NamedTuple):
 
 
 class Subshell(NamedTuple):
-    """Commands in parentheses, whose assignments do not leave them."""
+    """Commands in parentheses, whose assignments have no effect outside."""
 
     body: CommandBlock
 
@@ -88,7 +88,7 @@ class CaseCommand(NamedTuple):
 
 
 class ForLoop(NamedTuple):
-    """A `for` or `select` loop. `words` None: over the arguments of the script."""
+    """A `for` or `select` loop. `words`: None for a loop over the arguments of the script."""
 
     variable: str
     words: tuple[str, ...] | None
@@ -96,7 +96,7 @@ class ForLoop(NamedTuple):
 
 
 class WhileLoop(NamedTuple):
-    """A `while` or `until` loop, or a `for` loop with a counter."""
+    """A `while` or `until` loop, or a `for ((…))` loop with a counter."""
 
     test: CommandBlock
     body: CommandBlock
@@ -111,19 +111,19 @@ class ShellFunction(NamedTuple):
 
 
 class ArithmeticCommand(NamedTuple):
-    """`((…))`."""
+    """An arithmetic command: `((…))`."""
 
     text: str
 
 
 class TestCommand(NamedTuple):
-    """`[[ … ]]` with its words as written."""
+    """A test command `[[ … ]]` with its words as written."""
 
     words: tuple[str, ...]
 
 
 class NegatedCommand(NamedTuple):
-    """`! command`."""
+    """A negated command: `! command`."""
 
     node: Node
 
@@ -135,7 +135,7 @@ Node: TypeAlias = (
 
 
 def condition_words(node: Node) -> str:
-    """Return the words of a condition as written, for `[ -z "$N" ]` and the like."""
+    """Return the words of a condition such as `[ -z "$N" ]` as written."""
     match node:
         case SimpleCommand() | TestCommand():
             return " ".join(node.words)
@@ -156,10 +156,10 @@ _CASE_ENDS = frozenset((";;", ";&", ";;&"))
 
 
 def parse_shell(lexer: ShellLexer) -> CommandBlock:
-    """Parse the text of a lexer.
+    """Parse the shell text of a lexer into a syntax tree.
 
     Raises:
-        BudgetExceededError: reading it exceeds the budget.
+        BudgetExceededError: reading the text exceeds the budget.
     """
     parser = _ShellParser(list(lexer.tokens()))
     items: list[ListItem] = []
@@ -170,7 +170,7 @@ def parse_shell(lexer: ShellLexer) -> CommandBlock:
 
 
 class _ShellParser:
-    """Recursive descent over tokens."""
+    """Recursive descent parser over the tokens of a shell text."""
 
     def __init__(self, tokens: Sequence[ShellToken]) -> None:
         self._tokens = tokens
@@ -414,7 +414,7 @@ class _ShellParser:
         return SimpleCommand(offset, tuple(words), tuple(redirects)) if words or redirects else None
 
     def _skip_redirections(self, node: Node) -> Node:
-        """Skip the redirections of a compound command; a here-document written by it is kept."""
+        """Skip the redirections of a compound command, except a here-document that the command writes to a file."""
         redirects: list[Redirection] = []
         offset = 0
         while (token := self._peek_token()) is not None and token.kind == "redirect":

@@ -1,4 +1,4 @@
-"""Script that a command starts: `bash train.sh 4`, `srun ./train.sh`."""
+"""Search for the script that a command starts: `bash train.sh 4`, `srun ./train.sh`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _STARTERS = frozenset(
 """Programs that start a script."""
 _SCRIPT_SUFFIXES = (".sh", ".bash", ".slurm", ".sbatch")
 _MAX_LEADING = 20
-"""Leading words searched for the script that a command starts."""
+"""Number of leading words searched for the script that a command starts."""
 
 
 def index_of_started_script(words: Sequence[str]) -> int | None:
-    """Return the index of the script among the words of a command; None if the command starts no script."""
+    """Return the index of the script among the words of a command, or None if the command starts no script."""
     at = next((at for at, word in enumerate(words[:_MAX_LEADING]) if _is_script_name(word)), None)
     if at is None:
         return None
@@ -28,5 +28,5 @@ def _is_script_name(word: str) -> bool:
 
 
 def _is_program_name(word: str) -> bool:
-    """Whether a word can be the name of a program, not a flag or its value."""
+    """Whether a word can be the name of a program rather than a flag or the value of one."""
     return not word.startswith("-") and "=" not in word and not word.isdecimal()

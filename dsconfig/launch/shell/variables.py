@@ -1,4 +1,4 @@
-"""Variables of a script: expansion of words, assignment, merging of what branches assign, and `#SBATCH` options."""
+"""Variables of a script: word expansion, assignments, merging of values from branches, and `#SBATCH` options."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from dsconfig.launch.shell.lexer import MAX_LENGTH, ShellLexer
 
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[([^\]]*)\])?(\+?)=(.*)", re.DOTALL)
 _ELEMENT = re.compile(r"\[([^\]]*)\]=(.*)", re.DOTALL)
-"""Element of an associative array: `[key]=value`."""
+"""Pattern of an element of an associative array: `[key]=value`."""
 _DEFAULT_ASSIGNMENT = re.compile(r"\$\{(\w+):?=(.*)\}", re.DOTALL)
-"""Default assignment: `: ${NNODES:=2}`."""
+"""Pattern of a default assignment: `: ${NNODES:=2}`."""
 _CALLER_VALUE = re.compile(r"\$\{?(?:\d|OPTARG)")
-"""Values set by the script's caller: positional arguments and options."""
+"""Pattern of values set by the script's caller: positional arguments and options."""
 CALLER_CONDITION = re.compile(rf"{_CALLER_VALUE.pattern}|\$\{{?[@*#]|^getopts\b")
-"""Condition on what the script's caller passes: one of these values, or all arguments."""
+"""Pattern of a condition on values from the script's caller: single arguments or all of them."""
 _MAX_INDEX = 100
 
 
 class VariableValue(NamedTuple):
-    """The words of a variable, None if it is unset, and the unset variables that it depends on."""
+    """The words of a variable (None if it is unset), and the unset variables that its value depends on."""
 
     words: tuple[str, ...] | None
     origins: frozenset[str]
@@ -47,18 +47,18 @@ class AssignmentScope:
 
 
 class ShellVariables:
-    """Variables of one shell. Arrays are tuples; `M[key]` holds an element of an associative array, `M[]` its keys.
+    """Variables of a shell. Arrays are tuples; `M[key]` holds an element of an associative array, `M[]` its keys.
 
-    `lexer`: lexer of the text that is read. `budget`: limit of the steps.
+    `lexer`: lexer of the script's text. `budget`: limit on the number of steps.
     """
 
     def __init__(self, variables: Mapping[str, str], lexer: ShellLexer, budget: ReadingBudget) -> None:
         self.lexer, self.budget = lexer, budget
         self.variables: dict[str, tuple[str, ...]] = {name: (value,) for name, value in variables.items()}
         self.origins: dict[str, frozenset[str]] = {}
-        """Unset variables of the job's shell that each variable of the script depends on."""
+        """For each variable of the script, the unset variables of the job's shell that it depends on."""
         self.dependencies: frozenset[str] = frozenset()
-        """Unset variables that the text itself depends on, if it is a word of another command."""
+        """Unset variables that the script's text itself depends on, if this text is a word of another command."""
         self.scopes: list[AssignmentScope] = []
 
     # Expansion
@@ -79,7 +79,7 @@ class ShellVariables:
         return tuple(words), dependencies
 
     def expand_words(self, raw: Iterable[str], *, split: bool = True) -> list[str]:
-        """Expand words. `split`: split unquoted values at blanks, as a shell does in commands."""
+        """Expand words. `split`: whether to split unquoted values at blanks, as a shell does in commands."""
         self.lexer.used.clear()
         words = [each for word in raw for each in self.lexer.expand_word(word, self.variables, split=split)]
         if self.lexer.assigned:
@@ -97,7 +97,7 @@ class ShellVariables:
         return self.dependencies.union(*origins)
 
     def evaluate_condition(self, words: Iterable[str], *, is_double: bool) -> bool | None:
-        """Result of `[ … ]` or `[[ … ]]`; None if it depends on an unknown value."""
+        """Return the result of `[ … ]` or `[[ … ]]`, or None if it depends on an unknown value."""
         expanded = []
         for word in words:
             values = self.expand_words([word], split=False)
@@ -105,7 +105,7 @@ class ShellVariables:
         return evaluate_test(expanded, is_double=is_double)
 
     def apply_arithmetic_assignments(self, unknown: Iterable[str] = ()) -> None:
-        """Apply the assignments of an arithmetic expression."""
+        """Apply the assignments of an arithmetic expression. `unknown`: variables that get an unknown value."""
         assigned, origins = dict(self.lexer.assigned), self.origins_of_last_expansion()
         self.lexer.assigned.clear()
         for name, value in assigned.items():
@@ -127,7 +127,7 @@ class ShellVariables:
                 self.origins[match[1]] = self.origins.get(match[1], frozenset()) | {match[1]}
 
     def apply_assignment(self, word: str, *, is_integer: bool = False) -> None:
-        """Apply an assignment as written: `A=1`, `A+=(x y)`, `M[key]=v`. `is_integer`: `declare -i`."""
+        """Apply an assignment as written: `A=1`, `A+=(x y)`, `M[key]=v`. `is_integer`: as for `declare -i`."""
         variables = self.variables
         match = ASSIGNMENT.fullmatch(word)
         if match is None:
@@ -199,7 +199,7 @@ class ShellVariables:
         self.set_variable(name, (f"${name}",), frozenset((name,)))
 
     def end_branch(self, scope: AssignmentScope, *, is_kept: bool = True) -> None:
-        """End a branch of a condition. `is_kept`: whether the script continues after it."""
+        """End a branch of a condition. `is_kept`: whether the script continues after the branch."""
         self.budget.spend(len(scope.before) + 1)
         if is_kept:
             scope.branches.append({name: self.get_variable(name) for name in scope.assigned})
@@ -245,7 +245,7 @@ class ShellVariables:
         self.restore_variable(name, VariableValue(None, frozenset()))
 
     def get_variable(self, name: str) -> VariableValue:
-        """Return the value of a variable with its origins."""
+        """Return the value of a variable with the unset variables that it depends on."""
         return VariableValue(self.variables.get(name), self.origins.get(name, frozenset()))
 
     def restore_variable(self, name: str, value: VariableValue) -> None:
@@ -272,14 +272,14 @@ class ShellVariables:
             self.origins[name] = origins
 
     def forget_all_variables(self) -> None:
-        """Forget every variable: an unknown file or text may have set it."""
+        """Set every variable to an unknown value, because an unknown file or text may have set it."""
         self.lexer.unset_is_unknown = True
         for name in list(self.variables):
             if name.isidentifier() and name != "BASH_SOURCE" and not name.startswith("SLURM_"):
                 self.forget_variable(name)
 
     def set_positional_arguments(self, arguments: tuple[str, ...] | None) -> None:
-        """Set `$1`, `$@` and `$#`. None: to unknown values."""
+        """Set `$1`, `$@` and `$#` to the arguments, or to unknown values if `arguments` is None."""
         for each in ("@", "#"):
             self.variables.pop(each, None)
         if arguments is not None and sum(map(len, arguments)) <= MAX_LENGTH:
@@ -289,7 +289,7 @@ class ShellVariables:
 def _flags_common_to_values(name: str, variants: list[tuple[str, ...]]) -> tuple[str, ...]:
     """Return the flags that all possible values of a variable have in common.
 
-    The flags of options stay, because they tell how the script is called; one that differs gets an unknown value.
+    A flag with different values gets an unknown value, but is kept because its presence is known.
     """
     unknown = f"${name}"
     parts = [" ".join(variant).split() for variant in variants]
@@ -316,12 +316,12 @@ def _flags_common_to_values(name: str, variants: list[tuple[str, ...]]) -> tuple
 
 
 _NUMBERS = re.compile(r"\{(\d{1,4})\.\.(\d{1,4})\}")
-"""Numbers of a loop: `{1..8}`."""
+"""Pattern of a range of numbers: `{1..8}`."""
 _MAX_ITERATIONS = 100
 
 
 def expand_brace_range(word: str) -> list[str]:
-    """Return the values of a loop's word: `{1..8}` expands to eight numbers."""
+    """Return the values to which a word of a loop expands, such as eight numbers for `{1..8}`."""
     match = _NUMBERS.fullmatch(word)
     if match is None:
         return [word]
@@ -344,11 +344,11 @@ _SLURM_VARIABLES = {
     "G": "SLURM_GPUS",
 }
 _SLURM_COUNT = re.compile(r"(?:gpu:)?(?:[A-Za-z][\w.-]*:)?(\d{1,6})")
-"""A count in an option: `2`, `a100:4`, `gpu:8`, `gpu:a100:4`."""
+"""Pattern of a count in a Slurm option: `2`, `a100:4`, `gpu:8`, `gpu:a100:4`."""
 
 
 def slurm_variables(text: str) -> dict[str, str]:
-    """Variables that Slurm sets in the job of a script, from its `#SBATCH` lines.
+    """Return the variables that Slurm sets in the job of a script, according to its `#SBATCH` lines.
 
     Source: Slurm's sbatch, INPUT and OUTPUT ENVIRONMENT VARIABLES.
     """
@@ -375,7 +375,7 @@ def slurm_variables(text: str) -> dict[str, str]:
 
 
 def _sbatch_flags(line: str) -> list[tuple[str, str]]:
-    """Flags of a line with their values."""
+    """Return the flags in an `#SBATCH` line with their values."""
     try:
         words = shlex.split(line)
     except ValueError:

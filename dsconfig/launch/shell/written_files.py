@@ -1,4 +1,4 @@
-"""Files that a script writes: here-documents, and templates that `sed`, `cp` or `envsubst` fill."""
+"""Files that a script writes: here-documents, and templates filled by `sed`, `cp` or `envsubst`."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class WrittenText(NamedTuple):
 
     text: str
     is_literal: bool
-    """Whether `$` is a plain character: `<<'EOF'`."""
+    """Whether `$` is a plain character in the text, as after `<<'EOF'`."""
 
 
 class EditedFile(NamedTuple):
-    """A file that `sed`, `cp` or `envsubst` creates from another one."""
+    """A file that `sed`, `cp` or `envsubst` creates from another file."""
 
     template: str
     edits: tuple[tuple[str, str], ...]
-    """Pairs of a text and its replacement."""
+    """Edits of the template, as pairs of a text and its replacement."""
 
     def apply_edits(self, template: str, max_length: int) -> str:
         """Apply the edits to the template's text.
@@ -44,16 +44,16 @@ class EditedFile(NamedTuple):
 
 
 class CommandRedirections(NamedTuple):
-    """Redirections of one command, with expanded words."""
+    """Redirections of a command, with expanded words."""
 
     target: str
-    """Its output file; empty without one."""
+    """Output file of the command; empty if there is none."""
     bodies: tuple[str, ...]
-    """Texts of its here-documents and here-strings."""
+    """Texts of the command's here-documents and here-strings."""
     source: str
-    """Its input file; empty without one."""
+    """Input file of the command; empty if there is none."""
     is_literal: bool
-    """Whether the last here-document is taken literally."""
+    """Whether the last here-document is literal because its delimiter is quoted."""
 
 
 def expand_redirections(command: SimpleCommand, values: ShellVariables) -> CommandRedirections:
@@ -77,15 +77,15 @@ def expand_redirections(command: SimpleCommand, values: ShellVariables) -> Comma
 
 
 class OutputFiles:
-    """Files that a script writes, by the path as written."""
+    """Files that a script writes, by their paths as written."""
 
     def __init__(self) -> None:
         self.documents: dict[str, WrittenText] = {}
-        """Texts that the script writes."""
+        """Texts that the script writes, by path."""
         self.sed_outputs: dict[str, EditedFile] = {}
-        """Files that it creates from others."""
+        """Files that the script creates from other files, by path."""
         self._piped: EditedFile | None = None
-        """Output of the command before this one in a pipeline."""
+        """Output of the previous command in a pipeline."""
 
     def start_pipeline(self) -> None:
         """Forget the output of an earlier pipeline."""
@@ -132,7 +132,7 @@ class OutputFiles:
         self._record_filter_command(source, edits, source if in_place else redirected.target)
 
     def _record_filter_command(self, source: str, edits: tuple[tuple[str, str], ...], target: str) -> None:
-        """Record a command that edits a file, or the output of the command before it."""
+        """Record a command that edits a file or the output of the previous command in a pipeline."""
         previous, self._piped = self._piped, None
         if source:
             self._piped = self._template_with_edits(source, edits)
@@ -152,7 +152,7 @@ class OutputFiles:
 
 
 def _envsubst_edits(values: ShellVariables, exported: Collection[str]) -> tuple[tuple[str, str], ...]:
-    """Return the edits of `envsubst`, which replaces exported variables."""
+    """Return the edits that `envsubst` makes by replacing exported variables."""
     edits: tuple[tuple[str, str], ...] = ()
     for name in sorted(exported, key=len, reverse=True):  # `$NODES` before `$N`
         value = "".join(values.variables.get(name, ())[:1])

@@ -1,4 +1,4 @@
-"""`Engine`: passes of each micro batch and the phases of a step; `Feature`: what composes with an engine."""
+"""`Engine`: the passes of each micro batch and the phases of a step; `Feature`: a part that composes with an engine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dsconfig.memory.memory_ledger import MemoryLedger
 WEIGHTS, MASTER, STATES = "parameters", "master weights", "optimizer states"
 GRADIENTS, BUCKET, TEMPORARY = "gradients", "reduce bucket", "optimizer step temporaries"
 MIDDLE = 1
-"""Index of the micro batch that stands for all between the first and the last."""
+"""Index of the micro batch that represents all micro batches between the first and the last."""
 SAVE, CONSOLIDATED = "save", "consolidated weights"
 """Phase in which stage 3 gathers the whole model, and the term for the gathered copy on the host."""
 FLATTENED, BUILT = "flattened bucket copy", "initial model copy"
@@ -22,11 +22,11 @@ GATHERED = "gathered parameters"
 class Engine:
     """A DeepSpeed engine after `initialize` and a first step, with its features.
 
-    The methods with an underscore are those of a ZeRO optimizer; features see the same moments.
+    Methods with a leading underscore follow the ZeRO optimizers; features are called at the same moments.
     """
 
     gathers = False
-    """Whether forward and backward passes gather parameters."""
+    """Whether forward and backward passes of this engine gather parameters."""
 
     def __init__(self, setup: EngineSetup, tape: ForwardTape, ledger: MemoryLedger) -> None:
         self.setup, self.tape, self.ledger = setup, tape, ledger
@@ -36,18 +36,18 @@ class Engine:
         self.is_boundary = True
         self.micro_step, self.repeats = 0, 1
         self.calls: dict[tuple[str, str, int, int], tuple[int, int]] = {}
-        """Number of calls and total numel, by phase, collective, itemsize and group size."""
+        """Number of calls and total number of elements, by phase, collective, itemsize and group size."""
         self.features: tuple[Feature, ...] = ()
         self.updates_in_place = False
-        """Whether the optimizer allocates nothing for an update."""
+        """Whether the optimizer updates weights without allocating memory."""
 
     def compose(self, feature: Feature) -> None:
-        """Add a feature."""
+        """Add a feature to the engine."""
         self.features = (*self.features, feature)
 
     # ------------------------------------------------------------ load
     def load(self) -> None:
-        """Allocate what building the model and the engine takes, in order."""
+        """Allocate the memory that building the model and the engine takes, in order."""
         self._load()
         for feature in self.features:
             feature.load()
@@ -84,14 +84,14 @@ class Engine:
 
     @property
     def model_numel(self) -> int:
-        """Parameters of the whole model, across tensor-parallel and expert-parallel ranks."""
+        """Number of parameters of the whole model, across tensor-parallel and expert-parallel ranks."""
         return sum(
             weight.numel * (self.tape.ep_size if weight.is_expert else weight.tp_size)
             for weight in self.tape.weights
         )
 
     def ranks_of(self, weight: ModelParameter) -> int:
-        """Data-parallel ranks that share the gradients, states and stage 3 shards of a parameter."""
+        """Return the number of data-parallel ranks that share a parameter's gradients, states and stage 3 shards."""
         setup = self.setup
         if setup.tp_size > 1 and setup.stage == 3 and setup.zero_init and not weight.created_after_init:
             # `zero.Init` partitions over all ranks: it runs before AutoTP.
@@ -99,13 +99,13 @@ class Engine:
         return setup.dp_world_size // (self.tape.ep_size if weight.is_expert else 1)
 
     def largest_block_in(self, phase: str) -> int:
-        """Bytes of the largest gradient; for the save phase, of the largest parameter."""
+        """Return the bytes of the largest gradient, or of the largest parameter for the save phase."""
         weights = self.tape.weights if phase == SAVE else self.trainable
         return self.setup.itemsize * max((weight.numel for weight in weights), default=0)
 
     # ------------------------------------------------------------ at rest
     def allocate_at_rest(self) -> None:
-        """Allocate what stays between steps, with the padding of pinned memory."""
+        """Allocate the memory that is kept between steps, with the padding of pinned memory."""
         self.ledger.allocate(PINNED, self.pinned_padding() if self.setup.has_separate_host else 0, host=True)
         self._allocate_at_rest()
         for feature in self.features:
@@ -115,14 +115,14 @@ class Engine:
         raise NotImplementedError
 
     def pinned_padding(self) -> int:
-        """Bytes that pinned host tensors take beyond their size; see the function of that name."""
+        """Return the bytes that pinned host tensors take beyond their size; see the function of that name."""
         return self._pinned_padding() + sum(feature.pinned_padding() for feature in self.features)
 
     def _pinned_padding(self) -> int:
         return 0
 
     def state_bytes(self, group: int, numel: int, default: int) -> int:
-        """Bytes of the optimizer states of a group, which take `default` bytes without features."""
+        """Return the bytes of a group's optimizer states, which are `default` unless a feature changes them."""
         for feature in self.features:
             default = feature.state_bytes(group, numel, default)
         return default
@@ -177,16 +177,16 @@ class Engine:
         """Gather the whole model if parameters are partitioned and the config asks for it."""
 
     def _before_forward(self) -> None:
-        """Start a forward pass."""
+        """Prepare a micro batch's forward pass."""
 
     def _before_backward(self) -> None:
-        """Start a backward pass."""
+        """Prepare a micro batch's backward pass."""
 
     def _after_backward(self) -> None:
-        """End a backward pass."""
+        """Finish a micro batch's backward pass."""
 
     def step(self) -> None:
-        """Update the weights."""
+        """Update the weights at the end of a step."""
         for feature in self.features:
             feature.before_step()
         self._step()
@@ -198,22 +198,22 @@ class Engine:
 
     # ------------------------------------------------------------ hooks of a pass
     def enter_module(self, number: int, forward: bool) -> None:
-        """Hook before a module's forward or backward."""
+        """Run the hook before a module's forward or backward."""
 
     def leave_module(self, number: int, forward: bool) -> None:
-        """Hook after a module's forward or backward."""
+        """Run the hook after a module's forward or backward."""
 
     def set_recomputing_module(self, number: int | None) -> None:
-        """Hook at the start (with a module) and end (None) of a recomputation."""
+        """Set the module whose recomputation starts, or None when the recomputation ends."""
 
     def hold_view(self, weight: ModelParameter) -> None:
-        """Hook for a view of a weight saved in the graph."""
+        """Run the hook for a view of a weight that is saved in the graph."""
 
     def release_view(self, weight: ModelParameter) -> None:
-        """Hook for a saved view that is freed."""
+        """Run the hook for a saved view that is freed."""
 
     def receive_gradient(self, weight: ModelParameter, count: int) -> None:
-        """Hook for a complete gradient of `count` bytes."""
+        """Run the hook for a complete gradient of `count` bytes."""
         for feature in self.features:
             feature.receive_gradient(weight, count)
         self._receive_gradient(weight, count)
@@ -224,14 +224,14 @@ class Engine:
     # ------------------------------------------------------------ services
 
     def count_collective(self, name: str, numel: int, itemsize: int, ranks: int = 0, count: int = 1) -> None:
-        """Count `count` calls of a collective, among all ranks or a group of `ranks`."""
+        """Record `count` calls of a collective, among all ranks or in a group of `ranks`."""
         key = (self.ledger.rank.phase, name, itemsize, ranks or self.setup.dp_world_size)
         calls, total = self.calls.get(key, (0, 0))
         times = self.repeats * count
         self.calls[key] = (calls + times, total + numel * times)
 
     def update_group(self, group: int, numel: int, largest: int, *, host: bool = False) -> None:
-        """Update a group of parameters, in a feature's way if one has its own; see `update`."""
+        """Update a group of parameters by a feature that does so, or else by the engine; see `update`."""
         if not any(feature.update_group(group, numel, host=host) for feature in self.features):
             self._update_group(numel, largest, host=host)
 
@@ -239,7 +239,7 @@ class Engine:
         self.update(numel, largest, host=host)
 
     def update(self, numel: int, largest: int, *, host: bool = False) -> None:
-        """Allocate the optimizer's temporary tensors for `numel` elements, of which a tensor has `largest`."""
+        """Allocate temporary tensors of the optimizer for `numel` elements; the largest tensor has `largest`."""
         if self.updates_in_place:
             return
         rule = self.setup.optimizer
@@ -256,7 +256,7 @@ class Engine:
 
 
 class Feature:
-    """A feature that composes with an engine; each method is one moment of a run, in this order.
+    """A feature that composes with an engine; its methods stand for the moments of a run, in order.
 
     Every method does nothing by default. Several features of one engine are called in turn.
     """
@@ -273,57 +273,57 @@ class Feature:
     # ------------------------------------------------------------ load
 
     def build(self) -> bool:
-        """Build the model and move it to the device; False: as the engine does."""
+        """Build the model and move it to the device, or return False to leave that to the engine."""
         return False
 
     def shard_model(self) -> None:
-        """Replace modules of the model that was built on the host."""
+        """Replace modules of the model, which was built on the host."""
 
     def flatten_copy_bytes(self, weights: list[ModelParameter]) -> int:  # noqa: ARG002
-        """Bytes of copies made while these weights are flattened or partitioned."""
+        """Return the bytes of the copies that are made while these weights are flattened or partitioned."""
         return 0
 
     def before_partition(self) -> None:
-        """Allocate what exists before stage 3 partitions the parameters."""
+        """Allocate the memory that exists before stage 3 partitions the parameters."""
 
     def after_zero_init(self) -> None:
-        """Change parameters that `zero.Init` created."""
+        """Change parameters after `zero.Init` created them."""
 
     def is_on_nvme(self, weight: ModelParameter) -> bool:  # noqa: ARG002
-        """Whether a new shard of a parameter goes to NVMe."""
+        """Whether the new shard of a parameter goes to NVMe."""
         return False
 
     def allocate_offloaded_shards(self) -> bool:
-        """Allocate the shards of offloaded parameters; False: all on the host."""
+        """Allocate the shards of offloaded parameters, or return False to keep all of them on the host."""
         return False
 
     def before_masters(self) -> None:
-        """Allocate what exists before stage 3 creates the master weights."""
+        """Allocate the memory that exists before stage 3 creates the master weights."""
 
     def swap_out_masters(self, group: int, count: int) -> None:
-        """Write `count` bytes of new masters of a swapped group to NVMe."""
+        """Write `count` bytes of new master weights of a swapped group to NVMe."""
 
     def creates_states_with_masters(self, group: int) -> bool:  # noqa: ARG002
         """Whether the optimizer states of a group exist before the first step."""
         return False
 
     def load(self) -> None:
-        """Allocate what the feature adds at the end of initialization."""
+        """Allocate the memory that the feature adds at the end of initialization."""
 
     # ------------------------------------------------------------ at rest
 
     def state_bytes(self, group: int, numel: int, default: int) -> int:  # noqa: ARG002
-        """Bytes of the optimizer states of a group of `numel` elements, which takes `default` bytes without it.
+        """Return the bytes of a group's optimizer states, which are `default` without the feature.
 
-        Below stage 3 all parameters are one group.
+        `numel` is the number of elements in the group; below stage 3 all parameters are one group.
         """
         return default
 
     def allocate_at_rest(self) -> None:
-        """Allocate what the feature keeps between steps."""
+        """Allocate the memory that the feature keeps between steps."""
 
     def pinned_padding(self) -> int:
-        """Bytes that pinned host tensors of the feature take beyond their size."""
+        """Return the bytes that the feature's pinned host tensors take beyond their size."""
         return 0
 
     # ------------------------------------------------------------ backward
@@ -332,23 +332,23 @@ class Feature:
         """Prepare the backward pass of a micro batch."""
 
     def receive_gradient(self, weight: ModelParameter, count: int) -> None:
-        """Observe a complete gradient of `count` bytes before the engine takes it."""
+        """Observe a complete gradient of `count` bytes before the engine receives it."""
 
     def reduce(self, weights: list[ModelParameter], comm_itemsize: int) -> bool:  # noqa: ARG002
-        """Reduce a bucket of stage 3; False: as the engine does."""
+        """Reduce a bucket of stage 3, or return False to leave that to the engine."""
         return False
 
     def before_reduce(self, weights: list[ModelParameter]) -> None:
         """Observe a bucket that is about to be reduced."""
 
     def after_reduce(self, weights: list[ModelParameter]) -> None:
-        """Observe a bucket that was reduced, while the result is still there."""
+        """Observe a bucket that was reduced, while the result is still allocated."""
 
     def store_gradient(self, weight: ModelParameter) -> None:
-        """Observe a reduced gradient of stage 3 whose shard was copied."""
+        """Observe a reduced gradient of stage 3 after its shard was copied."""
 
     def after_store(self) -> None:
-        """Observe the end of a bucket of stage 3."""
+        """Observe that a bucket of stage 3 was stored completely."""
 
     def after_backward(self) -> None:
         """Finish the backward pass of a micro batch."""
@@ -356,24 +356,24 @@ class Feature:
     # ------------------------------------------------------------ step
 
     def before_step(self) -> None:
-        """Prepare the step."""
+        """Prepare the optimizer step."""
 
     def before_norm(self) -> None:
-        """Change gradients before their norm is computed."""
+        """Change the gradients before their norm is computed."""
 
     def update_group(self, group: int, numel: int, *, host: bool) -> bool:  # noqa: ARG002
-        """Update the `numel` elements of a group, on the host or the rank; False: as the optimizer does."""
+        """Update the group's elements on the host or the rank, or return False to leave that to the optimizer."""
         return False
 
     def after_step(self) -> None:
-        """Finish the step."""
+        """Finish the optimizer step."""
 
     def gather_on_save(self, module: Module) -> int:  # noqa: ARG002
-        """Gather what the feature shards of a module that is saved; returns its bytes."""
+        """Gather the parameters of a saved module that the feature shards, and return their bytes."""
         return 0
 
     def after_run(self) -> None:
-        """Free what only the first step needs."""
+        """Free the memory that only the first step needs."""
 
 
 # Pinned host memory: `Tensor.pin_memory` allocates blocks of a power of two and caches them
@@ -383,5 +383,5 @@ PINNED = "pinned memory rounding"
 
 
 def pinned_padding(blocks: Iterable[int]) -> int:
-    """Bytes that pinned blocks take beyond their size."""
+    """Return the bytes that pinned blocks take beyond their size."""
     return sum((1 << (count - 1).bit_length()) - count for count in blocks if count > 1)

@@ -12,28 +12,28 @@ if TYPE_CHECKING:
 
 
 class OptimizerCost(NamedTuple):
-    """State and temporary bytes of an optimizer, per fp32 element."""
+    """State and temporary bytes that an optimizer needs per fp32 element."""
 
     name: str
     state_bytes: int
-    """Persistent bytes per element."""
+    """Bytes of optimizer states per fp32 element."""
     temporary_bytes: int
-    """Temporary bytes per element during a step."""
+    """Bytes of temporary tensors per fp32 element during a step."""
     largest_tensor_bytes: int = 0
-    """Temporary bytes per element of the largest tensor during a step."""
+    """Bytes of temporary tensors during a step per element of the largest tensor."""
     allocates_states_early: bool = False
-    """Whether the constructor allocates states, which the engine allocates again (torch's Adagrad)."""
+    """Whether the constructor allocates states that the engine allocates again (torch's Adagrad)."""
     is_fused_adam: bool = False
-    """DeepSpeed's own `FusedAdam`, which uses one flat gradient tensor at stage 0."""
+    """Whether this is DeepSpeed's own `FusedAdam`, which uses one flat gradient tensor at stage 0."""
     is_client: bool = False
-    """Whether the script creates the optimizer."""
+    """Whether the training script creates the optimizer."""
     quantization_block: int = 0
-    """Elements per fp32 scale, in each of two quantized states (bitsandbytes)."""
+    """Number of elements per fp32 scale, in each of two quantized states (bitsandbytes)."""
     muon_method: str = ""
-    """Orthogonalization method of DeepSpeed's Muon (`ns_method`); the other fields are its Adam's."""
+    """Orthogonalization method of DeepSpeed's Muon (`ns_method`); the other fields describe its Adam part."""
 
     def states_nbytes(self, numel: int) -> int:
-        """Bytes of the states of one tensor; bitsandbytes quantizes tensors of 4,096 elements or more."""
+        """Return the bytes of one tensor's states; bitsandbytes quantizes tensors of 4,096 elements or more."""
         if not self.quantization_block:
             return self.state_bytes * numel
         scales = 8 * -(-numel // self.quantization_block) + 2048
@@ -41,7 +41,7 @@ class OptimizerCost(NamedTuple):
 
 
 class Stage3Settings(NamedTuple):
-    """Settings that only stage 3 reads, in elements."""
+    """Settings that only stage 3 uses, as numbers of elements."""
 
     sub_group_size: int
     prefetch_bucket_size: int
@@ -52,25 +52,25 @@ class Stage3Settings(NamedTuple):
 
 
 class NvmeSwapBuffers(NamedTuple):
-    """Host buffers for NVMe offload; no offload if both sizes are 0."""
+    """Host buffers for NVMe offload, which is off if both sizes are 0."""
 
     optimizer_buffers: int = 0
-    """Buffers for the largest sub-group (`offload_optimizer.buffer_count`)."""
+    """Number of buffers for the largest sub-group (`offload_optimizer.buffer_count`)."""
     param_buffer_size: int = 0
-    """Elements of a shard buffer (`offload_param.buffer_size`)."""
+    """Number of elements in a shard buffer (`offload_param.buffer_size`)."""
     param_buffer_count: int = 0
     """Number of shard buffers (`offload_param.buffer_count`)."""
     max_in_cpu: int = 0
-    """Elements of shards that stay in host memory (`offload_param.max_in_cpu`)."""
+    """Number of shard elements that stay in host memory (`offload_param.max_in_cpu`)."""
     min_swap_bytes: int = 1 << 20
-    """Smallest tensor that is swapped (`MIN_AIO_BYTES`, or `aio.block_size`)."""
+    """Size of the smallest tensor that is swapped (`MIN_AIO_BYTES`, or `aio.block_size`)."""
     is_pipelined: bool = False
     """Whether `PipelinedOptimizerSwapper` is used (`pipeline_read`, `pipeline_write`)."""
     aio_alignment: int = 1024
-    """Bytes to which buffers are aligned (`AIO_ALIGNED_BYTES` × `aio.intra_op_parallelism`)."""
+    """Alignment of buffers in bytes (`AIO_ALIGNED_BYTES` × `aio.intra_op_parallelism`)."""
 
     def aligned_numel(self, numel: int, itemsize: int) -> int:
-        """Elements of an aligned buffer (`_io_aligned_numel`)."""
+        """Return the number of elements in an aligned buffer (`_io_aligned_numel`)."""
         step = max(1, self.aio_alignment // itemsize)
         return -(-numel // step) * step
 
@@ -83,15 +83,15 @@ class ZenFlowSettings(NamedTuple):
     """Settings of `zero_optimization.zenflow`."""
 
     topk_ratio: float
-    """Fraction of a matrix's columns that is selected."""
+    """Fraction of a matrix's columns that ZenFlow selects."""
     overlap_step: bool
-    """Whether a separate process updates the other columns."""
+    """Whether a separate process updates the columns that are not selected."""
     offload_states: bool
-    """Whether the states of selected columns are on the host (`offload`)."""
+    """Whether the optimizer states of selected columns are on the host (`offload`)."""
     reselects: bool
     """Whether columns are selected again during training, not only in the first step."""
     bucket_size: int
-    """Elements of parameters whose states are on the rank at once (`allgather_bucket_size`)."""
+    """Number of parameter elements whose states are on the rank at once (`allgather_bucket_size`)."""
 
 
 class EngineSetup(NamedTuple):
@@ -101,32 +101,32 @@ class EngineSetup(NamedTuple):
     dp_world_size: int
     gradient_accumulation_steps: int
     itemsize: int
-    """Bytes of a model weight."""
+    """Bytes per element of a model weight."""
     half_dtype: str | None
-    """bf16 or fp16 if the model's weights have that dtype."""
+    """bf16 or fp16 if the model's weights have that dtype, or None."""
     autocast: bool
     master_itemsize: int
-    """Bytes of a master weight."""
+    """Bytes per element of a master weight."""
     grad_accum_itemsize: int
-    """Bytes of an accumulated gradient (`data_types.grad_accum_dtype`)."""
+    """Bytes per element of an accumulated gradient (`data_types.grad_accum_dtype`)."""
     comm_itemsize: int
-    """Bytes of a communicated gradient (`communication_data_type`)."""
+    """Bytes per element of a communicated gradient (`communication_data_type`)."""
     comm_dtype_is_other_half: bool
-    """Whether that is the other half-precision dtype, as wide as the model's."""
+    """Whether gradients are communicated in the other 16-bit dtype than the model's."""
     optimizer: OptimizerCost
     reduce_bucket_size: int
     overlap_comm: bool
     contiguous_gradients: bool
     reduce_scatter: bool
     gradient_postscale: float | None
-    """Factor applied after a reduction (`gradient_predivide_factor`); None with `prescale_gradients`."""
+    """Factor applied after a reduction (`gradient_predivide_factor`), or None with `prescale_gradients`."""
     multi_rank_allreduce: bool
     """Whether stages 1 and 2 reduce slices of several ranks at once (`use_multi_rank_bucket_allreduce`)."""
     round_robin_gradients: bool
     compute_grad_norm: bool
     """Whether the gradient norm is computed (`compute_grad_norm`)."""
     checks_overflow: bool
-    """Whether gradients are checked for infinities."""
+    """Whether gradients are checked for overflow."""
     offloads_optimizer: bool
     offloads_params: bool
     offload_ratio: float
@@ -135,7 +135,7 @@ class EngineSetup(NamedTuple):
     quirks: ReleaseQuirks
     nvme: NvmeSwapBuffers
     hpz_size: int
-    """Ranks that share a secondary partition of the weights (`zero_hpz_partition_size`)."""
+    """Number of ranks that share a secondary partition of the weights (`zero_hpz_partition_size`)."""
     zero_init: bool
     """Whether `zero.Init` builds the model in shards."""
     memory_efficient_linear: bool = False
@@ -143,17 +143,17 @@ class EngineSetup(NamedTuple):
     quantized_weights: bool = False
     """Whether weights are gathered as int8 (`zero_quantized_weights`)."""
     quantized_gradients: bool = False
-    """Whether gradients are reduced as int4, within nodes and then between them."""
+    """Whether gradients are reduced as int4, first within nodes and then between them."""
     gpus_per_node: int = 1
-    """Ranks per node."""
+    """Number of ranks per node."""
     tp_size: int = 1
-    """Tensor-parallel ranks (`tensor_parallel.autotp_size`), not included in `dp_world_size`."""
+    """Number of tensor-parallel ranks (`tensor_parallel.autotp_size`), which `dp_world_size` does not include."""
     sp_size: int = 1
-    """Sequence-parallel ranks (`sequence_parallel_size`)."""
+    """Number of sequence-parallel ranks (`sequence_parallel_size`)."""
     ep_size: int = 0
-    """Expert-parallel ranks (`expert_parallel.autoep_size`); 0 if AutoEP is off."""
+    """Number of expert-parallel ranks (`expert_parallel.autoep_size`), or 0 if AutoEP is off."""
     use_reentrant: bool = False
-    """`use_reentrant` of `torch.utils.checkpoint`."""
+    """Value of `use_reentrant` for `torch.utils.checkpoint`."""
     gathers_on_save: bool = False
     """Whether rank 0 gathers the model on save (`stage3_gather_16bit_weights_on_model_save`)."""
     rank: int = 0
@@ -164,17 +164,17 @@ class EngineSetup(NamedTuple):
     super_offload: bool = False
     """Whether a separate process updates the weights at stage 3 (`offload_optimizer.super_offload`)."""
     zenflow: ZenFlowSettings | None = None
-    """ZenFlow settings, if the config has the section."""
+    """ZenFlow settings, or None if the config has no such section."""
     has_separate_host: bool = True
-    """Whether GPU and host are two memories; False for engines measured on a CPU."""
+    """Whether GPU and host have separate memories; False for engines that were measured on a CPU."""
     build_itemsize: int = 4
-    """Bytes of a weight as the script builds or loads the model."""
+    """Bytes per weight of the model as the script builds or loads it."""
     gpu_limit: int | None = None
-    """Bytes of GPU memory, which decide where weights are flattened; None: not known."""
+    """Bytes of GPU memory, which decide where weights are flattened, or None if unknown."""
 
     @property
     def early_state_itemsize(self) -> int:
-        """Bytes per element of states that the constructor allocates; the engine's are cast first."""
+        """Bytes per element of states that the constructor allocates; the engine casts weights before that."""
         rule = self.optimizer
         return (
             rule.state_bytes * (self.build_itemsize if rule.is_client else self.itemsize) // 4
@@ -184,7 +184,7 @@ class EngineSetup(NamedTuple):
 
     @property
     def depends_on_reentrant(self) -> bool:
-        """Whether `use_reentrant` of checkpointing changes what stays gathered."""
+        """Whether the `use_reentrant` setting of checkpointing changes which parameters stay gathered."""
         return self.stage == 3 and self.quirks.recomputed_modules_are_counted_twice
 
     @property
@@ -204,24 +204,24 @@ class EngineSetup(NamedTuple):
 
     @property
     def keeps_bit16_grads(self) -> bool:
-        """Whether stage 0 or `BF16_Optimizer` keeps the bf16 gradients between steps, beside those in fp32."""
+        """Whether stage 0 or `BF16_Optimizer` keeps the bf16 gradients between steps, besides the fp32 gradients."""
         if self.stage:
             return self.stage == 1 and self.quirks.bf16_grads_stay_until_next_backward
         return self.quirks.bf16_grads_stay_at_stage0
 
     @property
     def is_unsharded(self) -> bool:
-        """Whether every rank holds the whole optimizer."""
+        """Whether every rank holds the complete optimizer state."""
         is_mistaken = self.quirks.fp32_accumulation_is_mistaken_for_bf16
         return not self.stage or (self.accumulates_bf16_in_fp32 and is_mistaken)
 
     @property
     def uses_bf16_optimizer(self) -> bool:
-        """Whether the engine is `BF16_Optimizer`: fp32 accumulation of bf16, unless the release mistakes it."""
+        """Whether the engine is `BF16_Optimizer`; releases that mistake fp32 accumulation for bf16 do not use it."""
         return self.accumulates_bf16_in_fp32 and not self.quirks.fp32_accumulation_is_mistaken_for_bf16
 
     def gather_group(self, weight: ModelParameter) -> tuple[bool, bool]:
-        """Key of the process group that gathers a parameter; `zero.Init` uses the group of all ranks."""
+        """Return the key of the process group that gathers a parameter; `zero.Init` uses the group of all ranks."""
         return weight.is_expert, weight.created_after_init and self.zero_init
 
     @property
@@ -236,7 +236,7 @@ class EngineSetup(NamedTuple):
 
     @property
     def tensor_parallel(self) -> TensorParallelSettings:
-        """Tensor parallelism of the run."""
+        """Tensor-parallel settings of the run."""
         return TensorParallelSettings(
             self.tp_size, self.quirks.autotp_shards_lm_head, self.quirks.autotp_reads_all_plan_styles
         )

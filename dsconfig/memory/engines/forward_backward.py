@@ -1,4 +1,4 @@
-"""Forward and backward pass of a recorded model: lifetimes of activations and of their gradients."""
+"""Forward and backward passes of a recorded model: lifetimes of activations and of their gradients."""
 
 from __future__ import annotations
 
@@ -25,38 +25,38 @@ COPIES = "autocast weight copies"
 
 
 class EngineHooks(Protocol):
-    """Hooks of an engine that a pass calls."""
+    """Hooks of an engine that forward and backward passes call."""
 
     gathers: bool
 
     def set_recomputing_module(self, number: int | None) -> None:
-        """Start (with a module) or end (None) a recomputation."""
+        """Set the module whose recomputation starts, or None when the recomputation ends."""
 
     def enter_module(self, number: int, forward: bool) -> None:
-        """Prepare a module's forward or backward."""
+        """Prepare the forward or backward of a module."""
 
     def leave_module(self, number: int, forward: bool) -> None:
-        """Finish a module's forward or backward."""
+        """Finish the forward or backward of a module."""
 
     def hold_view(self, weight: ModelParameter) -> None:
-        """Note a view of a weight saved in the graph."""
+        """Record that the graph saves a view of a weight."""
 
     def release_view(self, weight: ModelParameter) -> None:
-        """Note that a saved view is freed."""
+        """Record that a saved view is freed."""
 
     def receive_gradient(self, weight: ModelParameter, count: int) -> None:
-        """Take over a complete gradient, a block of `count` bytes."""
+        """Take over a complete gradient in a block of `count` bytes."""
 
 
 def tensors_released_by(step: Step) -> tuple[ActivationTensor, ...]:
-    """Tensors that lose a reference after a step."""
+    """Return the tensors that lose a reference after a step."""
     if isinstance(step, Operation):
         return step.inputs
     return step.tensors if isinstance(step, DropReferences) else ()
 
 
 class GradientBuffer:
-    """Gradient of an activation, with its number of owners."""
+    """Gradient of an activation, and how many owners the gradient has."""
 
     __slots__ = ("bytes", "owners")
 
@@ -76,16 +76,16 @@ class ForwardBackwardPass:
         self.tied_grads: dict[ModelParameter, list[int]] = {}
         self.autocast_copies: dict[ModelParameter, int] = {}
         self.last_recomputed: Operation | None = None
-        """The operation at which a recomputation stops: the last one that saves something."""
+        """Operation at which a recomputation stops: the last one that saves a tensor."""
 
     # ------------------------------------------------------------ forward
     def forward(self) -> None:
-        """Run from the batch to the loss."""
+        """Run the forward pass from the batch to the loss."""
         self._forward(self.tape.steps, saving=True)
         self._clear_autocast_cache()
 
     def _clear_autocast_cache(self) -> None:
-        """Clear autocast's cache; copies saved in the graph stay."""
+        """Clear autocast's cache; copies that the graph saves stay allocated."""
         for weight in [weight for weight in self.autocast_copies if weight.requires_grad]:
             self._drop_autocast_copy(weight)
 
@@ -136,7 +136,7 @@ class ForwardBackwardPass:
             self.ledger.free(tensor.label, tensor.bytes)
 
     def _cast_weights(self, operation: Operation, output: ActivationTensor, saving: bool) -> None:
-        """Take a copy of each autocast weight: one reference for the cache, one for the graph."""
+        """Take a copy of each autocast weight, with one reference for the cache and one for the graph."""
         for weight in operation.weights if operation.inputs else ():
             if weight.is_autocast and not self._uses_stage3_linear(weight):
                 if weight not in self.autocast_copies:
@@ -148,7 +148,7 @@ class ForwardBackwardPass:
                     self._drop_autocast_copy(weight)
 
     def _cast_briefly(self, operation: Operation) -> None:
-        """Cast the weight of stage 3's own linear (or its gradient) without keeping the copy."""
+        """Cast the weight of stage 3's linear layer (or its gradient) without keeping the copy."""
         if operation.inputs:
             numels = [
                 weight.numel
@@ -166,7 +166,7 @@ class ForwardBackwardPass:
 
     # ------------------------------------------------------------ backward
     def backward(self) -> None:
-        """Run from the loss to the gradients of the parameters."""
+        """Run the backward pass from the loss to the gradients of the parameters."""
         last = next(step for step in reversed(self.tape.steps) if isinstance(step, Operation))
         self.grads[last.output] = GradientBuffer(0)
         self._backward(self.tape.steps)
@@ -186,7 +186,7 @@ class ForwardBackwardPass:
                 self._recompute_segment(step)
 
     def _recompute_segment(self, segment: CheckpointedSegment) -> None:
-        """Run the backward of a segment, recomputing its forward when a saved tensor is missing."""
+        """Run the backward of a segment, and recompute its forward when a saved tensor is missing."""
         recomputed, rest = segment.split()
         self._backward(rest)
         if segment.is_offloaded:
@@ -212,7 +212,7 @@ class ForwardBackwardPass:
         self.ledger.free(OFFLOADED_INPUTS, source.bytes, host=True)
 
     def _stop_recomputing(self, recomputed: Sequence[Step], rest: Sequence[Step]) -> None:
-        """Free tensors that only later steps of the segment would have read."""
+        """Free tensors that only the later steps of the segment would have read."""
         operations = [step for step in recomputed if isinstance(step, Operation)]
         outputs = {
             step.output
@@ -252,7 +252,7 @@ class ForwardBackwardPass:
         self._release_saved(operation)
 
     def _gradients_of(self, operation: Operation) -> dict[ModelParameter, int]:
-        """Allocate the weight gradients of an operation; bytes by weight, in order of arrival."""
+        """Allocate the weight gradients of an operation, and return their bytes by weight in order of arrival."""
         weights = self._arrival_order([weight for weight in operation.weights if weight.requires_grad])
         sizes = {
             weight: weight.numel * (4 if weight.stays_fp32 else self.grad_itemsize) for weight in weights
@@ -263,7 +263,7 @@ class ForwardBackwardPass:
         return sizes
 
     def _arrival_order(self, weights: list[ModelParameter]) -> list[ModelParameter]:
-        """Order in which autograd delivers the gradients of a weight and its bias.
+        """Return the order in which autograd delivers the gradients of a weight and its bias.
 
         For `nn.Linear`, which multiplies by a transposed view, the bias comes first. For autocast copies and
         stage 3's own linear the weight comes first, for `Conv1D` the bias, its first argument.
@@ -284,7 +284,7 @@ class ForwardBackwardPass:
             self._drop_autocast_copy(weight)
 
     def _for_each_view(self, operation: Operation, hook: Callable[[ModelParameter], None]) -> None:
-        """Call a hook for the weight if the input's gradient needs a view of it."""
+        """Call `hook` for the weight if the gradient of the input needs a view of the weight."""
         if not any(tensor.requires_grad for tensor in operation.inputs):
             return
         for weight in operation.weights[:1]:
@@ -293,7 +293,7 @@ class ForwardBackwardPass:
                 hook(weight)
 
     def _uses_stage3_linear(self, weight: ModelParameter) -> bool:
-        """Whether stage 3's own linear multiplies by the weight, and saves the weight itself."""
+        """Whether stage 3's own linear layer multiplies by the weight and saves the weight itself."""
         return weight.is_linear and self.tape.saves_linear_inputs
 
     def _release_grad(self, grad: GradientBuffer) -> None:
@@ -302,7 +302,7 @@ class ForwardBackwardPass:
             self.ledger.free(FLOWING, grad.bytes)
 
     def _add_grad(self, tensor: ActivationTensor, grad: GradientBuffer) -> None:
-        """Add an incoming gradient: in place if one of the two tensors has a single owner."""
+        """Add an incoming gradient, in place if one of the two tensors has a single owner."""
         existing = self.grads.get(tensor)
         if existing is None:
             self.grads[tensor] = grad
@@ -318,7 +318,7 @@ class ForwardBackwardPass:
             self._release_grad(existing)
 
     def _accumulate_tied_gradient(self, weight: ModelParameter, count: int) -> None:
-        """Collect the gradients of a tied weight; their sum needs another block if the first one is a view."""
+        """Sum the gradients of a tied weight; the sum needs another block if the first gradient is a view."""
         if weight.use_count == 1:
             self.hooks.receive_gradient(weight, count)
             return

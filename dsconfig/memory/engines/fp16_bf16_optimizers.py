@@ -1,6 +1,6 @@
 """Engines without a ZeRO optimizer: `FP16_Optimizer` of stage 0 and `BF16_Optimizer` of stages 0 and 1.
 
-At stage 0 every rank holds everything, and gradients are all-reduced (`engine.allreduce_gradients`). `BF16_Optimizer`
+At stage 0 every rank holds all weights, and gradients are all-reduced (`engine.allreduce_gradients`). `BF16_Optimizer`
 serves bf16 with fp32 gradients, which every rank keeps for the whole model.
 """
 
@@ -27,14 +27,14 @@ from dsconfig.memory.engines.param_groups import (
 from dsconfig.memory.memory_ledger import MemoryLedger
 
 CHUNK = 500_000_000
-"""Elements of a flattened chunk (`engine.buffered_allreduce_fallback`)."""
+"""Number of elements in a flattened chunk (`engine.buffered_allreduce_fallback`)."""
 
 
 class FP16Optimizer(Engine):
-    """`FP16_Optimizer` for bf16 and fp16, the bare optimizer for fp32."""
+    """`FP16_Optimizer` for bf16 and fp16, and the bare optimizer for fp32."""
 
     def _allocate_at_rest(self) -> None:
-        """Allocate weights, optimizer states, and master weights in half precision."""
+        """Allocate weights and optimizer states, and with 16-bit weights also master weights."""
         self.ledger.allocate(WEIGHTS, self.setup.itemsize * self.total_numel)
         if self.setup.half_dtype:
             self.ledger.allocate(MASTER, self.setup.master_itemsize * self.trainable_numel)
@@ -50,7 +50,7 @@ class FP16Optimizer(Engine):
         )
 
     def _load(self) -> None:
-        """In half precision, create master weights, and states with a dummy step on zero gradients."""
+        """Create master weights for 16-bit weights, and states with a dummy step on zero gradients."""
         self.build()
         if self.setup.half_dtype:
             # `FP16_Optimizer.initialize_optimizer_states` runs a step on zero gradients, whose peak equals a
@@ -72,13 +72,13 @@ class FP16Optimizer(Engine):
         self.update_group(0, self.trainable_numel, largest)
 
     def _receive_gradient(self, weight: ModelParameter, count: int) -> None:
-        """Keep the gradient; later micro batches add to it."""
+        """Keep the gradient, to which later micro batches add theirs."""
         if weight in self.params_with_grad:
             self.ledger.free(GRADIENTS, count)
         self.params_with_grad.add(weight)
 
     def _after_backward(self) -> None:
-        """At the boundary, flatten gradients in chunks and all-reduce them."""
+        """Flatten gradients in chunks and all-reduce them at the gradient accumulation boundary."""
         if not self.is_boundary:
             return
         setup = self.setup
@@ -100,7 +100,7 @@ class FP16Optimizer(Engine):
                     chunk = 0
 
     def _step(self) -> None:
-        """Update all weights; in half precision from fp32 copies of the gradients."""
+        """Update all weights; 16-bit weights are updated from fp32 copies of the gradients."""
         setup, ledger = self.setup, self.ledger
         largest = max((weight.numel for weight in self.trainable), default=0)
         if setup.half_dtype and setup.optimizer.is_fused_adam:
@@ -174,7 +174,7 @@ class BF16Optimizer(Engine):
             ledger.allocate(ACCUMULATED, setup.grad_accum_itemsize * partition.padded_numel)
 
     def _before_backward(self) -> None:
-        """Free the kept bf16 gradients (`clear_lp_grads`); some releases fill them with zeros instead."""
+        """Free the bf16 gradients that were kept (`clear_lp_grads`), or zero them in some releases."""
         if (
             self.params_with_grad
             and self.keeps_bit16_grads
@@ -184,13 +184,13 @@ class BF16Optimizer(Engine):
             self.params_with_grad.clear()
 
     def _receive_gradient(self, weight: ModelParameter, count: int) -> None:
-        """Keep the bf16 gradient until the step."""
+        """Keep the bf16 gradient of a parameter until the step."""
         if weight in self.params_with_grad:
             self.ledger.free(GRADIENTS, count)
         self.params_with_grad.add(weight)
 
     def _after_backward(self) -> None:
-        """Add each gradient to its fp32 copy; at the boundary, all-reduce these."""
+        """Add each gradient to its fp32 copy, and all-reduce the copies at the gradient accumulation boundary."""
         setup, ledger = self.setup, self.ledger
         ledger.allocate_briefly(
             TEMPORARY, setup.grad_accum_itemsize * max((weight.numel for weight in self.trainable), default=0)
@@ -205,7 +205,7 @@ class BF16Optimizer(Engine):
                 self.count_collective("all_reduce", count, setup.comm_itemsize, ranks)
 
     def partitions_by_group(self) -> dict[tuple[int, bool], list[FlatPartition]]:
-        """Partitions by number of ranks and by whether they hold experts."""
+        """Return the partitions by number of ranks and by whether they hold experts."""
         by_group: dict[tuple[int, bool], list[FlatPartition]] = {}
         for partition in self.partitions:
             weight = next(iter(partition.offsets))

@@ -1,4 +1,4 @@
-"""Parameter groups of an optimizer, Muon's split, and the flat partition of a group over ranks."""
+"""Parameter groups of an optimizer, Muon's choice of matrices, and the flat partition of a group over ranks."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from dsconfig.memory.engines.engine_setup import EngineSetup, Stage3Settings
 # Partitions of stages 1 and 2: the flattened weights of a group, split evenly over ranks.
 
 MOST_EXPERTS = 178_956_971
-"""Elements of an expert group at most (`split_params_into_different_moe_groups_for_optimizer`)."""
+"""Largest number of elements in an expert group (`split_params_into_different_moe_groups_for_optimizer`)."""
 ALIGNMENT = 2
-"""Elements per rank to which a group is padded (`nccl_start_alignment_factor`)."""
+"""Multiple of elements per rank to which a group is padded (`nccl_start_alignment_factor`)."""
 
 
 class FlatPartition(NamedTuple):
     """One rank's partition of the flattened weights of a group."""
 
     padded_numel: int
-    """Elements of the flattened group, with padding."""
+    """Number of elements in the flattened group, with padding."""
     numel: int
-    """Elements of one rank's partition."""
+    """Number of elements in the rank's partition."""
     weights: tuple[ModelParameter, ...]
-    """Parameters that overlap the partition."""
+    """Parameters that overlap with the partition."""
     numel_by_weight: dict[ModelParameter, int]
-    """Elements of each parameter inside the partition."""
+    """Number of elements of each parameter inside the partition."""
     offsets: dict[ModelParameter, int]
-    """Start of each parameter in the flattened group."""
+    """Index of each parameter's first element in the flattened group."""
 
     @property
     def touched_numel(self) -> int:
-        """Elements of the overlapping parameters, including those outside the partition."""
+        """Number of elements in the overlapping parameters, including those outside the partition."""
         return sum(weight.numel for weight in self.weights)
 
 
 def split_experts(weights: Sequence[ModelParameter]) -> list[list[ModelParameter]]:
-    """Split parameters into those that all ranks share, and experts."""
+    """Split parameters into shared ones and experts."""
     kinds = ([weight for weight in weights if weight.is_expert is expert] for expert in (False, True))
     return [members for members in kinds if members]
 
 
 def parameter_groups(setup: EngineSetup, weights: Sequence[ModelParameter]) -> list[list[ModelParameter]]:
-    """Parameter groups of the optimizer in order."""
+    """Return the optimizer's parameter groups in order."""
     return muon_parameter_groups(setup, weights) if setup.optimizer.muon_method else optimizer_groups(weights)
 
 
 def optimizer_groups(weights: Sequence[ModelParameter]) -> list[list[ModelParameter]]:
-    """Groups without Muon: all non-experts, then experts in groups of limited size."""
+    """Return the groups of an optimizer other than Muon: all non-experts, then experts in groups of limited size."""
     result = [[weight for weight in weights if not weight.is_expert]]
     count = MOST_EXPERTS
     for weight in weights:
@@ -80,7 +80,7 @@ def merge_partitions(partitions: Sequence[FlatPartition]) -> FlatPartition:
 def partition_of(
     weights: Sequence[ModelParameter], world: int, rank: int, round_robin: bool
 ) -> FlatPartition:
-    """The partition of a rank (`DeepSpeedZeroOptimizer.__init__`, `get_partition_info`)."""
+    """Return the partition of a rank (`DeepSpeedZeroOptimizer.__init__`, `get_partition_info`)."""
     # Spreads neighboring gradients over ranks, so that reductions of one bucket reach several of them.
     if round_robin:  # `_round_robin_reorder`
         weights = [
@@ -109,7 +109,7 @@ def bucket_slices(
     merge_all: bool,
     matrices: Collection[ModelParameter] = (),
 ) -> list[tuple[int, int, bool]]:
-    """Split a bucket into slices: owner rank, numel, and whether it belongs to experts.
+    """Split a bucket into slices, each with its owner rank, its numel, and whether it belongs to experts.
 
     Neighboring slices of one owner are merged (`average_tensor`), except this rank's own if fp32 gradients
     are accumulated. `partition_by` returns the partition of a weight's group and this rank's index in it.
@@ -138,7 +138,7 @@ def bucket_slices(
 
 
 def persistent_parameters(settings: Stage3Settings, weights: Sequence[ModelParameter]) -> set[ModelParameter]:
-    """Small parameters that stay gathered (`mark_persistent_parameters`)."""
+    """Return the small parameters that stay gathered (`mark_persistent_parameters`)."""
     persistent: set[ModelParameter] = set()
     total = 0
     for weight in weights:
@@ -152,7 +152,7 @@ def persistent_parameters(settings: Stage3Settings, weights: Sequence[ModelParam
 
 
 def sub_groups(settings: Stage3Settings, shards: list[int]) -> list[list[int]]:
-    """Split shards into sub-groups, each closed once it reaches the size (`_create_fp16_sub_groups`)."""
+    """Split shards into sub-groups, each closed once it reaches `sub_group_size` (`_create_fp16_sub_groups`)."""
     if settings.sub_group_size >= sum(shards):
         return [shards]
     groups: list[list[int]] = []
@@ -173,18 +173,18 @@ def sub_groups(settings: Stage3Settings, shards: list[int]) -> list[list[int]]:
 GRAM = "gram"
 """Default `ns_method` of later releases, computed in fp16; `standard` computes in bf16."""
 OTHERS = ("embed", "lm_head")
-"""Name parts of matrices that Adam updates."""
+"""Parts of parameter names that mark matrices as updated by Adam."""
 
 
 def is_muon(weight: ModelParameter) -> bool:
-    """Whether Muon updates the parameter, judged by shape and name."""
+    """Whether Muon updates a parameter, depending on its shape and name."""
     return len(weight.shape) > 1 and not any(word in weight.name.lower() for word in OTHERS)
 
 
 def muon_parameter_groups(
     setup: EngineSetup, weights: Sequence[ModelParameter]
 ) -> list[list[ModelParameter]]:
-    """Muon's parameter groups: its matrices by size, then all others."""
+    """Return Muon's parameter groups: its matrices by size, then all other parameters."""
     matrices = [weight for weight in weights if is_muon(weight)]
     # With zero.Init every shape is that of an empty tensor, so sorting changes nothing.
     if not setup.zero_init:
@@ -194,9 +194,9 @@ def muon_parameter_groups(
 
 
 def muon_update_peak(setup: EngineSetup, weight: ModelParameter, itemsize: int) -> int:
-    """Peak bytes of `muon_update` for a gradient of this itemsize, including the result.
+    """Return the peak bytes of `muon_update` for a gradient of this itemsize, including the result.
 
-    Counts the eager operations; a compiled `muon_update` takes less.
+    Eager operations are counted; a compiled `muon_update` takes less.
     """
     method, half = setup.optimizer.muon_method, setup.half_dtype
     *batch, rows, columns = weight.shape

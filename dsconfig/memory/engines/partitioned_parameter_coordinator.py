@@ -22,10 +22,10 @@ UPGRADE = "upgrade DeepSpeed to 0.17.5 or later"
 
 
 class PartitionedParameterCoordinator:
-    """Parameters that are gathered during a pass, once the trace of modules is known.
+    """Fetches and releases parameters during a pass, once the trace of modules is known.
 
-    Follows runtime/zero/partitioned_param_coordinator.py from the second step on. The first step records the
-    trace: it does not prefetch, and is not the peak.
+    The class follows runtime/zero/partitioned_param_coordinator.py from the second step on. The first step records the
+    trace: it does not prefetch, and does not set the peak.
     """
 
     def __init__(
@@ -44,12 +44,12 @@ class PartitionedParameterCoordinator:
         self.available: dict[ModelParameter, GatheredBlock] = {}
         """Gathered parameters that are ready for use."""
         self.view_blocks: dict[ModelParameter, list[GatheredBlock]] = {}
-        """Blocks of which the graph saves views, the oldest first."""
+        """Blocks of which the graph saves views, oldest first."""
         self.in_flight: dict[ModelParameter, AllGatherHandle] = {}
         self.active: dict[ModelParameter, set[int]] = {}
         self.recomputing_for: int | None = None
         self.recompute_params: dict[int, set[ModelParameter]] = {}
-        """Frozen parameters gathered for a recomputation, by the module that caused it."""
+        """Frozen parameters gathered for a recomputation, by the module that triggered the recomputation."""
         self.secondary: dict[ModelParameter, int] = {}
         """Bytes of secondary partitions (hpZ), created when a parameter is partitioned again."""
         self.nvme_params: frozenset[ModelParameter] = frozenset()
@@ -58,7 +58,7 @@ class PartitionedParameterCoordinator:
         """Parameters whose shards are on NVMe now."""
         self.nvme_buffers = self.n_available_params = 0
         self.always_gathered = persistent
-        """Parameters that are gathered when a pass starts, and stay so."""
+        """Parameters that are gathered when a pass starts and stay gathered."""
         self.releases: dict[tuple[int, int], set[ModelParameter]] = {}
         """Parameters that a module releases at each step of the trace; DeepSpeed caches them (`lru_cache`)."""
         self.is_rehearsal = False
@@ -69,7 +69,7 @@ class PartitionedParameterCoordinator:
             self.n_available_params = -sum(weight.numel for weight in persistent | self.unreleased_params())
 
     def _build_trace(self, tape: ForwardTape) -> None:
-        """Record the order of modules and the parameters of each."""
+        """Record the order of modules and the parameters of each module."""
         setup = self.setup
         self.leaves, self.leaf_of_module = leaf_modules(tape, setup.leaf_classes)
         self.params_of_module = [
@@ -77,7 +77,7 @@ class PartitionedParameterCoordinator:
         ]
         miscounts = setup.quirks.recomputed_modules_are_counted_twice and not setup.use_reentrant
         self.miscounted = frozenset(recomputed_modules(tape.steps) if miscounts else ())
-        """Modules that count a recomputed pass, so that their counter never returns to 0."""
+        """Modules that count a recomputed pass, so that their use counter never returns to 0."""
         self.visits = module_hook_calls(tape.steps, self.miscounted)
         entered = [visit.module for visit in self.visits if visit.is_entry]
         self.order = [module for module in entered if module.number not in self.leaf_of_module]
@@ -92,14 +92,14 @@ class PartitionedParameterCoordinator:
         self.uses_in_leaves = UpcomingParameterUses(below[module.number] for module in self.order if below)
 
     def unreleased_params(self) -> set[ModelParameter]:
-        """Parameters that no post-backward hook releases."""
+        """Return the parameters that no post-backward hook releases."""
         weight_lists = (self.params_of_module[module.number] for module in modules_never_left(self.visits))
         return {weight for weights in weight_lists for weight in weights}
 
     def compute_cached_releases(self) -> dict[tuple[int, int], set[ModelParameter]]:
-        """Compute the cached releases: those of the second micro batch of the first step.
+        """Compute the releases that DeepSpeed caches, which are those of the second micro batch of the first step.
 
-        The first micro batch has released every parameter with a hook, persistent ones too.
+        The first micro batch has released every parameter with a hook, including persistent ones.
         """
         first = copy(self)
         first.is_rehearsal = True
@@ -127,11 +127,11 @@ class PartitionedParameterCoordinator:
         return first.releases
 
     def set_nvme_params(self, params: frozenset[ModelParameter], buffers: int) -> None:
-        """Put these parameters on NVMe, with `buffers` buffers to read them into."""
+        """Place these parameters on NVMe, with `buffers` buffers to read them into."""
         self.nvme_params, self.params_on_nvme, self.nvme_buffers = params, set(params), buffers
 
     def reset(self) -> None:
-        """Start a forward pass (`reset_step`)."""
+        """Reset the coordinator at the start of a forward pass (`reset_step`)."""
         self.param_queue = deque(self.trace)
         self.most_recent_step: dict[ModelParameter, int] = {}
         self.step_id = 0
@@ -140,7 +140,7 @@ class PartitionedParameterCoordinator:
 
     # ------------------------------------------------------------ fetch
     def fetch(self, module: int) -> None:
-        """Gather the parameters of a module, then prefetch those of the next ones (`fetch_sub_module`)."""
+        """Gather the parameters of a module, then prefetch those of the next modules (`fetch_sub_module`)."""
         if module in self.leaf_of_module:
             return
         if params := self.params_of_module[module]:  # most modules have none
@@ -153,7 +153,7 @@ class PartitionedParameterCoordinator:
         self.step_id += 1
 
     def _wait_for_module(self, module: int, params: Sequence[ModelParameter]) -> None:
-        """Wait for a module's parameters, and advance in the trace."""
+        """Wait for the parameters of a module, and advance in the trace."""
         for weight in params:
             active = self.active.setdefault(weight, set())
             active.add(module)
@@ -195,7 +195,7 @@ class PartitionedParameterCoordinator:
         return not (weight in self.available or weight in self.in_flight or weight in self.always_gathered)
 
     def _gather(self, weights: list[ModelParameter]) -> None:
-        """`all_gather_coalesced`: one parameter in place, several into one buffer per dtype."""
+        """Run `all_gather_coalesced`: a single parameter in place, several into one buffer per dtype."""
         gather_groups = list(dict.fromkeys(map(self.setup.gather_group, weights)))
         if len(gather_groups) > 1:  # one call per process group
             for group in gather_groups:
@@ -243,7 +243,7 @@ class PartitionedParameterCoordinator:
         return 4 if weight.stays_fp32 else self.setup.itemsize
 
     def _wait(self, weight: ModelParameter) -> None:
-        """Unpack a handle at the first wait, and free its buffer at the last."""
+        """Unpack a gather handle at the first wait, and free its buffer at the last."""
         handle = self.in_flight.pop(weight)
         if weight not in self.available:
             # `AllGatherCoalescedHandle.wait` concatenates the partitions of each parameter into a new tensor.
@@ -274,7 +274,7 @@ class PartitionedParameterCoordinator:
             self.available[weight] = GatheredBlock(size)
 
     def _received_itemsize(self, weight: ModelParameter) -> int:
-        """Bytes per element of a received parameter if it is cast afterwards; quantizer kernels return fp16."""
+        """Return the itemsize of a parameter as received, or 0 if no cast follows; quantizer kernels return fp16."""
         if self.setup.quantized_weights:
             return 0 if self.setup.half_dtype == "fp16" else 2
         sent = self._comm_itemsize(weight)
@@ -299,7 +299,7 @@ class PartitionedParameterCoordinator:
                 self.partition_again(weight)
 
     def _params_to_release(self, module: int) -> set[ModelParameter]:
-        """Parameters of a module that are not needed within `max_reuse_distance` (`__params_to_release`)."""
+        """Return the parameters of a module that are not needed within `max_reuse_distance` (`__params_to_release`)."""
         # A leaf module compares with uses of its submodules' parameters too.
         upcoming, step_id = self.uses_in_leaves if module in self.leaves else self.uses, self.step_id
         return {
@@ -311,7 +311,7 @@ class PartitionedParameterCoordinator:
         }
 
     def partition_again(self, weight: ModelParameter) -> None:
-        """Partition a parameter again unless a module is using it (`__release_param`)."""
+        """Partition a gathered parameter again unless a module is using it (`__release_param`)."""
         if weight in self.available and not self.active.get(weight):
             self.partition_secondary(weight)
             self._free_block(self.available.pop(weight))
@@ -320,13 +320,13 @@ class PartitionedParameterCoordinator:
             self.n_available_params -= weight.numel
 
     def hold_view(self, weight: ModelParameter) -> None:
-        """Keep the block of a gathered parameter alive for a saved view."""
+        """Keep the block of a gathered parameter allocated for a saved view."""
         if weight in self.available:
             self.available[weight].owners += 1
             self.view_blocks.setdefault(weight, []).append(self.available[weight])
 
     def release_view(self, weight: ModelParameter) -> None:
-        """Free a saved view."""
+        """Release a saved view, and free its gathered block if the view is the last owner."""
         if self.view_blocks.get(weight):
             self._free_block(self.view_blocks[weight].pop())
 
@@ -343,7 +343,7 @@ class PartitionedParameterCoordinator:
             self.ledger.allocate(SECONDARY, self.secondary[weight], host=self.setup.offloads_params)
 
     def partition_all(self) -> None:
-        """Partition everything at the start of a step (`_partition_all_parameters`)."""
+        """Partition all parameters at the start of a step (`_partition_all_parameters`)."""
         self.release_leftovers()
         if self.setup.quirks.live_parameter_counter_survives_backward:
             self.n_available_params = 0
@@ -356,7 +356,7 @@ class PartitionedParameterCoordinator:
         self.secondary.clear()
 
     def release_leftovers(self) -> None:
-        """Release what is left after a backward pass (`release_backward_leftovers`, `reset_step`)."""
+        """Release the remaining parameters after a backward pass (`release_backward_leftovers`, `reset_step`)."""
         for weight in list(self.in_flight):
             self._wait(weight)
         self.active.clear()
@@ -369,7 +369,7 @@ class PartitionedParameterCoordinator:
 
 
 class AllGatherHandle:
-    """Parameters gathered by one call, and their receive buffer (`AllGatherCoalescedHandle`)."""
+    """Parameters gathered by one collective call, and their receive buffer (`AllGatherCoalescedHandle`)."""
 
     __slots__ = ("buffer_bytes", "is_single", "siblings", "waiting", "weights")
 
@@ -381,13 +381,13 @@ class AllGatherHandle:
             is_single,
         )
         self.siblings = [self]
-        """Handles of other dtypes or process groups that are waited for together
+        """Handles of other dtypes or process groups that one wait call completes
         (`MultipleAllGatherHandles`).
         """
 
 
 class GatheredBlock:
-    """Memory of a gathered parameter, with its number of owners: the parameter, and views in the graph."""
+    """Memory of a gathered parameter, owned by the parameter itself and by views in the graph."""
 
     __slots__ = ("bytes", "owners")
 
@@ -401,7 +401,7 @@ class GatheredBlock:
 def leaf_modules(
     tape: ForwardTape, class_names: Sequence[str]
 ) -> tuple[dict[int, tuple[ModelParameter, ...]], dict[int, int]]:
-    """Parameters of each leaf module, and the leaf module around each inner module, which fetches nothing."""
+    """Find the parameters of each leaf module, and the leaf module around each inner module, which fetches nothing."""
     leaves = {
         module.name: module.number
         for module in tape.modules
@@ -422,23 +422,23 @@ class UpcomingParameterUses:
 
     def __init__(self, parameters: Iterable[tuple[ModelParameter, ...]]) -> None:
         self.turns: dict[ModelParameter, list[int]] = {}
-        """Positions at which a parameter is needed."""
+        """Positions in the trace at which each parameter is needed."""
         self.numel_before = [0]
-        """Elements of all parameters needed before each position."""
+        """Number of elements in all parameters needed before each position."""
         for turn, weights in enumerate(parameters):
             for weight in weights:
                 self.turns.setdefault(weight, []).append(turn)
             self.numel_before.append(self.numel_before[-1] + sum(weight.numel for weight in weights))
 
     def is_needed_within(self, weight: ModelParameter, turn: int, distance: int) -> bool:
-        """Whether the parameter is needed again within `distance` elements of the trace."""
+        """Whether a parameter is needed again within the next `distance` elements of the trace."""
         turns = self.turns.get(weight, [])
         index = bisect_left(turns, turn)
         return index < len(turns) and self.numel_before[turns[index]] - self.numel_before[turn] < distance
 
 
 def parameters_by_module(tape: ForwardTape) -> dict[int, tuple[ModelParameter, ...]]:
-    """Parameters of each module and its submodules, by module number."""
+    """Return the parameters of each module and its submodules, by module number."""
     numbers = {module.name: module.number for module in tape.modules}
     weights_of = {module.number: list[ModelParameter]() for module in tape.modules}
     for module in tape.modules:
@@ -452,7 +452,7 @@ def parameters_by_module(tape: ForwardTape) -> dict[int, tuple[ModelParameter, .
 
 
 def _enclosing_modules(module: Module) -> Iterator[str]:
-    """Names of the enclosing modules, from the root."""
+    """Return the names of the enclosing modules, from the root down."""
     if module.name:
         yield ""
         yield from list(accumulate(module.name.split("."), "{}.{}".format))[:-1]
@@ -469,8 +469,8 @@ def prefetch_from_nvme(
 ) -> set[ModelParameter]:
     """Choose the shards to read from NVMe (`__prefetch_nvme_param_partitions`).
 
-    Covers up to twice the elements in flight. `queue` holds parameters in trace order, `on_nvme` those on
-    NVMe, and `free_buffers` buffers are left.
+    The choice covers up to twice the elements in flight. `queue` holds parameters in trace order, `on_nvme` those on
+    NVMe, and `free_buffers` is the number of unused buffers.
 
     Raises:
         NotModelledError: a parameter is needed twice, which DeepSpeed does not check

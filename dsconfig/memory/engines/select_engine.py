@@ -1,4 +1,4 @@
-"""Choice of the engine, as `engine._configure_optimizer` chooses the ZeRO optimizer, and of its features."""
+"""Choice of the engine, which follows `engine._configure_optimizer`, and of its features."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _engine_class(setup: EngineSetup) -> type[Engine]:
 
 
 def _feature_classes(setup: EngineSetup) -> Iterator[type[Feature]]:
-    """Features that change what an engine allocates; see `Feature`."""
+    """Return the features that change the memory which an engine allocates; see `Feature`."""
     if setup.tp_size > 1:
         from dsconfig.memory.features import autotp
 

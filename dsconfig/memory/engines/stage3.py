@@ -29,12 +29,12 @@ from dsconfig.memory.engines.partitioned_parameter_coordinator import (
 from dsconfig.memory.memory_ledger import MemoryLedger
 
 NORM_CHUNK = 250_000_000
-"""Elements of a gradient whose norm is computed at once (`_constant_buffered_norm2`)."""
+"""Number of gradient elements whose norm is computed at once (`_constant_buffered_norm2`)."""
 PERSISTENT, OFFLOADED = "persistent parameters", "offloaded gradient partition"
 
 
 class DeepSpeedZeroOptimizerStage3(Engine):
-    """`DeepSpeedZeroOptimizer_Stage3` (runtime/zero/stage3.py) with its `PartitionedParameterCoordinator`."""
+    """`DeepSpeedZeroOptimizer_Stage3` (runtime/zero/stage3.py), with its `PartitionedParameterCoordinator`."""
 
     gathers = True
 
@@ -62,25 +62,25 @@ class DeepSpeedZeroOptimizerStage3(Engine):
             itemsizes, setup.reduce_bucket_size if setup.quirks.bucket_count_is_never_reset else 0
         )
         self.unbucketed_grads: dict[ModelParameter, int] = {}
-        """Bytes of gradients outside a bucket."""
+        """Bytes of each gradient that does not fit in a bucket."""
         self.leaf_of = {
             weight: number for number, weights in self.coordinator.leaves.items() for weight in weights
         }
         self.leaf_grads: dict[int, dict[ModelParameter, int]] = {}
-        """Bytes of the gradients of leaf modules whose backward pass is running."""
+        """Bytes of the gradients of leaf modules that are running their backward pass."""
         self.flat_numel = self.trainable_shard_numel
-        """Elements of the shards in one host block (`param_groups_fp16_flat_cpu_memory`)."""
+        """Number of shard elements in one host block (`param_groups_fp16_flat_cpu_memory`)."""
         self.swapped_groups = frozenset[int]()
         """Sub-groups whose masters and states are on NVMe."""
         self.offloaded_grad_copies = 1
-        """Copies of the gradients of offloaded masters."""
+        """Number of copies of the gradients of offloaded masters."""
 
     def shard_numel(self, weight: ModelParameter) -> int:
-        """Elements of a rank's shard (`_aligned_size`)."""
+        """Return the number of elements in a rank's shard of a parameter (`_aligned_size`)."""
         return -(-weight.numel // self.ranks_of(weight))
 
     def padded_numel(self, weight: ModelParameter) -> int:
-        """Elements of all shards, with padding."""
+        """Return the number of elements in all shards of a parameter, with padding."""
         return self.shard_numel(weight) * self.ranks_of(weight)
 
     @property
@@ -91,7 +91,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
 
     @property
     def master_itemsize(self) -> int:
-        """Bytes of a master weight; 0 if the shard itself serves as one."""
+        """Bytes per master weight, or 0 if the shard itself serves as the master weight."""
         setup = self.setup
         # stage3.py keeps an fp32 copy even of fp32 shards: its alias branch compares a `torch.device` with a
         # string.
@@ -106,15 +106,15 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         return list(by_group.values())
 
     def sub_groups_of(self, members: list[ModelParameter]) -> list[list[int]]:
-        """Sub-groups of a parameter group."""
+        """Split a parameter group into its sub-groups."""
         return sub_groups(self.setup.stage3, [self.shard_numel(weight) for weight in members])
 
     def itemsize_of(self, weight: ModelParameter) -> int:
-        """Bytes per element of a parameter; adapters may be in fp32."""
+        """Return the bytes per element of a parameter, since LoRA adapters may be in fp32."""
         return 4 if weight.stays_fp32 else self.setup.itemsize
 
     def shard_bytes_of(self, weight: ModelParameter) -> int:
-        """Bytes of a parameter's shard."""
+        """Return the bytes of a parameter's shard."""
         return self.itemsize_of(weight) * self.shard_numel(weight)
 
     def is_offloaded(self, index: int) -> bool:
@@ -124,23 +124,23 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         )
 
     def states(self, index: int, count: int) -> int:
-        """Bytes of the optimizer states of a sub-group."""
+        """Return the bytes of a sub-group's optimizer states."""
         rule = self.setup.optimizer
         return self.state_bytes(index, count, rule.states_nbytes(count) * self.setup.master_itemsize // 4)
 
     def offloaded_grad_bytes(self, count: int) -> int:
-        """Bytes of the gradients of `count` offloaded masters."""
+        """Return the bytes of the gradients of `count` offloaded master weights."""
         return self.setup.master_itemsize * count * self.offloaded_grad_copies
 
     def _states_before_first_step(self, index: int, count: int) -> int:
-        """Bytes of states that exist before the first step."""
+        """Return the bytes of a sub-group's states that exist before the first step."""
         if any(feature.creates_states_with_masters(index) for feature in self.features):
             return self.states(index, count)
         return self.setup.optimizer.state_bytes * count if self.setup.optimizer.allocates_states_early else 0
 
     # ------------------------------------------------------------ load
     def _load(self) -> None:
-        """Partition the parameters, create masters group by group, then gather each parameter once."""
+        """Partition the parameters, create master weights group by group, then gather each parameter once."""
         setup, ledger = self.setup, self.ledger
         if setup.zero_init:
             self._before_partition()
@@ -185,7 +185,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
             feature.before_partition()
 
     def _allocate_shard(self, weight: ModelParameter, factor: int = 1) -> None:
-        """Allocate a new shard on the rank or the host, unless it goes to NVMe."""
+        """Allocate a new shard on the rank or the host, unless the shard goes to NVMe."""
         if not any(feature.is_on_nvme(weight) for feature in self.features):
             on_host = self.setup.offloads_params and weight not in self.persistent
             self.ledger.allocate(WEIGHTS, factor * self.shard_bytes_of(weight), host=on_host)
@@ -207,7 +207,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
             self.ledger.free(WEIGHTS, self.setup.itemsize * weight.numel)
 
     def _move_shards(self) -> None:
-        """Move all shards through a host buffer (`defragment`), or to it if they are offloaded."""
+        """Move all shards through a host buffer (`defragment`), or keep them there if parameters are offloaded."""
         setup, ledger = self.setup, self.ledger
         ledger.allocate_briefly(
             WEIGHTS,
@@ -220,12 +220,12 @@ class DeepSpeedZeroOptimizerStage3(Engine):
             self.allocate_shards()
 
     def allocate_shards(self) -> None:
-        """Allocate the offloaded shards."""
+        """Allocate the offloaded parameter shards."""
         if not any(feature.allocate_offloaded_shards() for feature in self.features):
             self.ledger.allocate(WEIGHTS, self.shard_bytes, host=True)
 
     def _build_with_zero_init(self) -> None:
-        """Build the model with `zero.Init`: each module's parameters are whole until they are partitioned."""
+        """Build the model with `zero.Init`, which partitions a module's parameters once the module is built."""
         itemsize, build_itemsize, ledger = self.setup.itemsize, self.setup.build_itemsize, self.ledger
         # `Init._post_init_method` converts and partitions all parameters of a module after its constructor
         # returns.
@@ -255,7 +255,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
             feature.after_zero_init()
 
     def _build_untied_head(self, cast_itemsize: int) -> None:
-        """Build and partition a head before it is tied to the embeddings."""
+        """Build and partition an LM head before it is tied to the embeddings."""
         setup, untied, on_host = self.setup, self.tape.untied_numel, self.setup.offloads_params
         self.ledger.allocate_briefly(BUILT, cast_itemsize * untied)
         self.ledger.allocate(BUILT, setup.itemsize * untied)
@@ -265,12 +265,12 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         self.ledger.free(BUILT, setup.itemsize * untied)
 
     def _untied_shard_numel(self, untied: int) -> int:
-        """Elements of the shard of an untied head, and of its secondary partition."""
+        """Return the number of elements in the shard of an untied head and in its secondary partition."""
         secondary = self.setup.hpz_size
         return -(-untied // self.setup.dp_world_size) + (untied // secondary if secondary > 1 else 0)
 
     def _keep_untied_secondary(self) -> None:
-        """Keep shard and secondary partition of a head that was tied later."""
+        """Keep the shard and the secondary partition of an LM head that was tied after it was partitioned."""
         setup, untied = self.setup, self.tape.untied_numel
         if (
             untied
@@ -283,7 +283,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
 
     # ------------------------------------------------------------ at rest
     def _allocate_at_rest(self) -> None:
-        """Allocate shards of weights, masters, states and gradients, the bucket, and persistent parameters."""
+        """Allocate shards of weights, masters, states and gradients, and also the bucket and persistent parameters."""
         setup, ledger = self.setup, self.ledger
         if setup.offloads_params:
             self.allocate_shards()
@@ -304,7 +304,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         self.gather_persistent()
 
     def _allocate_gradients(self) -> None:
-        """Allocate the flat gradients and the reduce buckets, which stay for the whole run."""
+        """Allocate the flat gradients and the reduce buckets, which stay allocated for the whole run."""
         setup, ledger = self.setup, self.ledger
         ledger.allocate(
             GRADIENTS, setup.grad_accum_itemsize * self.trainable_shard_numel, host=setup.offloads_optimizer
@@ -315,7 +315,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
                 ledger.allocate(BUCKET, itemsize * setup.reduce_bucket_size)
 
     def _pinned_padding(self) -> int:
-        """Padding of pinned gradients and flat shards; the latter are pinned in any case."""
+        """Return the padding of pinned gradients and of flat shards, which are always pinned."""
         setup, blocks = self.setup, [self.pinned_grad_buffer_bytes]
         if setup.offloads_optimizer and setup.pins_optimizer:
             blocks += [
@@ -334,12 +334,12 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         return pinned_padding([*blocks, *shards]) + sum(shards)
 
     def gather_persistent(self) -> None:
-        """Gather the persistent parameters, which stay whole between steps."""
+        """Gather the persistent parameters, which stay gathered between steps."""
         self.persistent_bytes = self.gathered_bytes(self.persistent)
         self.ledger.allocate(PERSISTENT, self.persistent_bytes)
 
     def gathered_bytes(self, weights: Iterable[ModelParameter]) -> int:
-        """Bytes of these parameters when gathered, without those that are not partitioned."""
+        """Return the bytes of these parameters when gathered, without parameters that are not partitioned."""
         return sum(
             self.itemsize_of(weight) * self.padded_numel(weight)
             for weight in weights
@@ -348,7 +348,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
 
     # ------------------------------------------------------------ save
     def _consolidate(self) -> None:
-        """Gather each module, and copy it on rank 0 (`_zero3_consolidated_16bit_state_dict`)."""
+        """Gather each module and copy it on rank 0 (`_zero3_consolidated_16bit_state_dict`)."""
         setup, ledger = self.setup, self.ledger
         if not setup.gathers_on_save or setup.ep_size:  # DeepSpeed raises with AutoEP
             return
@@ -382,7 +382,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
 
     # ------------------------------------------------------------ passes
     def _before_forward(self) -> None:
-        """Reset the coordinator (`reset_step`); releases before 0.15.4 do so after the backward pass."""
+        """Reset the coordinator (`reset_step`), which releases before 0.15.4 do after the backward pass."""
         coordinator = self.coordinator
         if self.setup.gradient_accumulation_steps > 1 and not coordinator.releases:
             coordinator.releases = coordinator.compute_cached_releases()
@@ -390,11 +390,11 @@ class DeepSpeedZeroOptimizerStage3(Engine):
             coordinator.reset()
 
     def enter_module(self, number: int, forward: bool) -> None:  # noqa: ARG002
-        """Fetch the module's parameters."""
+        """Fetch the parameters of a module before it runs."""
         self.coordinator.fetch(number)
 
     def leave_module(self, number: int, forward: bool) -> None:
-        """Release the module's parameters; a leaf module first delivers its gradients, in order."""
+        """Release the parameters of a module; a leaf module first reduces its gradients in order."""
         if number in self.leaf_grads and not forward:
             grads = self.leaf_grads.pop(number)
             for weight in sorted(grads, key=lambda weight: weight.number):
@@ -403,13 +403,13 @@ class DeepSpeedZeroOptimizerStage3(Engine):
             self.coordinator.release(number)
 
     def set_recomputing_module(self, number: int | None) -> None:
-        """Attribute gathered parameters to the module that caused the recomputation."""
+        """Attribute gathered parameters to the module that triggered the recomputation."""
         self.coordinator.recomputing_for = (
             number if self.setup.quirks.recomputed_params_are_released_with_module else None
         )
 
     def hold_view(self, weight: ModelParameter) -> None:
-        """Keep the gathered block alive after a release."""
+        """Keep the gathered block of a parameter allocated after the parameter is released."""
         self.coordinator.hold_view(weight)
 
     def release_view(self, weight: ModelParameter) -> None:
@@ -417,7 +417,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         self.coordinator.release_view(weight)
 
     def _receive_gradient(self, weight: ModelParameter, count: int) -> None:
-        """Take a gradient (`reduce_partition_and_remove_grads`, or later `reduce_leaf_module_grads`)."""
+        """Receive a gradient (`reduce_partition_and_remove_grads`, or `reduce_leaf_module_grads` for leaf modules)."""
         leaf = self.leaf_of.get(weight)
         if leaf is None:
             self._add_to_bucket(weight, count)
@@ -425,7 +425,10 @@ class DeepSpeedZeroOptimizerStage3(Engine):
             self.leaf_grads.setdefault(leaf, {})[weight] = count
 
     def _add_to_bucket(self, weight: ModelParameter, count: int) -> None:
-        """Put a gradient into a bucket (`reduce_independent_p_g_buckets_and_remove_grads`)."""
+        """Put a gradient into a bucket, after reducing the bucket if it is full.
+
+        The method follows `reduce_independent_p_g_buckets_and_remove_grads`.
+        """
         setup = self.setup
         comm_itemsize = (2 if weight.is_linear else 4) if setup.autocast else next(iter(self.buckets))
         is_full = self.bucket_fill[comm_itemsize] + weight.numel > setup.reduce_bucket_size
@@ -519,7 +522,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
             feature.after_store()
 
     def _after_backward(self) -> None:
-        """Reduce what is left, and release leftovers."""
+        """Reduce the remaining gradients, and release the remaining parameters."""
         for comm_itemsize in sorted(self.buckets):
             self._reduce(comm_itemsize)
         if not self.setup.quirks.unreleased_params_stay_until_step:
@@ -529,7 +532,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
 
     # ------------------------------------------------------------ step
     def _step(self) -> None:
-        """Update one sub-group at a time, with nothing gathered."""
+        """Update one sub-group at a time, with no parameters gathered."""
         setup, ledger = self.setup, self.ledger
         self.coordinator.partition_all()
         ledger.free(PERSISTENT, self.persistent_bytes)
@@ -571,7 +574,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
                 )
 
     def _update_group(self, numel: int, largest: int, *, host: bool) -> None:
-        """Update a sub-group; torch's Adam updates what `ratio` leaves on the rank (`backup_optimizer`)."""
+        """Update a sub-group; torch's Adam updates the part that `ratio` leaves on the rank (`backup_optimizer`)."""
         super()._update_group(numel, largest, host=host)
         setup = self.setup
         if setup.offloads_optimizer and not host and setup.optimizer.is_fused_adam:

@@ -1,4 +1,4 @@
-"""ZeRO stages 1 and 2 (`stage_1_and_2.py`): flat weights, and partitioned masters and states."""
+"""ZeRO stages 1 and 2 (`stage_1_and_2.py`): flat weights, and partitioned master weights and optimizer states."""
 
 from __future__ import annotations
 
@@ -47,36 +47,36 @@ class DeepSpeedZeroOptimizer(Engine):
             accumulates_fp32 and setup.quirks.fp32_grads_are_one_buffer,
             accumulates_fp32 and not setup.quirks.fp32_grads_are_one_buffer,
         )
-        """fp32 gradients: one buffer for the partition, or one tensor per parameter."""
+        """fp32 gradients, in one buffer for the partition or in one tensor per parameter."""
         self.casts_each_grad = setup.stage == 1 and self.has_compact_grads
-        """Whether gradients are cast one by one, as views of the bucket, which stays (`grad_accum`)."""
+        """Whether gradients are cast one by one as views of the bucket, which stays allocated (`grad_accum`)."""
         self.buckets: dict[int, list[ModelParameter]] = {}
         self.bucket_fill: dict[int, int] = {}
         self.unbucketed_grads: dict[ModelParameter, int] = {}
-        """Bytes of gradients outside the bucket."""
+        """Bytes of each gradient that does not fit in the bucket."""
         self.flattened_on_host = False
-        """Whether a group was flattened on the host, because the GPU lacked memory for a second copy."""
+        """Whether a group was flattened on the host because the GPU lacked memory for a second copy."""
         self.has_buckets = False
         self.new_grad_bytes = self.accumulated_grad_bytes = self.added_grad_bytes = 0
-        """Bytes of this rank's gradients: of this micro batch, of all so far, and of this one if it was added."""
+        """Bytes of this rank's gradients from this micro batch, from all so far, and from this one if it was added."""
         self.compact_grad_bytes: dict[int, int] = {}
         """Bytes of the fp32 gradients of each group's partition, by group index."""
         self.whole_grads = frozenset[ModelParameter]()
-        """Parameters of which each rank with a share gets the whole gradient (Muon)."""
+        """Parameters whose whole gradient goes to every rank with a share of the parameter (Muon)."""
         self.update_bytes: dict[int, int] = {}
         """Bytes of updates that replace the gradients of a group, by group index (Muon)."""
         self.caller_copy_bytes = self.oversized_bytes = 0
-        """Bytes of copies of fp32 gradients that are kept per tensor, before 0.19.8."""
+        """Bytes of fp32 gradient copies that are kept per tensor, before 0.19.8."""
 
     def _partition_of(self, members: list[ModelParameter]) -> tuple[FlatPartition, int]:
-        """Return the partition of a group for this rank, and the rank's index among those that share the group."""
+        """Return the partition of a group for this rank, and the rank's index among the ranks that share the group."""
         ranks = self.ranks_of(members[0])
         rank = self.setup.rank // (self.setup.dp_world_size // ranks)
         return partition_of(members, ranks, rank, self.setup.round_robin_gradients), rank
 
     # ------------------------------------------------------------ load
     def _load(self) -> None:
-        """Flatten the weights next to the originals, then clone and cast the partition."""
+        """Flatten the weights next to the originals, then clone the partition and cast it."""
         self.build()
         setup, ledger, numel, on_host = (
             self.setup,
@@ -107,9 +107,9 @@ class DeepSpeedZeroOptimizer(Engine):
         ledger.allocate_briefly(TEMPORARY, setup.master_itemsize * numel, host=on_host)
 
     def _fits_on_gpu(self, padded: int, copied: int) -> bool:
-        """Whether the GPU has memory for a flat copy (`flatten_on_accelerator`, from 0.19.0 on).
+        """Whether the GPU has memory for a flat copy of the weights (`flatten_on_accelerator`, from 0.19.0 on).
 
-        DeepSpeed compares with the device's `available_memory`. The estimate does the same, minus the
+        DeepSpeed compares with the device's `available_memory`. The estimate does the same, after subtracting the
         headroom of the upper bound.
         """
         needed = self.ledger.rank.total + self.setup.itemsize * padded + copied
@@ -142,7 +142,7 @@ class DeepSpeedZeroOptimizer(Engine):
         ledger.allocate(MASTER, 0 if is_cast else setup.master_itemsize * numel)
 
     def _staging_bytes(self) -> int:
-        """Bytes on the host next to masters and states; the half-precision partition was added in 0.17."""
+        """Return the host bytes besides masters and states, which include a 16-bit partition from 0.17 on."""
         return self.setup.itemsize * (
             self.largest_numel
             + (self.partition.numel if self.setup.quirks.offload_keeps_bit16_partition_on_host else 0)
@@ -150,7 +150,7 @@ class DeepSpeedZeroOptimizer(Engine):
 
     # ------------------------------------------------------------ at rest
     def _allocate_at_rest(self) -> None:
-        """Allocate flat weights, masters and states; with offload all but the weights are on the host."""
+        """Allocate flat weights, masters and states; with offload, everything except the weights is on the host."""
         setup, ledger, numel = self.setup, self.ledger, self.partition.numel
         on_host = setup.offloads_optimizer
         frozen = self.total_numel - self.trainable_numel
@@ -168,7 +168,7 @@ class DeepSpeedZeroOptimizer(Engine):
                 ledger.allocate(OFFLOADED, setup.itemsize * sum(self._accumulated_numels), host=True)
 
     def _pinned_padding(self) -> int:
-        """Padding of pinned masters, their gradients, and staging buffers."""
+        """Return the padding of pinned masters, their gradients, and staging buffers."""
         setup, sizes = self.setup, [partition.numel for _, partition, _ in self.groups]
         if not setup.offloads_optimizer:
             return 0
@@ -196,7 +196,7 @@ class DeepSpeedZeroOptimizer(Engine):
 
     @property
     def _accumulated_numels(self) -> list[int]:
-        """Elements of each gradient that accumulates on the host."""
+        """Number of elements in each gradient that accumulates on the host."""
         weights = (
             self.whole_grads.intersection(self.partition.weights)
             if self.has_compact_grads
@@ -206,12 +206,12 @@ class DeepSpeedZeroOptimizer(Engine):
 
     # ------------------------------------------------------------ backward
     def _before_backward(self) -> None:
-        """Allocate buckets in releases that do so in `backward_prologue`."""
+        """Allocate buckets, in releases that do so in `backward_prologue`."""
         if self.setup.quirks.allocates_bucket_in_prologue:
             self._allocate_buckets()
 
     def _receive_gradient(self, weight: ModelParameter, count: int) -> None:
-        """Add the gradient to a bucket, and reduce the bucket when the next one does not fit."""
+        """Add the gradient to a bucket, which is reduced when the next gradient does not fit."""
         self._allocate_buckets()
         setup = self.setup
         if self.casts_each_grad or self.has_grad_lists:
@@ -227,12 +227,12 @@ class DeepSpeedZeroOptimizer(Engine):
 
     @property
     def reduces_grads(self) -> bool:
-        """Whether gradients of this micro batch are reduced."""
+        """Whether the gradients of this micro batch are reduced."""
         reduces_always = any(feature.reduces_each_micro_batch for feature in self.features)
         return self.setup.stage == 2 or self.is_boundary or reduces_always
 
     def _allocate_buckets(self) -> None:
-        """Allocate the buckets, with the first gradient (`setup_buckets`)."""
+        """Allocate the buckets when the first gradient arrives (`setup_buckets`)."""
         if self.has_buckets:
             return
         self.has_buckets, self.reduce_count = True, 0
@@ -260,7 +260,7 @@ class DeepSpeedZeroOptimizer(Engine):
         return setup.grad_accum_itemsize if self.casts_each_grad else setup.itemsize
 
     def comm_itemsize_of(self, weight: ModelParameter) -> int:
-        """Bytes per element of a parameter's communication dtype, which selects its bucket."""
+        """Return the itemsize of a parameter's communication dtype, which selects its bucket."""
         if self.setup.autocast:
             return 2 if weight.is_linear else 4
         return self.setup.comm_itemsize
@@ -284,9 +284,9 @@ class DeepSpeedZeroOptimizer(Engine):
         self.bucket_fill[comm_itemsize] += weight.numel
 
     def _copy_fp32_gradient_to_bucket(self, weight: ModelParameter, comm_itemsize: int) -> None:
-        """Put a copy of an fp32 gradient into the bucket; before 0.19.8 (`get_gradient_for_reduction`).
+        """Put a copy of an fp32 gradient into the bucket, before 0.19.8 (`get_gradient_for_reduction`).
 
-        A copy larger than the bucket stays outside.
+        A copy that is larger than the bucket is kept outside of it.
         """
         setup, ledger = self.setup, self.ledger
         copy_bytes = setup.itemsize * weight.numel
@@ -305,7 +305,7 @@ class DeepSpeedZeroOptimizer(Engine):
         self.bucket_fill[comm_itemsize] += weight.numel
 
     def reduce(self, comm_itemsize: int) -> None:
-        """Reduce a bucket, and keep this rank's gradients (`reduce_ipg_grads`)."""
+        """Reduce a bucket and keep this rank's gradients (`reduce_ipg_grads`)."""
         weights = self.buckets[comm_itemsize]
         self.ledger.allocate(GRADIENTS, self.oversized_bytes)  # an oversized copy is copied once more
         if weights:
@@ -413,7 +413,7 @@ class DeepSpeedZeroOptimizer(Engine):
             ledger.free(GRADIENTS, self.unbucketed_grads.pop(weight))
 
     def _after_backward(self) -> None:
-        """Reduce what is left (`reduce_gradients`, `independent_gradient_partition_epilogue`)."""
+        """Reduce the remaining gradients (`reduce_gradients`, `independent_gradient_partition_epilogue`)."""
         setup, ledger = self.setup, self.ledger
         if not self.reduces_grads:
             return
@@ -434,7 +434,7 @@ class DeepSpeedZeroOptimizer(Engine):
         self.caller_copy_bytes = 0
 
     def _keep_partition_gradients(self) -> None:
-        """Keep only the gradients of the partition."""
+        """Keep only the gradients that belong to this rank's partition."""
         ledger = self.ledger
         self.added_grad_bytes = self.new_grad_bytes if self.accumulated_grad_bytes else 0
         if self.new_grad_bytes and self.has_grad_lists:  # the copy in the model's dtype is never read
@@ -462,9 +462,9 @@ class DeepSpeedZeroOptimizer(Engine):
 
     @property
     def keeps_other_ranks_grads(self) -> bool:
-        """Whether gradients for other ranks stay until the step.
+        """Whether gradients that belong to other ranks stay allocated until the step.
 
-        With gradients cast one by one, these are the ones larger than a bucket, which are cloned for the
+        If gradients are cast one by one, only gradients larger than a bucket stay, which are cloned for the
         host.
         """
         keeps_list = (
@@ -504,7 +504,7 @@ class DeepSpeedZeroOptimizer(Engine):
             self.unbucketed_grads.clear()
 
     def _step_group(self, index: int, partition: FlatPartition, grad_bytes: int) -> None:
-        """Update one group with `grad_bytes` of gradients."""
+        """Update one parameter group with `grad_bytes` bytes of gradients."""
         setup, ledger, numel = self.setup, self.ledger, partition.numel
         compact_bytes = self.compact_grad_bytes.pop(index, 0)
         if setup.offloads_optimizer or compact_bytes:

@@ -1,1 +1,1 @@
-"""Features of DeepSpeed that compose with an engine: what they allocate, when, and where."""
+"""DeepSpeed features that compose with an engine: the memory that they allocate, and when."""

@@ -1,6 +1,6 @@
 """AutoEP: experts are distributed over ranks, and tokens are sent to them (DeepSpeed's `auto_ep_layer.py`).
 
-How many tokens reach a rank is only known in training. The estimate assumes as many as the rank sends, times
+How many tokens reach a rank is known only in training. The estimate assumes as many as the rank sends, times
 `expert_imbalance`.
 """
 
@@ -22,7 +22,7 @@ ROW_ALIGNMENT = 8
 
 
 class AutoEPBlock(NamedTuple):
-    """Modules that AutoEP creates in place of a MoE block."""
+    """Modules with which AutoEP replaces a MoE block."""
 
     router: Module
     gate: Module
@@ -30,7 +30,7 @@ class AutoEPBlock(NamedTuple):
 
 
 def autoep_block(tape: ForwardTape, arch: Architecture, batch: MicroBatch, prefix: str) -> AutoEPBlock:
-    """Create the router and the three weights of this rank's experts."""
+    """Create the router and the three weight tensors of this rank's experts."""
     count = arch.num_experts // batch.ep_size * arch.hidden_size * arch.moe_intermediate_size
     router = tape.module(f"{prefix}.router")
     gate = tape.module(f"{prefix}.router.gate", arch.num_experts * arch.hidden_size, casts=True)
@@ -50,7 +50,7 @@ def dispatch_tokens(
     y: ActivationTensor,
     rows: int,
 ) -> ActivationTensor:
-    """Send tokens to the ranks of their experts, compute, and send the outputs back."""
+    """Send tokens to the ranks of their experts, compute the experts, and send the outputs back."""
     num_routed, hidden, itemsize = rows * arch.num_experts_per_tok, arch.hidden_size, tape.itemsize
     top_scores = _route_tokens(tape, arch, layer, y, rows)
     sort_order, token_indices, tokens_per_expert = (
@@ -91,7 +91,7 @@ def dispatch_tokens(
 def _route_tokens(
     tape: ForwardTape, arch: Architecture, layer: AutoEPBlock, y: ActivationTensor, rows: int
 ) -> ActivationTensor:
-    """`TokenChoiceTopKRouter`: probabilities in fp32, normalized over the chosen experts."""
+    """Record `TokenChoiceTopKRouter`: probabilities in fp32, normalized over the chosen experts."""
     num_routed, num_scores = rows * arch.num_experts_per_tok, rows * arch.num_experts
     with tape.record_module(layer.router):
         with tape.record_module(layer.gate):
@@ -117,7 +117,7 @@ def _compute_experts(
     x: ActivationTensor,
     num_rows: int,
 ) -> tuple[ActivationTensor, ActivationTensor]:
-    """`permute_rows`, `GroupedExperts`, `unpermute_rows`: return the experts' input and their output."""
+    """Record `permute_rows`, `GroupedExperts` and `unpermute_rows`, and return the experts' input and output."""
     itemsize, num_local_experts = tape.itemsize, arch.num_experts // batch.ep_size
     # Each expert's rows are padded to `TOKEN_GROUP_ALIGN_SIZE_M` for `grouped_mm`.
     padded = -(-(num_rows + num_local_experts * ROW_ALIGNMENT) // ROW_ALIGNMENT) * ROW_ALIGNMENT
@@ -145,7 +145,7 @@ def _compute_experts(
 def _exchange_tokens(
     tape: ForwardTape, batch: MicroBatch, x: ActivationTensor, count: int
 ) -> ActivationTensor:
-    """`_AllToAllV`, counted with the larger of the sent and received sizes."""
+    """Record `_AllToAllV`, counted with the larger of the sent and received sizes."""
     numel, backward_calls = max(count, x.numel), 1 + batch.gradient_checkpointing
     tape.collectives.append(ModelCollective("all_to_all", "forward", 1, numel, x.itemsize, batch.ep_size))
     tape.collectives.append(
@@ -158,10 +158,10 @@ def _exchange_tokens(
 
 
 class AutoEP(Feature):
-    """Experts that expert-parallel ranks share."""
+    """AutoEP feature, which replaces MoE blocks by experts that expert-parallel ranks share."""
 
     def shard_model(self) -> None:
-        """Replace MoE blocks layer by layer; the original experts are freed at the end."""
+        """Replace MoE blocks layer by layer; the original experts are freed after the last one."""
         built, ledger, tape = self.setup.build_itemsize, self.ledger, self.engine.tape
         experts = sum(weight.numel for weight in tape.weights if weight.is_expert)
         routers = sum(weight.numel for weight in tape.weights if weight.name.endswith("router.gate"))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def rank_architecture(arch: Architecture, sharing: TensorParallelSettings) -> Architecture:
-    """The architecture with the sizes of one rank's shards."""
+    """Return the architecture with the sizes of one rank's shards."""
     ranks = sharing.size
     return arch._replace(
         num_heads=arch.num_heads // ranks,
@@ -25,7 +25,7 @@ def rank_architecture(arch: Architecture, sharing: TensorParallelSettings) -> Ar
 
 
 def tensor_parallel_collectives(arch: Architecture, batch: MicroBatch) -> list[ModelCollective]:
-    """Collectives of a micro batch (measured).
+    """Return the tensor-parallel collectives of a micro batch, as measured.
 
     The forward pass sums the outputs of `o_proj` and `down_proj` and gathers the logits. The backward pass
     sums five input gradients per layer (q, k, v, gate and up), and that of the head. A recomputed layer stops
@@ -60,10 +60,10 @@ def tensor_parallel_collectives(arch: Architecture, batch: MicroBatch) -> list[M
 
 
 class AutoTP(Feature):
-    """Linear layers whose shards tensor-parallel ranks hold."""
+    """AutoTP feature: tensor-parallel ranks hold shards of the linear layers."""
 
     def build(self) -> bool:
-        """Shard linear layers, which go to the device in the built dtype and are cast there."""
+        """Shard linear layers, which are moved to the device in the dtype they were built in and cast there."""
         engine, ledger, weights = self.engine, self.ledger, self.engine.tape.weights
         built, itemsize = self.setup.build_itemsize, self.setup.itemsize
         ledger.allocate(BUILT, built * engine.model_numel, host=True)
@@ -88,7 +88,7 @@ class AutoTP(Feature):
 
 
 class AutoTPStage3(Feature):
-    """Tensor-parallel linear layers at stage 3, which partitions the shards again."""
+    """AutoTP feature at stage 3, which partitions the tensor-parallel shards again."""
 
     engine: DeepSpeedZeroOptimizerStage3
 
@@ -104,7 +104,7 @@ class AutoTPStage3(Feature):
             ledger.free(WEIGHTS, itemsize * weight.numel)
 
     def gather_on_save(self, module: Module) -> int:
-        """Gather a layer that AutoTP shards (`GatherReplacedLayerParams`); columns are copied once more."""
+        """Gather a layer that AutoTP shards (`GatherReplacedLayerParams`); column shards are copied once more."""
         sharded = [weight for weight in module.weights if weight.tp_size > 1]
         count = sum(self.engine.itemsize_of(weight) * weight.numel * weight.tp_size for weight in sharded)
         self.ledger.allocate(GATHERED, count)

@@ -35,7 +35,7 @@ class MuonStage0(Feature):
         self.others = [weight for weight in engine.trainable if not is_muon(weight)]
 
     def state_bytes(self, group: int, numel: int, default: int) -> int:  # noqa: ARG002
-        """Bytes of the matrices' momentum, and of Adam's states for the rest."""
+        """Return the bytes of the matrices' momentum and of Adam's states for the other parameters."""
         adam_numel = sum(weight.numel for weight in self.others)
         is_sgd = self.setup.quirks.muon_has_its_own_adam  # without ZeRO these releases fall back to SGD
         return self.setup.optimizer.states_nbytes(adam_numel) + (
@@ -43,7 +43,7 @@ class MuonStage0(Feature):
         )
 
     def update_group(self, group: int, numel: int, *, host: bool) -> bool:  # noqa: ARG002
-        """Update matrix by matrix; the last result stays referenced until the next is ready."""
+        """Update matrix by matrix; the last result stays referenced until the next one is ready."""
         update_bytes, itemsize = 0, self.setup.master_itemsize
         for weight in () if self.setup.quirks.muon_has_its_own_adam else self.matrices:
             peak = muon_update_peak(self.setup, weight, itemsize)
@@ -60,7 +60,7 @@ class MuonStage0(Feature):
 
 
 class MuonBF16(Feature):
-    """Muon with `BF16_Optimizer`: momentum is partitioned, and whole matrices are rebuilt by an exchange."""
+    """Muon with `BF16_Optimizer`: momentum is partitioned, and an all-to-all rebuilds the whole matrices."""
 
     engine: BF16Optimizer
 
@@ -70,14 +70,14 @@ class MuonBF16(Feature):
         self.matrices: FlatPartition | None = partition if is_muon(next(iter(partition.offsets))) else None
 
     def state_bytes(self, group: int, numel: int, default: int) -> int:  # noqa: ARG002
-        """Bytes of this rank's momentum, and of Adam's states for its share of the rest."""
+        """Return the bytes of this rank's momentum and of Adam's states for its share of the other parameters."""
         muon_numel = self.matrices.numel if self.matrices else 0
         return (
             self.setup.optimizer.states_nbytes(numel - muon_numel) + self.setup.master_itemsize * muon_numel
         )
 
     def update_group(self, group: int, numel: int, *, host: bool) -> bool:  # noqa: ARG002
-        """Rebuild the matrices of this rank by an exchange, and update them."""
+        """Rebuild this rank's matrices with an all-to-all, and update them."""
         partition = self.matrices
         if partition is None or group:
             return False
@@ -90,7 +90,7 @@ class MuonBF16(Feature):
         return True
 
     def _update_matrices(self, partition: FlatPartition) -> None:
-        """Update matrix by matrix; the last update and momentum stay referenced until the next are ready."""
+        """Update matrix by matrix; the last update and momentum stay referenced until the next ones are ready."""
         ledger = self.ledger
         update = momentum = 0
         for weight in partition.weights:
@@ -106,7 +106,7 @@ class MuonBF16(Feature):
 
 
 def _exchange_numels(partition: FlatPartition, setup: EngineSetup) -> tuple[int, int, bool]:
-    """Elements this rank receives and sends, and whether any matrix is split (`_build_muon_exchange_layout`)."""
+    """Return the elements received and sent, and whether a matrix is split (`_build_muon_exchange_layout`)."""
     received = sum(weight.numel - part for weight, part in partition.numel_by_weight.items())
     sent, is_split = 0, False
     for weight, start in partition.offsets.items():
@@ -119,7 +119,7 @@ def _exchange_numels(partition: FlatPartition, setup: EngineSetup) -> tuple[int,
 # Stages 1 and 2: two groups, matrices and the rest.
 
 MAX_BUFFER_BYTES = 64 << 20
-"""Size limit of a batch of matrices, and of its buffer (`_muon_allgather_max_buffer_bytes`)."""
+"""Size limit in bytes for a batch of matrices and for its buffer (`_muon_allgather_max_buffer_bytes`)."""
 
 
 class MuonStage12(Feature):
@@ -133,19 +133,19 @@ class MuonStage12(Feature):
         matrices = frozenset(weight for weight in engine.trainable if is_muon(weight))
         engine.whole_grads = frozenset() if setup.quirks.muon_has_its_own_adam else matrices
         self.own_matrices = [weight for weight in engine.partition.weights if weight in matrices]
-        """Matrices that overlap this rank's partition."""
+        """Matrices that overlap with this rank's partition."""
         self.has_matrix_group = engine.groups[0][0][0] in matrices
         """Whether the first group holds matrices."""
         self.matrix_numel = engine.groups[0][1].numel if self.has_matrix_group else 0
-        """Elements of this rank's partition of the matrices."""
+        """Number of matrix elements in this rank's partition."""
         self.gather_buffers = GatherBufferCache(self.ledger)
         self.itemsize = setup.itemsize
-        """Bytes per element of a matrix gradient; only other parameters have fp32 gradients."""
+        """Bytes per element of a matrix gradient; only the other parameters have fp32 gradients."""
         self.update_itemsize = 2 if setup.quirks.muon_has_its_own_adam else setup.itemsize
-        """Bytes per element of an update."""
+        """Bytes per element of a matrix update."""
 
     def state_bytes(self, group: int, numel: int, default: int) -> int:  # noqa: ARG002
-        """Bytes of Adam's states, and of two momenta per matrix: the current one, and one for a skipped step."""
+        """Return the bytes of Adam's states and of two momenta per matrix: the current, and one for a skipped step."""
         rule, setup, adam_numel = self.setup.optimizer, self.setup, numel - self.matrix_numel
         if setup.offloads_optimizer:  # momentum is partitioned like the masters
             # These releases fall back to SGD.
@@ -159,7 +159,7 @@ class MuonStage12(Feature):
         )
 
     def after_backward(self) -> None:
-        """Update each matrix that overlaps this rank's partition, at the boundary."""
+        """Update each matrix that overlaps this rank's partition, at the gradient accumulation boundary."""
         engine, setup, ledger, itemsize = self.engine, self.setup, self.ledger, self.itemsize
         if not engine.is_boundary or setup.offloads_optimizer:
             return
@@ -190,12 +190,12 @@ class MuonStage12(Feature):
         engine.accumulated_grad_bytes -= freed_bytes
 
     def before_norm(self) -> None:
-        """Gather and update offloaded matrices."""
+        """Gather and update matrices whose optimizer is offloaded."""
         if self.setup.offloads_optimizer and not self.setup.quirks.muon_has_its_own_adam:
             self._update_offloaded_matrices()
 
     def update_group(self, group: int, numel: int, *, host: bool) -> bool:  # noqa: ARG002
-        """Subtract the updates of matrices, which exist already."""
+        """Subtract the matrix updates, which were computed before."""
         return self.has_matrix_group and group == 0
 
     # ------------------------------------------------------------ offload
@@ -211,7 +211,7 @@ class MuonStage12(Feature):
                     self.ledger.free(GATHER_BUFFERS, self._use_buffer(batch, tensors)[0])
 
     def _matrix_batches(self) -> Iterator[list[ModelParameter]]:
-        """Batches of matrices that are gathered together (`_muon_param_batches`)."""
+        """Yield batches of matrices that are gathered together (`_muon_param_batches`)."""
         batch, numel = list[ModelParameter](), 0
         for weight in self.engine.groups[0][0] if self.engine.whole_grads else ():
             if batch and numel + weight.numel > MAX_BUFFER_BYTES // 8:
@@ -223,7 +223,7 @@ class MuonStage12(Feature):
             yield batch
 
     def _use_buffer(self, batch: list[ModelParameter], tensors: int) -> tuple[int, int, int]:
-        """Take a buffer: its uncached bytes, the numel of a chunk, and the number of chunks."""
+        """Take a buffer, and return its uncached bytes, the numel of a chunk, and the number of chunks."""
         world, itemsize = self.setup.dp_world_size, self.setup.master_itemsize
         max_numel = max(_numel_by_rank(self.engine.partition_by_weight[batch[0]][0], batch))
         chunk = min(max_numel, max(1, MAX_BUFFER_BYTES // ((world + 1) * tensors * itemsize)))
@@ -253,7 +253,7 @@ class MuonStage12(Feature):
 
 
 def _numel_by_rank(partition: FlatPartition, batch: list[ModelParameter]) -> list[int]:
-    """Elements of the matrices that each rank holds."""
+    """Return the number of matrix elements that each rank holds."""
     numel_by_rank: dict[int, int] = {}
     for weight in batch:
         offset, end = partition.offsets[weight], partition.offsets[weight] + weight.numel
@@ -268,7 +268,7 @@ def _numel_by_rank(partition: FlatPartition, batch: list[ModelParameter]) -> lis
 # Stage 3.
 
 UNLIMITED = 1 << 60
-"""Larger than any bucket."""
+"""Bucket size that is larger than any real bucket."""
 
 
 class MuonStage3(Feature):
@@ -282,11 +282,11 @@ class MuonStage3(Feature):
         halves = muon_parameter_groups(self.setup, engine.trainable)
         matrices = next((group for group in halves if is_muon(group[0])), [])
         self.chunks = list(self._matrix_chunks(matrices))
-        """Matrices that are gathered together."""
+        """Chunks of matrices that are gathered together."""
         self.matrix_group_count = len(engine.sub_groups_of(matrices)) if matrices else 0
 
     def _matrix_chunks(self, matrices: list[ModelParameter]) -> Iterator[list[ModelParameter]]:
-        """Chunks of a sub-group's matrices that fit into the reduce bucket; all of them if offloaded."""
+        """Yield chunks of a sub-group's matrices that fit into the reduce bucket, or all of them if offloaded."""
         max_numel = UNLIMITED if self.setup.offloads_optimizer else self.setup.reduce_bucket_size
         start = 0
         for group in self.engine.sub_groups_of(matrices) if matrices else ():
@@ -306,19 +306,22 @@ class MuonStage3(Feature):
                 self.ledger.free(GATHER_BUFFERS, self._use_buffer(chunk))
 
     def state_bytes(self, group: int, numel: int, default: int) -> int:
-        """Bytes of the states; momenta have the communication dtype."""
+        """Return the bytes of a group's states; momenta have the communication dtype."""
         return self.setup.comm_itemsize * numel if group < self.matrix_group_count else default
 
     def creates_states_with_masters(self, group: int) -> bool:
-        """Whether states exist before the first step, as momenta do."""
+        """Whether a group's states exist before the first step, as momenta do."""
         return group < self.matrix_group_count
 
     def update_group(self, group: int, numel: int, *, host: bool) -> bool:  # noqa: ARG002
-        """Subtract the updates of matrices, which exist already."""
+        """Subtract the matrix updates, which were computed before."""
         return group < self.matrix_group_count
 
     def _use_buffer(self, chunk: list[ModelParameter]) -> int:
-        """Take a buffer for a chunk and return its uncached bytes; offloaded momenta share it with gradients."""
+        """Take a buffer for a chunk and return its uncached bytes.
+
+        Offloaded momenta share the buffer with the gradients.
+        """
         setup, local_numel = self.setup, sum(map(self.engine.shard_numel, chunk))
         if setup.offloads_optimizer:
             return self.gather_buffers.use(
@@ -329,7 +332,7 @@ class MuonStage3(Feature):
         )
 
     def _gather_parts(self, chunk: list[ModelParameter]) -> int:
-        """Gather gradients or momenta (both if offloaded), and return the bytes of the result."""
+        """Gather gradients or momenta (both if offloaded), and return the size of the result in bytes."""
         setup, local_numel = self.setup, sum(map(self.engine.shard_numel, chunk))
         itemsize, count = (
             (setup.grad_accum_itemsize, 2 * local_numel)
@@ -442,7 +445,7 @@ class MuonStage3(Feature):
 
 
 def muon_feature(setup: EngineSetup) -> type[Feature]:
-    """The feature for the engine of a setup."""
+    """Return the Muon feature class for the engine of a setup."""
     if setup.stage == 3:
         return MuonStage3
     if setup.uses_bf16_optimizer:
@@ -454,18 +457,18 @@ def muon_feature(setup: EngineSetup) -> type[Feature]:
 
 GATHER_BUFFERS = "Muon all-gather buffers"
 MAX_CACHED_BYTES = 256 << 20
-"""Bytes of buffers that are cached between steps (`_muon_allgather_max_cached_bytes`)."""
+"""Largest total size in bytes of buffers cached between steps (`_muon_allgather_max_cached_bytes`)."""
 
 
 class GatherBufferCache:
-    """Cached buffers, least recently used first."""
+    """Cache of gather buffers, least recently used first."""
 
     def __init__(self, ledger: MemoryLedger) -> None:
         self.ledger = ledger
         self.cached: OrderedDict[Hashable, int] = OrderedDict()
 
     def use(self, key: Hashable, count: int) -> int:
-        """Take a buffer from the cache or allocate it; returns the bytes that are not cached."""
+        """Take a buffer from the cache or allocate one, and return the bytes that are not cached."""
         if key in self.cached:
             self.cached.move_to_end(key)
             return 0

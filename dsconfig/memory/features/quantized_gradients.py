@@ -1,4 +1,4 @@
-"""ZeRO++: quantized gradients of stage 3, int4 within a node, then between nodes."""
+"""ZeRO++ quantized gradients at stage 3: reduced as int4 within a node, then between nodes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dsconfig.memory.zeropp_unsupported_shapes import is_sent_as_int4
 
 
 class QuantizedGradients(Feature):
-    """Quantized gradient reduction of stage 3 (`zero_quantized_gradients`)."""
+    """Quantized gradient reduction at stage 3 (`zero_quantized_gradients`)."""
 
     engine: DeepSpeedZeroOptimizerStage3
 
     def reduce(self, weights: list[ModelParameter], comm_itemsize: int) -> bool:
-        """Reduce a bucket gradient by gradient, as int4 (`all_to_all_quant_reduce`); within one node as usual."""
+        """Reduce each gradient of a bucket as int4 (`all_to_all_quant_reduce`), or as usual on a single node."""
         setup, ledger, engine = self.setup, self.ledger, self.engine
         if not engine.ranks_of(weights[0]) > setup.gpus_per_node > 0:
             return False

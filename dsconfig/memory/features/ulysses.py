@@ -21,9 +21,9 @@ def ulysses_attention(
     key: ActivationTensor,
     value: ActivationTensor,
 ) -> ActivationTensor:
-    """Attention over whole sequences with a share of the heads; `heads` are the model's.
+    """Record attention over whole sequences with this rank's share of the model's `heads`.
 
-    Python variables keep the intermediate tensors alive until it returns.
+    Python variables keep the intermediate tensors alive until the attention function returns.
     """
     ranks, batch_size = batch.sp_size, heads.batch_size
     num_tokens = batch_size * heads.sequence_length * ranks
@@ -57,7 +57,7 @@ def ulysses_attention(
 
 
 def _scatter_heads(tape: ForwardTape, batch: MicroBatch, x: ActivationTensor, count: int) -> ActivationTensor:
-    """`combine_sequence`: repeat key/value heads if there are too few, then send a contiguous copy."""
+    """Record `combine_sequence`: repeat key/value heads if there are too few, then send a contiguous copy."""
     itemsize = x.itemsize
     if count > x.numel:
         x = tape.op([x], tape.tensor(count, itemsize, label=EXCHANGED))
@@ -73,7 +73,7 @@ def _scatter_heads(tape: ForwardTape, batch: MicroBatch, x: ActivationTensor, co
 def _gather_heads(
     tape: ForwardTape, batch: MicroBatch, x: ActivationTensor, copies: bool
 ) -> ActivationTensor:
-    """`_partition_global_sequence`: send the attention output back, and concatenate its heads."""
+    """Record `_partition_global_sequence`: send the attention output back and concatenate its heads."""
     count, itemsize = x.numel, x.itemsize
     packed = tape.op([x], tape.tensor(count, itemsize, label=EXCHANGED), shares_grad=True) if copies else x
     received = tape.op(
@@ -91,7 +91,7 @@ def _gather_heads(
 def _all_to_all_collectives(
     batch: MicroBatch, name: str, numel: int, itemsize: int, *, has_backward: bool
 ) -> list[ModelCollective]:
-    """A forward call and its backward counterpart, plus one call if the layer is recomputed."""
+    """Return a forward call and its backward counterpart, plus one call if the layer is recomputed."""
     backward_calls = has_backward + batch.gradient_checkpointing
     return [
         ModelCollective(name, "forward", 1, numel, itemsize, batch.sp_size),

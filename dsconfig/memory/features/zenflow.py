@@ -1,4 +1,4 @@
-"""ZenFlow at stages 1 to 3: selected columns are updated on the GPU, everything else on the host."""
+"""ZenFlow at stages 1 to 3: selected columns are updated on the GPU, and all other columns on the host."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ STALE = "ZenFlow stale weights"
 
 
 class ColumnSlice(NamedTuple):
-    """The part of a parameter inside one rank's partition."""
+    """The part of a parameter that lies inside one rank's partition."""
 
     rank: int
     whole: int
-    """Elements of complete columns; 0 for a vector."""
+    """Number of elements in complete columns, or 0 for a vector."""
     columns: int
-    """Number of selected columns."""
+    """Number of columns that ZenFlow selects in the slice."""
     selected: int
-    """Elements of the selected columns; all of a vector."""
+    """Number of elements in the selected columns, or of the slice if the parameter is a vector."""
 
 
 def selected_column_count(selection: ZenFlowSettings, num_columns: int) -> int:
-    """Number of selected columns out of `num_columns`; -1 stands for a part of a single column."""
+    """Return the number of selected columns out of `num_columns`, which is -1 for a part of a single column."""
     return max(1, int(num_columns * selection.topk_ratio)) if num_columns else 0
 
 
 def column_slices(
     selection: ZenFlowSettings, weight: ModelParameter, partition: FlatPartition
 ) -> list[ColumnSlice]:
-    """Slices of a parameter over ranks; in the flat weights it is transposed, column by column."""
+    """Split a parameter into slices by rank; the flat weights store the transposed parameter, column by column."""
     start, slices = partition.offsets[weight], list[ColumnSlice]()
     offset, end = start, start + weight.numel
     while offset < end:
@@ -60,7 +60,7 @@ def column_slices(
 def update_selected_columns(
     setup: EngineSetup, ledger: MemoryLedger, selected: Iterable[int], copy_bytes: int
 ) -> None:
-    """Run AdamW on the selected elements (`group_step`); `copied`: bytes that are copied first."""
+    """Run AdamW on the selected elements (`group_step`), after copying `copy_bytes` bytes."""
     sizes = list(selected)
     is_offloaded = setup.zenflow is not None and setup.zenflow.offload_states
     # Offloaded states are copied to the GPU for the update (`_group_step_offloaded`).
@@ -97,26 +97,26 @@ class ZenFlowStage12(Feature):
         self.selected = {
             weight: sum(part.selected for part in self.column_slices[weight]) for weight in self.trainable
         }
-        """Selected elements of each parameter."""
+        """Number of selected elements of each parameter."""
 
     def selected_bytes(self, weights: list[ModelParameter], *, matrices: bool = False) -> int:
-        """Bytes of the selected elements of these parameters."""
+        """Return the bytes of the selected elements of these parameters."""
         chosen = (weight for weight in weights if not matrices or len(weight.shape) > 1)
         return self.setup.itemsize * sum(self.selected[weight] for weight in chosen)
 
     # ------------------------------------------------------------ load and at rest
     def flatten_copy_bytes(self, weights: list[ModelParameter]) -> int:
-        """Bytes of the matrix copies made while flattening (`_flatten_dense_tensors`)."""
+        """Return the bytes of the matrix copies made while flattening (`_flatten_dense_tensors`)."""
         return self.setup.itemsize * sum(weight.numel for weight in weights if len(weight.shape) == 2)
 
     def load(self) -> None:
-        """Allocate what the optimizer process shares; it starts with the first step."""
+        """Allocate the memory shared with the optimizer process, which starts with the first step."""
         if self.settings.overlap_step:
             numel = self.engine.partition.numel
             self.ledger.allocate(OFFLOADED, 2 * self.setup.master_itemsize * numel, host=True)
 
     def allocate_at_rest(self) -> None:
-        """Allocate selected states, indices, and tensors of the optimizer process."""
+        """Allocate the selected states, the column indices, and the tensors of the optimizer process."""
         setup, ledger = self.setup, self.ledger
         states = 2 * self.selected_bytes(self.trainable)
         ledger.allocate(SELECTED_STATES, states, host=self.settings.offload_states)
@@ -126,11 +126,11 @@ class ZenFlowStage12(Feature):
             ledger.allocate(OFFLOADED, setup.master_itemsize * self.engine.partition.numel, host=True)
 
     def state_bytes(self, group: int, numel: int, default: int) -> int:  # noqa: ARG002
-        """Bytes of the states; the optimizer process alternates between two copies."""
+        """Return the bytes of a group's states; the optimizer process alternates between two copies."""
         return default * (2 if self.settings.overlap_step else 1)
 
     def _index_bytes(self, weights: list[ModelParameter]) -> int:
-        """Bytes of column indices; those of several slices are concatenated in a copy."""
+        """Return the bytes of column indices; indices of several slices are concatenated into a copy."""
         # Column indices are int32.
         index_bytes = 0
         for weight in weights:
@@ -139,7 +139,7 @@ class ZenFlowStage12(Feature):
         return index_bytes
 
     def pinned_padding(self) -> int:
-        """Cached blocks of pinned tensors that moved to shared memory, and the padding of offloaded states."""
+        """Return the cached bytes of pinned tensors moved to shared memory, and the padding of offloaded states."""
         setup, padding = self.setup, 0
         if self.settings.overlap_step:
             moved_copies = setup.pins_optimizer + (
@@ -154,7 +154,7 @@ class ZenFlowStage12(Feature):
 
     # ------------------------------------------------------------ backward
     def before_backward(self) -> None:
-        """Read masters back from the weights before columns are selected again."""
+        """Read the master weights back from the weights before columns are selected again."""
         if self._selects:
             setup, count = self.setup, self.engine.partition.numel
             cast_itemsize = (
@@ -167,24 +167,24 @@ class ZenFlowStage12(Feature):
         return self.settings.reselects and not self.engine.micro_step
 
     def receive_gradient(self, weight: ModelParameter, count: int) -> None:
-        """Transpose a matrix gradient into the bucket."""
+        """Transpose a matrix gradient into the reduce bucket."""
         if len(weight.shape) == 2 and weight.numel <= self.setup.reduce_bucket_size:
             self.ledger.allocate_briefly(GRADIENTS, count)
 
     def before_reduce(self, weights: list[ModelParameter]) -> None:
-        """Transpose gradients larger than the bucket (`reduce_ipg_grads`)."""
+        """Transpose the gradients that are larger than the bucket (`reduce_ipg_grads`)."""
         unbucketed = self.engine.unbucketed_grads
         copies = (unbucketed.get(weight, 0) for weight in weights if len(weight.shape) == 2)
         self.ledger.allocate_briefly(GRADIENTS, sum(copies))
 
     def after_reduce(self, weights: list[ModelParameter]) -> None:
-        """Select columns from this rank's part, and broadcast them (`average_tensor`)."""
+        """Select columns from this rank's part of the bucket and broadcast them (`average_tensor`)."""
         if self._selects:
             self._select(weights)
         self._collect(weights)
 
     def _select(self, weights: list[ModelParameter]) -> None:
-        """Broadcast which columns are the largest (`update_selected_channels`)."""
+        """Broadcast the indices of the largest columns (`update_selected_channels`)."""
         matrices = [weight for weight in weights if len(weight.shape) > 1]
         parts = [part for weight in matrices for part in self.column_slices[weight]]
         numbers = 4 * sum(part.columns for part in parts)
@@ -218,7 +218,7 @@ class ZenFlowStage12(Feature):
         ledger.free(SELECTED, buffer)
 
     def _copy_selected_weights(self, weights: list[ModelParameter]) -> None:
-        """Copy selected weights, which the host's update must not overwrite (`temp_copy_param`)."""
+        """Copy the selected weights, which the update on the host must not overwrite (`temp_copy_param`)."""
         offload = self.settings.offload_states
         for weight in weights:
             count = self.setup.itemsize * self.selected[weight]
@@ -226,7 +226,7 @@ class ZenFlowStage12(Feature):
             self.ledger.allocate(SELECTED, count, host=offload)
 
     def _update_selected(self, weights: list[ModelParameter]) -> None:
-        """Update the selected columns, which are copied for it (`group_step`)."""
+        """Update the selected columns, using copies of them (`group_step`)."""
         setup, copy_bytes = self.setup, self.selected_bytes(weights, matrices=True)
         update_selected_columns(
             setup, self.ledger, (setup.itemsize * self.selected[weight] for weight in weights), copy_bytes
@@ -234,7 +234,7 @@ class ZenFlowStage12(Feature):
 
     # ------------------------------------------------------------ step
     def after_step(self) -> None:
-        """Update the selected columns after the host's update (`selective_optimizer_step`)."""
+        """Update the selected columns after the update on the host (`selective_optimizer_step`)."""
         for weights in self._parameters_updated_together():
             copied, offload = self.selected_bytes(weights), self.settings.offload_states
             last = self._restore_selected_weights(weights) if offload else 0
@@ -243,9 +243,9 @@ class ZenFlowStage12(Feature):
             self.ledger.free(SELECTED, last + (copied if offload else 2 * copied))
 
     def _restore_selected_weights(self, weights: list[ModelParameter]) -> int:
-        """Copy saved weights back one by one, and return the bytes that stay referenced.
+        """Copy the saved weights back one by one, and return the bytes that stay referenced.
 
-        These are the last copy and the columns that it was copied to.
+        The bytes belong to the last copy and to the columns that the copy was written to.
         """
         last = 0
         for weight in weights:
@@ -256,7 +256,7 @@ class ZenFlowStage12(Feature):
         return last
 
     def _parameters_updated_together(self) -> list[list[ModelParameter]]:
-        """Parameters whose states are loaded together (`_step_with_offload`); all if states are on the GPU."""
+        """Group parameters whose states are loaded together (`_step_with_offload`): all if states are on the GPU."""
         if not self.settings.offload_states:
             return [self.trainable]
         buckets, count = [list[ModelParameter]()], 0
@@ -273,7 +273,7 @@ class ZenFlowStage12(Feature):
 
 
 class ZenFlowStage3(Feature):
-    """ZenFlow's hooks of `DeepSpeedZeroOptimizer_Stage3` (`zenflow/engine_stage3.py`)."""
+    """ZenFlow hooks of `DeepSpeedZeroOptimizer_Stage3` (`zenflow/engine_stage3.py`)."""
 
     engine: DeepSpeedZeroOptimizerStage3
 
@@ -289,14 +289,14 @@ class ZenFlowStage3(Feature):
         self.columns = {
             weight: self._count_columns(weight) for weight in self.trainable if len(weight.shape) > 1
         }
-        """Complete and selected columns of this rank's shard, by matrix."""
+        """Numbers of complete and selected columns in this rank's shard, by matrix."""
         self.selected = {weight: self._selected_numel(weight) for weight in self.trainable}
-        """Selected elements of each shard."""
+        """Number of selected elements in each shard."""
 
     def _count_columns(self, weight: ModelParameter) -> tuple[int, int]:
-        """Complete and selected columns of a shard.
+        """Return the numbers of complete and selected columns in a shard.
 
-        Gradients decide which columns are selected; the estimate assumes an even share per rank.
+        The gradients decide which columns are selected; the estimate assumes an even share for each rank.
         """
         ranks, rows, shard = self.engine.ranks_of(weight), weight.shape[0], self.engine.shard_numel(weight)
         ends = [min(shard * (rank + 1), weight.numel) // rows for rank in range(ranks)]
@@ -313,18 +313,18 @@ class ZenFlowStage3(Feature):
         return self.engine.shard_numel(weight) if has_shard else 0
 
     def selected_bytes(self, weights: list[ModelParameter], *, matrices: bool = False) -> int:
-        """Bytes of the selected elements of these shards."""
+        """Return the bytes of the selected elements of these shards."""
         chosen = (weight for weight in weights if not matrices or weight in self.columns)
         return self.setup.itemsize * sum(self.selected[weight] for weight in chosen)
 
     # ------------------------------------------------------------ load and at rest
     def flatten_copy_bytes(self, weights: list[ModelParameter]) -> int:
-        """Bytes of the copy of a matrix that is transposed."""
+        """Return the bytes of the copy of a matrix that is transposed."""
         matrices = (weight.numel for weight in weights if len(weight.shape) > 1)
         return self.setup.itemsize * max(matrices, default=0)
 
     def allocate_at_rest(self) -> None:
-        """Allocate selected states, indices, and tensors of the optimizer process."""
+        """Allocate the selected states, the column indices, and the tensors of the optimizer process."""
         setup, ledger = self.setup, self.ledger
         ledger.allocate(
             SELECTED_STATES, 2 * self.selected_bytes(self.trainable), host=self.settings.offload_states
@@ -334,11 +334,11 @@ class ZenFlowStage3(Feature):
             ledger.allocate(STALE, setup.master_itemsize * self.engine.trainable_shard_numel, host=True)
 
     def state_bytes(self, group: int, numel: int, default: int) -> int:  # noqa: ARG002
-        """Bytes of the states; the optimizer process alternates between two copies."""
+        """Return the bytes of a group's states; the optimizer process alternates between two copies."""
         return default * (2 if self.settings.overlap_step else 1)
 
     def pinned_padding(self) -> int:
-        """Cached blocks of pinned gradients that moved to shared memory, and the padding of offloaded states."""
+        """Return the cached bytes of pinned gradients moved to shared memory, and the padding of offloaded states."""
         setup, padding = self.setup, 0
         if self.settings.overlap_step:
             padding += setup.pins_optimizer * setup.master_itemsize * self.engine.trainable_shard_numel
@@ -354,7 +354,7 @@ class ZenFlowStage3(Feature):
         return self.settings.reselects and not self.engine.micro_step
 
     def before_backward(self) -> None:
-        """Read masters back from the weights before columns are selected again."""
+        """Read the master weights back from the weights before columns are selected again."""
         if (
             self._selects
             and self.setup.has_separate_host
@@ -370,7 +370,7 @@ class ZenFlowStage3(Feature):
             self.ledger.allocate_briefly(GRADIENTS, count)
 
     def after_reduce(self, weights: list[ModelParameter]) -> None:
-        """Select and keep columns before the shards of a bucket go to the host."""
+        """Select and keep columns before a bucket's shards are moved to the host."""
         if self._selects:
             self._select(weights)
         self._collect(weights)
@@ -405,7 +405,7 @@ class ZenFlowStage3(Feature):
             ledger.free(SELECTED, selected)
 
     def _update_selected(self, weights: list[ModelParameter]) -> None:
-        """Update the selected columns; offloaded shards one by one (`_group_step_offloaded`)."""
+        """Update the selected columns, one shard at a time if shards are offloaded (`_group_step_offloaded`)."""
         if self.setup.offloads_params and len(weights) > 1:
             for weight in weights:
                 self._update_selected([weight])
@@ -418,7 +418,7 @@ class ZenFlowStage3(Feature):
         )
 
     def after_backward(self) -> None:
-        """Partition everything, including persistent parameters, which are gathered again on use."""
+        """Partition all parameters, including persistent ones, which are gathered again on use."""
         self.engine.coordinator.partition_all()
         if self.engine.coordinator.always_gathered:
             self.ledger.free(PERSISTENT, self.engine.persistent_bytes)
@@ -426,11 +426,11 @@ class ZenFlowStage3(Feature):
 
     # ------------------------------------------------------------ step
     def before_step(self) -> None:
-        """Count the persistent parameters again, which the step partitions."""
+        """Count the persistent parameters again, since the step partitions them."""
         self.ledger.allocate(PERSISTENT, self.engine.persistent_bytes)
 
     def after_step(self) -> None:
-        """Update the selected columns after the host's update (`selective_optimizer_step`)."""
+        """Update the selected columns after the update on the host (`selective_optimizer_step`)."""
         self.engine.coordinator.always_gathered = self.engine.persistent
         selected, offload = self.selected_bytes(self.trainable), self.settings.offload_states
         last = self.selected_bytes(self.trainable[-1:]) if offload else 0  # stays referenced

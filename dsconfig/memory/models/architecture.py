@@ -1,4 +1,4 @@
-"""Architecture of a model: the sizes that decide parameters and activations, and the variants of Llama."""
+"""Architecture of a model: the sizes that determine its parameters and activations."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 
 class RepeatedBlock(NamedTuple):
-    """Matrices of a repeated block."""
+    """Weight matrices of a block that is repeated."""
 
     name: str
     repeats: int
     weights: tuple[tuple[str, int, int], ...]
-    """Name, rows and columns of each; linear layers end in `_proj`."""
+    """Name, rows and columns of each matrix; names of linear layers end in `_proj`."""
 
 
 class LatentAttention(NamedTuple):
     """Ranks and head sizes of multi-head latent attention (DeepSeek), named as in `config.json`."""
 
     q_lora_rank: int
-    """Rank of the queries; 0: they have one projection."""
+    """Rank of the queries, or 0 if queries have a single projection."""
     kv_lora_rank: int
     qk_nope_head_dim: int
     qk_rope_head_dim: int
@@ -43,59 +43,59 @@ class Tower(NamedTuple):
     """Encoder of images or audio, whose outputs are tokens of the language model."""
 
     name: str
-    """Path of the module."""
+    """Path of the encoder's module."""
     hidden_size: int
     num_layers: int
     intermediate_size: int
     num_heads: int
     patch_numel: int
-    """Elements of a patch of the input, which a convolution projects."""
+    """Number of elements in an input patch, which a convolution projects."""
     merged_patches: int = 1
-    """Patches that become one token."""
+    """Number of patches that are merged into one token."""
     image_patches: int = 0
-    """Patches of an image; 0: images may have any size."""
+    """Number of patches in an image, or 0 if images may have any size."""
     patch_bias: bool = False
     biases: int = 4
-    """Attention projections with a bias."""
+    """Number of attention projections with a bias."""
     mlp_bias: bool = True
     is_gated: bool = False
-    """Whether the MLP has a gate."""
+    """Whether the encoder's MLP has a gate."""
     activation: str = "gelu"
-    """Activation of an MLP without a gate: `gelu`, or `quick_gelu` (CLIP)."""
+    """Activation of an encoder MLP without a gate: `gelu`, or `quick_gelu` (CLIP)."""
     rotary: str = ""
-    """Rotary embeddings: none, `separate` (Pixtral), or `fused` with one projection and images one by one (Qwen-VL)."""
+    """Rotary embeddings: none, `separate` (Pixtral), or `fused` with one QKV projection, image by image (Qwen-VL)."""
     norm: str = "layer"
     """Implementation of the norms; see `norms.normalize`."""
     other_numel: int = 0
-    """Parameters besides patches, layers and projector: position and class embeddings, norms."""
+    """Number of parameters besides patches, layers and projector: position and class embeddings, norms."""
     layer_other_numel: int = 0
-    """Parameters of a layer besides its projections and norms (layer scale)."""
+    """Number of parameters in a layer besides its projections and norms (layer scale)."""
     projector: tuple[tuple[int, int, bool], ...] = ()
     """Rows, columns and bias of the linear layers that turn patches into tokens."""
     projector_norm: int = 0
-    """Elements of the vectors that the projector normalizes first; 0: it has no norm."""
+    """Number of elements in the vectors that the projector normalizes first, or 0 without such a norm."""
     projector_other_numel: int = 0
-    """Parameters of the projector besides its norm and linear layers."""
+    """Number of parameters in the projector besides its norm and linear layers."""
 
     @property
     def image_tokens(self) -> int:
-        """Tokens of an image; `ASSUMED_IMAGE_TOKENS` if images may have any size."""
+        """Number of tokens in an image, or `ASSUMED_IMAGE_TOKENS` if images may have any size."""
         return self.image_patches // self.merged_patches or ASSUMED_IMAGE_TOKENS
 
 
 ASSUMED_IMAGE_TOKENS = 1024
-"""Tokens of an image of 896 by 896 pixels in patches of 14 pixels, of which four become one token (Qwen2-VL)."""
+"""Tokens of an image of 896 by 896 pixels in patches of 14 by 14, of which four become one token (Qwen2-VL)."""
 
 
 class Architecture(NamedTuple):
     """Sizes of a model, named as in Hugging Face's `config.json`; unused fields keep their defaults."""
 
     family: str
-    """bert, decoder, gpt2, gpt_neox, opt, vit, plain, generic, or sized (only the parameters are known)."""
+    """Model family: bert, decoder, gpt2, gpt_neox, opt, vit, plain, generic, or sized (only parameters are known)."""
     hidden_size: int
     num_layers: int
     intermediate_size: int
-    """Elements of the MLP's hidden layer."""
+    """Size of the MLP's hidden layer."""
     num_heads: int = 1
     num_kv_heads: int = 1
     head_dim: int = 0
@@ -106,42 +106,42 @@ class Architecture(NamedTuple):
     mlp_bias: bool = False
     num_experts: int = 0
     num_experts_per_tok: int = 0
-    """Experts per token."""
+    """Number of experts per token."""
     moe_intermediate_size: int = 0
-    """Elements of an expert's hidden layer."""
+    """Size of an expert's hidden layer."""
     shared_expert_intermediate_size: int = 0
-    """Elements of the shared expert's hidden layer; 0: no shared expert."""
+    """Size of the shared expert's hidden layer, or 0 without a shared expert."""
     mlp_only_layers: tuple[int, ...] = ()
     """Layers with a dense MLP in a MoE model."""
     sliding_window: int = 0
-    """Window of `sliding_layers`, in tokens; 0: no window."""
+    """Window of `sliding_layers` in tokens, or 0 without a window."""
     sliding_layers: tuple[int, ...] = ()
     """Layers with sliding-window attention."""
     rotary_dim: int = 0
-    """Elements of a head with rotary embeddings; 0: all."""
+    """Number of elements of a head with rotary embeddings, or 0 for all of them."""
     unrotated_layers: tuple[int, ...] = ()
     """Layers whose queries and keys have no rotary embeddings."""
     has_qk_norms: bool = False
-    """Whether queries and keys are normalized."""
+    """Whether attention normalizes queries and keys."""
     lm_head_bias: bool = False
     embedding_dropout: float = 0.0
     latent: LatentAttention | None = None
-    """Ranks and head sizes of multi-head latent attention."""
+    """Ranks and head sizes of multi-head latent attention, or None for other attention."""
     towers: tuple[Tower, ...] = ()
-    """Encoders of images or audio."""
+    """Encoders of images or audio that feed the language model."""
     caps_attn_scores: bool = False
     caps_logits: bool = False
-    """Whether attention scores, and logits, go through a tanh (`*_logit_softcapping`)."""
+    """Whether attention scores and logits go through a tanh (`*_logit_softcapping`)."""
     max_position_embeddings: int = 0
-    """Longest sequence with learned positions; 0: no limit."""
+    """Longest sequence with learned positions, or 0 for no limit."""
     position_offset: int = 0
-    """Extra rows of the position table (OPT, RoBERTa)."""
+    """Number of extra rows in the position table (OPT, RoBERTa)."""
     type_vocab_size: int = 0
     """Number of token types (BERT)."""
     use_parallel_residual: bool = False
     """Whether attention and MLP read the same input (GPT-NeoX)."""
     norms_per_layer: int = 2
-    """Norms of a layer with parallel attention and MLP (Falcon)."""
+    """Number of norms in a layer with parallel attention and MLP (Falcon)."""
     image_size: int = 0
     patch_size: int = 0
     num_channels: int = 3
@@ -149,79 +149,79 @@ class Architecture(NamedTuple):
     dropout: float = 0.0
     attention_dropout: float = 0.0
     trained_fraction: float = 1.0
-    """Trainable fraction of plain blocks, from the first on."""
+    """Fraction of plain blocks that is trained, starting with the first."""
     name: str = ""
     lm_head_shards: int = 1
-    """Ranks that share the head. `num_heads` and `intermediate_size` are those of one rank already."""
+    """Number of ranks that share the head; `num_heads` and `intermediate_size` already are those of one rank."""
     weight_blocks: tuple[RepeatedBlock, ...] = ()
-    """Parameters of a model whose layers are not known."""
+    """Weight matrices of a model whose layers are not known."""
     has_rms_norms: bool = True
-    """Whether a generic transformer has RMS norms; else layer norms."""
+    """Whether a generic transformer has RMS norms rather than layer norms."""
     attends_eagerly: bool = False
-    """Whether a generic transformer runs attention as single operations, whatever is asked for."""
+    """Whether a generic transformer runs attention as separate operations, whatever implementation is requested."""
     has_position_bias: bool = False
-    """Whether a generic transformer adds learned biases of positions to the scores (T5)."""
+    """Whether a generic transformer adds learned position biases to the attention scores (T5)."""
     has_tanh_gelu: bool = False
-    """Whether a generic transformer has `NewGELUActivation`."""
+    """Whether a generic transformer uses `NewGELUActivation`."""
     embedding_size: int = 0
-    """Elements of a token's embedding in a generic transformer; 0: the hidden size."""
+    """Size of a token's embedding in a generic transformer, or 0 if it equals the hidden size."""
     default_length: int = 0
-    """Tokens of a sequence that the model is made for, if it is an encoder; 0: it takes sequences of any length."""
+    """Sequence length in tokens that an encoder is made for, or 0 if a model takes sequences of any length."""
     encoder_length: int = 0
-    """Positions of the encoder, if they do not follow from the sequence (Whisper); 0: as many as tokens."""
+    """Number of encoder positions, if independent of the sequence (Whisper), or 0 for one per token."""
     has_language_head: bool = True
     """Whether a generic transformer computes logits over its vocabulary."""
 
     @property
     def variant(self) -> DecoderVariant:
-        """Differences from Llama, for decoders."""
+        """Differences of a decoder's model type from Llama."""
         from dsconfig.memory.models.decoder_model_types import DECODER_VARIANTS, LLAMA
 
         return DECODER_VARIANTS.get(self.name, LLAMA)
 
 
 class MicroBatch(NamedTuple):
-    """Size and computation of one micro batch."""
+    """Size of one micro batch, and how the training script computes it."""
 
     micro_batch_size: int
     sequence_length: int
     itemsize: int = 4
-    """Bytes of a model weight."""
+    """Bytes per model weight."""
     autocast: bool = False
     attn_implementation: str = "sdpa"
     gradient_checkpointing: bool = False
     saves_linear_inputs: bool = False
-    """Whether a frozen linear layer saves its input (stage 3's `LinearFunctionForZeroStage3`)."""
+    """Whether a frozen linear layer saves its input, as stage 3's `LinearFunctionForZeroStage3` does."""
     adapter: LoraAdapter | None = None
     tensor_parallel: TensorParallelSettings = TensorParallelSettings()
-    """Tensor parallelism (AutoTP)."""
+    """Tensor-parallel settings (AutoTP)."""
 
     sp_size: int = 1
-    """Sequence-parallel ranks (Ulysses); `sequence_length` is that of the whole sequence."""
+    """Number of sequence-parallel ranks (Ulysses); `sequence_length` is that of the whole sequence."""
     ep_size: int = 0
-    """Expert-parallel ranks (AutoEP); 0 if it is off."""
+    """Number of expert-parallel ranks (AutoEP), or 0 if AutoEP is off."""
     expert_imbalance: float = 1.0
-    """Tokens that this rank's experts receive, relative to those it sends."""
+    """Number of tokens that this rank's experts receive, relative to the tokens that the rank sends."""
     on_cpu: bool = False
-    """Whether the pass runs on a CPU, where torch casts operands of some operations first."""
+    """Whether the pass runs on a CPU, where torch casts the operands of some operations first."""
     kernels: FusedKernels = FusedKernels()
-    """Implementations of the loss, norms and MLPs."""
+    """Implementations of the loss, the norms and the MLPs."""
     quantization: Quantization | None = None
-    """Storage of the frozen layers, if the model is quantized."""
+    """Storage of the frozen layers, or None if the model is not quantized."""
     objective: TrainingObjective = TrainingObjective()
     """Loss of the training method."""
     image_tokens: int | None = None
-    """Tokens of a sequence that are those of images; None: one image."""
+    """Number of image tokens in a sequence, or None for those of one image."""
     trains_towers: bool = True
     """Whether encoders of images or audio, and their projectors, are trained."""
     has_varied_lengths: bool = False
-    """Whether batches are shorter than `sequence_length` by different amounts, because nothing packs or pads them."""
+    """Whether batches fall short of `sequence_length` by varying amounts, since nothing packs or pads sequences."""
     records_pass: bool = True
-    """Whether to record a pass; False builds the parameters only."""
+    """Whether to record a forward pass; False builds only the parameters."""
 
     @property
     def local_sequence_length(self) -> int:
-        """Tokens of a sequence on this rank."""
+        """Number of tokens of a sequence on this rank."""
         return self.sequence_length // self.sp_size
 
     @property

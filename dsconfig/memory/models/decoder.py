@@ -1,4 +1,4 @@
-"""Llama and similar decoders with their attention layers, by the features in `decoder_model_types`."""
+"""Decoders of Llama and similar models, with the features listed in `decoder_model_types`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Attention:
-    """Projections of queries, keys and values, and of the output."""
+    """Attention with projections of queries, keys and values, and of the output."""
 
     def __init__(self, tape: ForwardTape, arch: Architecture, prefix: str, number: int) -> None:
         self.arch, self.style = arch, arch.variant
@@ -83,7 +83,7 @@ class Attention:
         y: ActivationTensor,
         mask: ActivationTensor | None,
     ) -> ActivationTensor:
-        """Record the layer."""
+        """Record the attention layer."""
         rows, arch = heads.num_tokens, self.arch
         with tape.record_module(self.module, y):
             if self.style.fused_qkv:
@@ -111,7 +111,7 @@ class Attention:
     def _separate(
         self, tape: ForwardTape, heads: AttentionHeads, y: ActivationTensor
     ) -> tuple[ActivationTensor, ActivationTensor, ActivationTensor]:
-        """Project queries, keys and values; normalize and rotate the first two as the model does."""
+        """Project queries, keys and values, and normalize and rotate queries and keys as the model does."""
         rows = heads.num_tokens
         counts = heads.num_heads, heads.num_kv_heads
         query, key = (
@@ -141,7 +141,7 @@ class Attention:
 
 
 class MultiHeadLatentAttention:
-    """Attention with low-rank queries, and keys and values from one latent vector (DeepSeek)."""
+    """Attention with low-rank queries, and with keys and values from one latent vector (DeepSeek)."""
 
     def __init__(self, tape: ForwardTape, arch: Architecture, latent: LatentAttention, prefix: str) -> None:
         self.arch, self.latent = arch, latent
@@ -172,7 +172,7 @@ class MultiHeadLatentAttention:
         y: ActivationTensor,
         mask: ActivationTensor | None,
     ) -> ActivationTensor:
-        """Record the layer."""
+        """Record the attention layer."""
         rows, latent = heads.num_tokens, self.latent
         with tape.record_module(self.module, y):
             query = y
@@ -199,7 +199,7 @@ class MultiHeadLatentAttention:
     def _rotated(
         self, tape: ForwardTape, heads: AttentionHeads, query: ActivationTensor, count: int
     ) -> ActivationTensor:
-        """Rotate the last elements of each head, and concatenate them with the others."""
+        """Rotate the last elements of each head, and concatenate them with the other elements."""
         part = heads.num_tokens * count * self.latent.qk_rope_head_dim
         halves = []
         for _ in range(2):
@@ -210,7 +210,7 @@ class MultiHeadLatentAttention:
 
 
 def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
-    """Build the modules and, unless only parameters are needed, record the pass."""
+    """Build the model's modules and, unless only parameters are needed, record the forward pass."""
     tape = batch.new_tape()
     rows, is_sequence_parallel, variant = (
         batch.micro_batch_size * batch.local_sequence_length,
@@ -296,7 +296,7 @@ NORM_NAMES = {
     "parallel": ("input_layernorm",),
     "parallel_pair": ("ln_attn", "ln_mlp"),
 }
-"""Names of a layer's norms, in the order of its parameters."""
+"""Names of a layer's norms, in the order of the layer's parameters."""
 NORM_ORDER = {
     "pre": (0, None, 1, None),
     "post": (None, 0, None, 1),
@@ -305,7 +305,7 @@ NORM_ORDER = {
     "parallel": (0, None, None, None),
     "parallel_pair": (0, None, 1, None),
 }
-"""Indexes of the norms before attention, after it, before the MLP, and after it."""
+"""Indexes of the norms before attention, after attention, before the MLP, and after the MLP."""
 
 
 class DecoderLayer:
@@ -343,7 +343,7 @@ class DecoderLayer:
         x: ActivationTensor,
         mask: ActivationTensor | None,
     ) -> ActivationTensor:
-        """Record the layer and return its output."""
+        """Record the decoder layer and return its output."""
         rows, arch = heads.num_tokens, self.arch
 
         def normed(position: int, y: ActivationTensor) -> ActivationTensor:

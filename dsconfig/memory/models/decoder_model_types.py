@@ -1,4 +1,4 @@
-"""Variants of Llama: what the decoders of Transformers 5 change (`models/*/modeling_*.py`, `configuration_*.py`)."""
+"""How the decoders of Transformers 5 differ from Llama (`models/*/modeling_*.py`, `configuration_*.py`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 
 class BiasKey(NamedTuple):
-    """A key of `config.json` that gives linear layers a bias, and its default; without a key the default holds."""
+    """A key of `config.json` that enables the bias of linear layers, and the default if the key is absent."""
 
     key: str = ""
     default: bool = False
@@ -17,22 +17,22 @@ class MoEVariant(NamedTuple):
     """MoE block of a model type, and the defaults of its config class."""
 
     block: str = ""
-    """Name of the class."""
+    """Class name of the MoE block."""
     num_experts: int = 8
     num_experts_per_tok: int = 2
     intermediate_size: int = 0
-    """Elements of an expert's hidden layer, without `moe_intermediate_size`; 0: as `intermediate_size` says."""
+    """Size of an expert's hidden layer if `moe_intermediate_size` is absent, or 0 for that of `intermediate_size`."""
     shared_intermediate_size: int = 0
-    """Default of `shared_expert_intermediate_size`; 0: the model has no such key."""
+    """Default of `shared_expert_intermediate_size`, or 0 if the model has no such key."""
     shared_experts: Literal["", "gated", "added"] = ""
-    """Whether all tokens pass shared experts, whose output goes through a gate or is added."""
+    """Whether all tokens also pass shared experts, whose output goes through a gate or is added."""
     router: Literal["softmax", "softmax_chosen", "sigmoid", "softmax_fp32", "sigmoid_fp32"] = "softmax"
-    """Function of the scores: of all, or of the chosen ones; with `fp32` the router computes in fp32."""
+    """Function applied to all router scores or to the chosen ones; with `fp32` the router computes in fp32."""
     router_dtype: Literal["fp32", "model"] = "fp32"
-    """Dtype of the expert weights of a token: fp32, or that of the model."""
+    """Dtype of the expert weights of a token: fp32, or the model's dtype."""
     router_name: str = "gate"
     experts_first: bool = False
-    """Whether experts precede the router in `named_parameters()`."""
+    """Whether the experts precede the router in `named_parameters()`."""
     has_biases: bool = False
     """Whether router and experts have biases, and the gate is clamped (gpt-oss)."""
 
@@ -46,65 +46,65 @@ class DecoderVariant(NamedTuple):
     qk_norm: Literal["", "per_head", "all_heads", "each_head"] = ""
     """Whether queries and keys are normalized: per head, over all heads, or per head with weights for each head."""
     qk_norm_key: BiasKey = BiasKey("", True)
-    """The key that decides whether they are."""
+    """Key that decides whether queries and keys are normalized."""
     qk_norm_kind: str = ""
-    """Implementation of the norms of queries and keys; empty: that of the other norms."""
+    """Implementation of the query and key norms, or empty to use that of the other norms."""
     qk_norm_names: tuple[str, str] = ("q_norm", "k_norm")
     normalizes_rotated: bool = False
     """Whether queries and keys are normalized after they are rotated (Hunyuan)."""
     head_dim: int = 0
-    """Default of `head_dim`."""
+    """Default of `head_dim` in the model type's config class."""
     fused_qkv: bool = False
     """Whether one layer projects queries, keys and values."""
     rotary: Literal["half", "interleaved", "fp32_product", "fp32", "fp32_interleaved", "split"] = "half"
     """How queries and keys are rotated; see `rotary.rotate`."""
     partial_rotary_factor: float = 0.0
-    """Default of `partial_rotary_factor`, if queries and keys are rotated in part, each on its own; 0: as a whole."""
+    """Default of `partial_rotary_factor` if only a part of each query and key is rotated, or 0 if all of it is."""
     rotary_tables: int = 1
-    """Number of cos/sin tables: one per kind of layer."""
+    """Number of cos/sin tables, with one for each kind of layer."""
     unrotated_layers: Literal["", "every fourth", "full attention"] = ""
-    """Layers without rotary embeddings (`no_rope_layers`, or those without a window)."""
+    """Layers without rotary embeddings (`no_rope_layers`, or layers with full attention)."""
     num_masks: int = 1
-    """Number of masks with eager attention."""
+    """Number of attention masks in eager attention."""
     window_layers: Literal["", "all", "upper", "lower even", "even", "pattern"] = ""
     """Layers with a sliding window if `layer_types` is absent."""
     full_attention_interval: int = 6
-    """With `pattern`, every n-th layer has full attention."""
+    """With `window_layers` set to `pattern`, every n-th layer has full attention."""
     sliding_window: int = 4096
-    """Default of `sliding_window`; 0: none."""
+    """Default of `sliding_window`, or 0 for no window."""
     needs_use_sliding_window: bool = False
     """Whether the window requires `use_sliding_window`."""
     attn_implementations: tuple[str, ...] = ("sdpa", "flash", "eager")
     """Supported attention implementations; Transformers uses the first by default."""
     is_latent: bool = False
-    """Whether attention is latent (`kv_lora_rank`)."""
+    """Whether attention is multi-head latent attention (`kv_lora_rank`)."""
     # MLP.
     mlp: Literal["gated", "gate_up", "plain"] = "gated"
-    """Gate and up projection, both in one layer, or no gate."""
+    """Kind of MLP: gate and up projection as two layers or as one layer, or no gate."""
     mlp_bias: BiasKey = BiasKey()
     activation: Literal["act", "relu2", "xielu", "gelu_new"] = "act"
-    """Activation of a plain MLP."""
+    """Activation of an MLP without a gate."""
     moe: MoEVariant | None = None
     # Norms and residuals.
     norm: Literal["llama", "olmo2", "gemma", "layer", "layer_1p", "layer_fp32", "layer_unweighted"] = "llama"
     """Implementation of the norms; see `norms.normalize`."""
     norm_position: Literal["pre", "post", "sandwich", "sandwich_glm4", "parallel", "parallel_pair"] = "pre"
-    """Norms before attention and MLP, after them, or both; or attention and MLP read the same input."""
+    """Whether norms come before attention and MLP, after them, or both, or attention and MLP read the same input."""
     norm_names: tuple[str, ...] = ()
-    """Names of the norms of a layer, if the class has its own."""
+    """Names of a layer's norms, if they differ from those of Llama."""
     names: Mapping[str, str] = {}
-    """Names of linear layers that the class does not call as Llama does."""
+    """Names of linear layers that differ from those of Llama."""
     scales_embeddings: bool = False
     """Whether embeddings are scaled (Gemma, Granite)."""
     scales_residuals: bool = False
     """Whether the outputs of attention and MLP are scaled (Granite)."""
     scales_logits: bool = False
     residual_dropout: str = ""
-    """Key of the dropout of residuals."""
+    """Config key of the dropout of residuals."""
     embedding_dropout: str = ""
-    """Key of the dropout of embeddings."""
+    """Config key of the dropout of embeddings."""
     tie_word_embeddings: bool = False
-    """Default of `tie_word_embeddings`."""
+    """Default of `tie_word_embeddings` in the model type's config class."""
     lm_head_bias: BiasKey = BiasKey()
 
 

@@ -21,7 +21,7 @@ from dsconfig.memory.norms import layer_norm
 
 
 class BertOutput:
-    """`BertSelfOutput` or `BertOutput`: projection, dropout, and norm of the residual sum."""
+    """`BertSelfOutput` or `BertOutput`: a projection, dropout, and a norm of the residual sum."""
 
     def __init__(self, tape: ForwardTape, prefix: str, hidden: int, in_features: int) -> None:
         self.module = tape.module(f"{prefix}.output")
@@ -32,7 +32,7 @@ class BertOutput:
     def compute(
         self, tape: ForwardTape, y: ActivationTensor, x: ActivationTensor, rows: int, arch: Architecture
     ) -> ActivationTensor:
-        """Project `y`, add the residual `x`, and normalize."""
+        """Project `y`, add the residual `x`, and normalize the sum."""
         with tape.record_module(self.module, y, x):
             y = linear(tape, self.dense, y, rows, arch.hidden_size)
             with tape.record_module(self.dropout):
@@ -41,7 +41,7 @@ class BertOutput:
 
 
 class BertLayer:
-    """Modules of one layer."""
+    """Modules of one BERT layer."""
 
     def __init__(self, tape: ForwardTape, arch: Architecture, prefix: str) -> None:
         hidden, wide = arch.hidden_size, arch.intermediate_size
@@ -60,7 +60,7 @@ class BertLayer:
 
 
 class BertEmbeddings:
-    """Word, position and token type embeddings; RoBERTa registers positions last."""
+    """Word, position and token type embeddings of BERT; RoBERTa registers positions last."""
 
     def __init__(self, tape: ForwardTape, arch: Architecture, prefix: str) -> None:
         hidden = arch.hidden_size
@@ -92,7 +92,7 @@ class BertEmbeddings:
         return tape.module(f"{prefix}.{name}_embeddings", (rows, hidden), inputs_require_grad=False)
 
     def compute(self, tape: ForwardTape, arch: Architecture, batch: MicroBatch) -> ActivationTensor:
-        """Sum the embeddings and normalize."""
+        """Sum the embeddings and normalize the sum."""
         rows, hidden = batch.micro_batch_size * batch.sequence_length, arch.hidden_size
         position_rows = rows if arch.name == "roberta" else batch.sequence_length
         with tape.record_module(self.module):
@@ -136,7 +136,7 @@ class MaskedLMHead:
         tape.untied_numel = arch.vocab_size * (hidden if arch.tie_word_embeddings else 0) + arch.vocab_size
 
     def loss(self, tape: ForwardTape, arch: Architecture, batch: MicroBatch, x: ActivationTensor) -> None:
-        """Record logits and their loss."""
+        """Record the masked-LM logits and their loss."""
         rows = batch.micro_batch_size * batch.sequence_length
         with ExitStack() as stack:
             for module in (*self.outer, self.module):
@@ -171,7 +171,7 @@ class ClassificationHead:
             )
 
     def loss(self, tape: ForwardTape, arch: Architecture, batch: MicroBatch, x: ActivationTensor) -> None:
-        """Record class logits and their loss."""
+        """Record the class logits and their loss."""
         if not self.is_bert:
             x = self.pooled(tape, batch, x)
         with tape.record_module(self.dropout):
@@ -182,7 +182,7 @@ class ClassificationHead:
 
 
 def build_bert(arch: Architecture, batch: MicroBatch) -> ForwardTape:
-    """Build the modules and, unless only parameters are needed, record the pass."""
+    """Build BERT's modules and, unless only parameters are needed, record the forward pass."""
     tape = batch.new_tape()
     rows, name = batch.micro_batch_size * batch.sequence_length, arch.name
     root, model = tape.module("", inputs_require_grad=False), tape.module(name, inputs_require_grad=False)
@@ -218,7 +218,7 @@ def record_bert_layer(
     batch: MicroBatch,
     x: ActivationTensor,
 ) -> ActivationTensor:
-    """Record one layer and return its output."""
+    """Record one BERT layer and return its output."""
     rows, hidden = heads.num_tokens, arch.hidden_size
     with tape.record_module(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
         with tape.record_module(layer.attention, x):
@@ -232,7 +232,7 @@ def record_bert_layer(
 
 
 class ViTLayer:
-    """Modules of one layer."""
+    """Modules of one vision transformer layer."""
 
     def __init__(self, tape: ForwardTape, arch: Architecture, prefix: str) -> None:
         hidden, wide = arch.hidden_size, arch.intermediate_size
@@ -255,7 +255,7 @@ class ViTLayer:
 
 
 def build_vit(arch: Architecture, batch: MicroBatch) -> ForwardTape:
-    """Build the modules and, unless only parameters are needed, record the pass."""
+    """Build the modules of a vision transformer and, unless only parameters are needed, record the forward pass."""
     tape = batch.new_tape()
     hidden, patches_per_side = arch.hidden_size, arch.image_size // arch.patch_size
     length = patches_per_side * patches_per_side + 1
@@ -321,7 +321,7 @@ def record_vit_layer(
     batch: MicroBatch,
     x: ActivationTensor,
 ) -> ActivationTensor:
-    """Record one layer and return its output."""
+    """Record one vision transformer layer and return its output."""
     rows, hidden = heads.num_tokens, arch.hidden_size
     with tape.record_module(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
         y = layer_norm(tape, layer.norm_before, x, rows)

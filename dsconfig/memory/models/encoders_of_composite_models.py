@@ -20,7 +20,7 @@ TEXT_KINDS: Mapping[str, str] = {
     "qwen3_vl_moe_text": "qwen3_moe",
     "glm4v_text": "glm4",
 }
-"""Decoders of which the text model of a composite model is one."""
+"""Decoder types by the type of a composite model's text model."""
 TEXT_DEFAULTS: Mapping[str, Config] = {
     "llama": {
         "hidden_size": 4096,
@@ -49,11 +49,11 @@ TEXT_DEFAULTS: Mapping[str, Config] = {
         "rms_norm_eps": 1e-6,
     },
 }
-"""Sizes that a composite file omits because they are the defaults of the text model's class."""
+"""Sizes that a composite `config.json` omits because they are the defaults of the text model's class."""
 
 
 def text_config(config: Config) -> Config:
-    """The config of the text model: a section, or the file itself."""
+    """Return the config of the text model, which is a section or the whole `config.json`."""
     text = next((config[key] for key in TEXT_SECTIONS if isinstance(config.get(key), Mapping)), config)
     assert isinstance(text, Mapping)
     kind = str(text.get("model_type") or config.get("model_type"))
@@ -68,7 +68,7 @@ def text_config(config: Config) -> Config:
 
 
 def text_kind(config: Config) -> str:
-    """The decoder that the text model is; empty if it is none that is known."""
+    """Return the decoder type that the text model is an instance of, or the model type itself if none is listed."""
     text = text_config(config)
     kind = str(text.get("model_type") or "")
     if text.get("model_type") == config.get("model_type"):  # Qwen2-VL, whose file has no text section
@@ -77,7 +77,7 @@ def text_kind(config: Config) -> str:
 
 
 def towers_of(config: Config) -> tuple[Tower, ...]:
-    """Encoders of a composite model; none if it has none, or one whose layers are not known.
+    """Return the encoders of a composite model, or an empty tuple if its encoder is absent or unknown.
 
     Raises:
         InvalidModelError: a size is invalid.
@@ -100,7 +100,7 @@ def _side(vision: Config, key: str, default: int) -> int:
 
 
 def _transformer(vision: Config, name: str, image: int = 224, patch: int = 16) -> Tower:
-    """An encoder with layer norms and biases, as SigLIP has it, before its projector."""
+    """Return an encoder with layer norms and biases, as in SigLIP, before its projector is added."""
     hidden = count(vision, "hidden_size", 768)
     side, size = _side(vision, "image_size", image), _side(vision, "patch_size", patch)
     return Tower(
@@ -143,7 +143,7 @@ def _pixtral(vision: Config) -> Tower:
 
 
 def _encoder(vision: Config) -> Tower:
-    """The encoder of a LLaVA model."""
+    """Return the encoder of a LLaVA model."""
     kinds = {"pixtral": _pixtral, "siglip_vision_model": _siglip}
     return kinds.get(str(vision.get("model_type")), _clip)(vision)
 
@@ -259,7 +259,7 @@ def _qwen2_5_vl(_: Config, vision: Config, text: int) -> Tower:
 
 
 def _with_merger(tower: Tower, text: int) -> Tower:
-    """Add the merger of Qwen: a norm, and two layers over the merged patches."""
+    """Add Qwen's merger: a norm, and two linear layers over the merged patches."""
     wide = tower.hidden_size * tower.merged_patches
     return tower._replace(
         projector=((wide, wide, True), (text, wide, True)), projector_norm=tower.hidden_size
@@ -369,4 +369,4 @@ COMPOSITES: Mapping[str, Callable[[Config, Config, int], Tower]] = {
     "glm4v": _glm4v,
     "qwen2_audio": _audio,
 }
-"""Conversion of the encoder by model type."""
+"""Function that converts the encoder's config, by model type."""

@@ -1,4 +1,4 @@
-"""Falcon: one projection for all heads, attention and MLP side by side."""
+"""Falcon models: one projection for all heads, with attention and MLP side by side."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class FalconLayer:
-    """Modules of one layer."""
+    """Modules of one Falcon layer."""
 
     def __init__(self, tape: ForwardTape, arch: Architecture, prefix: str) -> None:
         hidden, wide = arch.hidden_size, arch.intermediate_size
@@ -54,7 +54,7 @@ class FalconLayer:
         x: ActivationTensor,
         mask: ActivationTensor | None,
     ) -> ActivationTensor:
-        """Record the layer and return its output."""
+        """Record the Falcon layer and return its output."""
         rows, hidden = heads.num_tokens, self.arch.hidden_size
         with tape.record_module(self.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
             inputs = [layer_norm(tape, norm, x, rows) for norm in self.norms]
@@ -90,7 +90,7 @@ class FalconLayer:
 
 
 def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
-    """Build the modules and, unless only parameters are needed, record the pass."""
+    """Build Falcon's modules and, unless only parameters are needed, record the forward pass."""
     tape = batch.new_tape()
     rows, hidden = batch.micro_batch_size * batch.sequence_length, arch.hidden_size
     prefix = "transformer"

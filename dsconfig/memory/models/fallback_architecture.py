@@ -40,13 +40,13 @@ EXPERTS = ("n_routed_experts", "num_experts", "num_local_experts", "moe_num_expe
 EXPERT_SIZE = ("moe_intermediate_size", "expert_ffn_hidden_size", "expert_intermediate_size")
 SHARED_SIZE = ("shared_expert_intermediate_size", "shared_intermediate_size")
 GATED = ("silu", "swish", "swiglu", "geglu", "reglu", "gated-gelu", "gated-silu")
-"""Activations of MLPs with a gate."""
+"""Activation names that imply an MLP with a gate."""
 VOCABULARY = ("vocab_size", "padded_vocab_size")
 CHOSEN = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "moe_k", "top_k_experts")
 TEXT = ("text_config", "llm_config", "language_config", "thinker_config")
-"""Sections with the language model of a composite model."""
+"""Config sections that hold the language model of a composite model."""
 IGNORED = ("talker_config", "code2wav_config", "token2wav_config", "quantization_config")
-"""Sections of parts that are not trained with the language model."""
+"""Config sections of parts that are not trained with the language model."""
 GROUPS = ("attn_config", "ffn_config")
 TIED_TYPES = (
     *(
@@ -65,25 +65,25 @@ TIED_TYPES = (
     *("falcon_mamba", "recurrent_gemma", "gpt_neo"),
     *("lfm2", "lfm2_moe", "mt5", "zamba2"),
 )
-"""Model types whose class ties the head by default, which their files omit."""
+"""Model types whose class ties the head by default, so that `config.json` files omit the setting."""
 FACTORIZED = ("albert", "electra")
-"""Model types with embeddings of fewer elements than the hidden size."""
+"""Model types whose embeddings are smaller than the hidden size."""
 EAGER_TYPES = ("deberta-v2", "deberta", "bloom", "gpt_neo", "mpnet", "mpt")
 """Model types without `sdpa` attention."""
 ALWAYS_TIED = ("t5", "mt5", "umt5")
 """Model types whose class ignores `tie_word_embeddings` (Transformers 5)."""
 GATED_TYPES = ("qwen", "modernbert", "dbrx", "jamba", "chatglm", "ministral", "nomic_bert")
-"""Model types with a gate that their other keys do not show."""
+"""Model types with a gated MLP that their other keys do not reveal."""
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "up_proj", "down_proj")
 Weights: TypeAlias = "tuple[tuple[str, int, int], ...]"
 UNGATED = ("relu2", "relu", "gelu_new", "gelu_fast", "gelu_python")
 LARGEST_SIZE, MOST_LAYERS, MOST_EXPERTS = 1 << 26, 2000, 1 << 12
 DEPTH = 4
-"""Levels of nested configs that are read, such as `thinker_config.text_config`."""
+"""Number of nested config levels that are read, such as `thinker_config.text_config`."""
 
 
 def generic_architecture(config: Mapping[str, Json]) -> Architecture | None:
-    """The generic transformer of a language model's sizes; None if it is none, or they are not stated."""
+    """Return the generic transformer of a language model, or None for other models and for missing sizes."""
     config = _merge_size_sections(config)
     text = next((config[key] for key in TEXT if isinstance(config.get(key), Mapping)), config)
     if isinstance(text.get("text_config"), Mapping):  # Qwen Omni
@@ -150,13 +150,13 @@ def _chosen_experts(text: Mapping[str, Json], experts: int) -> int:
 
 
 def _has_tanh_gelu(text: Mapping[str, Json]) -> bool:
-    """Whether the activation is `NewGELUActivation`, which runs as single operations."""
+    """Whether the activation is `NewGELUActivation`, which runs as several operations."""
     named = text.get("hidden_act", text.get("activation_function"))
     return named == "gelu_new" or (named is None and text.get("model_type") in ("gptj", "gpt_neo", "albert"))
 
 
 def _towers(config: Mapping[str, Json]) -> tuple[Tower, ...]:
-    """Encoders whose layers are known; none if a size is missing or invalid."""
+    """Return the encoders whose layers are known, or an empty tuple if a size is missing or invalid."""
     try:
         towers = towers_of(config)
     except InvalidModelError:
@@ -175,7 +175,7 @@ def _default_length(text: Mapping[str, Json]) -> int:
 
 
 def _exact(config: Mapping[str, Json]) -> int:
-    """The exact number of parameters; 0 if it is not known, or a size is missing or invalid."""
+    """Return the exact number of parameters, or 0 if the number is not known or a size is missing or invalid."""
     try:
         return exact_parameters(config)
     except InvalidModelError:
@@ -197,7 +197,7 @@ def _has_rms_norms(text: Mapping[str, Json]) -> bool:
 def _with_other_weights(
     config: Mapping[str, Json], text: Mapping[str, Json], arch: Architecture
 ) -> Architecture:
-    """Add what the layers lack of the exact number of parameters, if that is known."""
+    """Add the weights by which the layers fall short of the exact number of parameters, if that is known."""
     from dsconfig.memory.models.generic_transformer import parameter_count
 
     try:
@@ -217,7 +217,7 @@ def _head_keys(config: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _merge_size_sections(config: Mapping[str, Json]) -> Mapping[str, Json]:
-    """The config with sections that only group its own sizes (DBRX, MPT)."""
+    """Merge sections that only group the sizes of the model itself into the config (DBRX, MPT)."""
     sections = [config[key] for key in GROUPS if isinstance(config.get(key), Mapping)]
     merged = {**TEXT_DEFAULTS.get(str(config.get("model_type")), {}), **config}
     for section in sections:
@@ -226,7 +226,7 @@ def _merge_size_sections(config: Mapping[str, Json]) -> Mapping[str, Json]:
 
 
 def parameter_only_architecture(config: Mapping[str, Json]) -> Architecture | None:
-    """Count the parameters of a `config.json` by its usual keys; None if they do not state the sizes.
+    """Count the parameters of a `config.json` by its usual keys, or return None if they do not state the sizes.
 
     Nested configs (`text_config`, `vision_config`) are counted too. Biases, norms and unusual modules are not,
     so the count is approximate.
@@ -241,14 +241,14 @@ def parameter_only_architecture(config: Mapping[str, Json]) -> Architecture | No
 
 
 def architecture_of_blocks(blocks: tuple[RepeatedBlock, ...], name: str) -> Architecture:
-    """The architecture with these weights, and no activations."""
+    """Return an architecture that has these weights and no activations."""
     layers = max(block.repeats for block in blocks)
     hidden = max((block.weights[0][-1] for block in blocks), default=1)
     return Architecture("sized", hidden, layers, 0, weight_blocks=blocks, name=name)
 
 
 def architecture_of_count(parameters: int) -> Architecture:
-    """An architecture with this number of parameters, in layers of a usual size.
+    """Return an architecture with this number of parameters, in layers of a typical size.
 
     A transformer layer has about 12·h² parameters, and models have about h/128 layers.
     """
@@ -271,7 +271,7 @@ def architecture_of_count(parameters: int) -> Architecture:
 def _first_plausible_size(
     config: Mapping[str, Json], names: tuple[str, ...], limit: int = LARGEST_SIZE
 ) -> int:
-    """The first of these keys that has a plausible size; 0 without one."""
+    """Return the first plausible size among these keys, or 0 if there is none."""
     for name in names:
         value = config.get(name)
         if isinstance(value, list) and value and all(item == value[0] for item in value):
@@ -282,7 +282,7 @@ def _first_plausible_size(
 
 
 def _blocks_of(config: Mapping[str, Json], depth: int) -> Iterator[RepeatedBlock]:
-    """Weights of a config and of the configs in it."""
+    """Yield the weight blocks of a config and of the configs nested in it."""
     config = _merge_size_sections(config)
     nested = [
         value
@@ -304,7 +304,7 @@ def _is_modality_encoder(config: Mapping[str, Json]) -> bool:
 
 
 def _transformer_blocks(config: Mapping[str, Json]) -> Iterator[RepeatedBlock]:
-    """Embeddings and layers of one transformer."""
+    """Yield the embeddings and layers of one transformer."""
     hidden, layers = _first_plausible_size(config, HIDDEN), _first_plausible_size(config, LAYERS, MOST_LAYERS)
     if "depth" in config and _first_plausible_size(
         config, ("embed_dim",)
@@ -351,7 +351,7 @@ def _transformer_blocks(config: Mapping[str, Json]) -> Iterator[RepeatedBlock]:
 
 
 def _has_untied_head(config: Mapping[str, Json]) -> bool:
-    """Whether the output projection has weights of its own; a file omits the default of its class."""
+    """Whether the output projection has its own weights; `config.json` omits the default of the model's class."""
     is_tied = config.get("tie_word_embeddings")
     if config.get("model_type") in ALWAYS_TIED:
         return False
@@ -365,7 +365,7 @@ def _has_untied_head(config: Mapping[str, Json]) -> bool:
 def _layer_blocks(
     config: Mapping[str, Json], hidden: int, layers: int, attention: Weights
 ) -> Iterator[RepeatedBlock]:
-    """Layers with a dense MLP, and layers with experts."""
+    """Yield the layers with a dense MLP and the layers with experts."""
     gated, width = _is_gated(config), _intermediate_size(config, hidden)
     dense = tuple(_mlp_projections(hidden, width, gated))
     experts = _first_plausible_size(config, EXPERTS, MOST_EXPERTS)
@@ -404,7 +404,7 @@ def _layer_blocks(
 def _attention_projections(
     config: Mapping[str, Json], hidden: int, heads: int, head_dim: int
 ) -> Iterator[tuple[str, int, int]]:
-    """Projections of an attention layer, with latent ones (`kv_lora_rank`, DeepSeek)."""
+    """Return the projections of an attention layer, including latent ones (`kv_lora_rank`, DeepSeek)."""
     head_dim = head_dim or max(1, hidden // heads)
     if rank := _first_plausible_size(config, ("kv_lora_rank",)):
         rope = _first_plausible_size(config, ("qk_rope_head_dim",))
@@ -437,7 +437,7 @@ def _intermediate_size(config: Mapping[str, Json], hidden: int) -> int:
 
 
 def _is_gated(config: Mapping[str, Json]) -> bool:
-    """Whether the MLP has a gate; models with RMS norms do."""
+    """Whether the MLP has a gate, which models with RMS norms have."""
     names = [config.get(key) for key in ("hidden_act", "activation_function", "feed_forward_proj")]
     if any(str(name).lower() in UNGATED for name in names):
         return False

@@ -1,6 +1,6 @@
-"""A generic transformer: the layers of a model type without a module of its own, from its sizes alone.
+"""A generic transformer: the layers of a model type without a separate module, derived from its sizes alone.
 
-Each block has a norm, attention, a norm and an MLP or experts, as almost all models do. What a type does besides is not
+Each block has a norm, attention, a norm and an MLP or experts, as almost all models do. Other parts of a type are not
 known, so its activations are approximate (`APPROXIMATION`).
 """
 
@@ -28,9 +28,9 @@ from dsconfig.memory.norms import norm_weights, normalize
 from dsconfig.memory.rotary import rotate
 
 APPROXIMATION = 0.4
-"""Fraction of its activations by which a model can differ from the generic one."""
+"""Fraction by which the activations of a model can differ from those of the generic transformer."""
 DECODER = "decoder"
-"""Name of the layers with cross attention."""
+"""Name of the layers that have cross attention."""
 _QKV = ("q_proj", "k_proj", "v_proj")
 TARGETS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("query_key_value", "qkv_proj", "c_attn", "Wqkv", "W_pack", "wqkv", "qkv"), _QKV),
@@ -43,12 +43,12 @@ TARGETS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("wi_0", "w1"), ("gate_proj",)),
     "gate_up_proj": ("gate_proj", "up_proj"),
 }
-"""Layers of a generic transformer by the names of linear layers in other models (peft utils/constants.py)."""
+"""Layers of a generic transformer, by the names of linear layers in other models (peft utils/constants.py)."""
 ATTENTION = ("q_proj", "q_a_proj", "q_b_proj", "k_proj", "v_proj", "kv_a_proj", "kv_b_proj", "o_proj")
 
 
 class GenericBlock:
-    """Modules of one layer."""
+    """Modules of one generic transformer layer."""
 
     def __init__(self, tape: ForwardTape, arch: Architecture, block: RepeatedBlock, index: int) -> None:
         prefix = f"{block.name}.{index}"
@@ -70,34 +70,34 @@ class GenericBlock:
         sizes = norm_weights(_norm_kind(arch), arch.hidden_size)
         self.norms = [tape.module(f"{prefix}.norm{number}", *sizes) for number in range(num_norms(block))]
         self.taken: dict[str, int] = {}
-        """Modules of each name that the current pass has used."""
+        """Number of modules of each name that the current pass has used."""
         self.shapes = {name: (rows, columns) for name, rows, columns in block.weights}
 
     def take(self, name: str) -> Module | None:
-        """The next module of this name."""
+        """Return the next unused module of this name, or None."""
         modules, index = self.parts.get(name, ()), self.taken.get(name, 0)
         self.taken[name] = index + 1
         return modules[index] if index < len(modules) else None
 
     def has(self, name: str) -> bool:
-        """Whether a module of this name is left."""
+        """Whether an unused module of this name is left."""
         return self.taken.get(name, 0) < len(self.parts.get(name, ()))
 
 
 def num_norms(block: RepeatedBlock) -> int:
-    """Norms of a layer: one before each part; attention and a mixer side by side share theirs (Falcon H1)."""
+    """Return the number of norms in a layer: one for each part; parallel attention and mixer share one (Falcon H1)."""
     names = [name for name, _, _ in block.weights]
     attentions, has_mixer = names.count("o_proj"), "in_proj" in names
     return max(attentions, has_mixer) + ("down_proj" in names or "router" in names)
 
 
 def parameter_count(arch: Architecture) -> int:
-    """Number of parameters of the modules that `build` creates."""
+    """Return the number of parameters in the modules that `build` creates."""
     return sum(weight.numel for weight in build(arch, MicroBatch(1, 1, records_pass=False)).weights)
 
 
 def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
-    """Build the modules and, unless only parameters are needed, record the pass."""
+    """Build the generic modules and, unless only parameters are needed, record the forward pass."""
     tape = batch.new_tape()
     tape.adapter = _with_generic_targets(tape.adapter, arch)
     rows = batch.micro_batch_size * batch.local_sequence_length
@@ -162,7 +162,7 @@ def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
 
 
 def _with_generic_targets(adapter: LoraAdapter | None, arch: Architecture) -> LoraAdapter | None:
-    """The adapter with the generic names of its targets, if it has none of them."""
+    """Return the adapter with generic names of its targets, if the model has none of its target names."""
     names = {name for block in arch.weight_blocks for name, _, _ in block.weights}
     if adapter is None or not adapter.targets or adapter.targets & names:
         return adapter
@@ -177,7 +177,7 @@ def _encode(
     heads: AttentionHeads,
     batch: MicroBatch,
 ) -> ActivationTensor:
-    """Record the encoder, whose positions differ from the tokens of the decoder; cross attention reads its output."""
+    """Record the encoder, whose length differs from the decoder's; cross attention reads its output."""
     heads = heads._replace(sequence_length=arch.encoder_length)
     features = tape.tensor(heads.num_tokens * arch.hidden_size, requires_grad=False)
     x = tape.op([], features)
@@ -188,12 +188,12 @@ def _encode(
 
 
 def _passes(arch: Architecture, blocks: int) -> int:
-    """How often the layers run: once, unless they share their weights (ALBERT)."""
+    """Return how often the layers run: once, unless layers share their weights (ALBERT)."""
     return arch.num_layers // blocks if arch.name == "albert" and blocks else 1
 
 
 def _with_other(tape: ForwardTape, module: Module, x: ActivationTensor) -> ActivationTensor:
-    """Use weights whose tensors are not known; their output is added to `x`."""
+    """Use weights whose individual tensors are not known, and add their output to `x`."""
     with tape.record_module(module, x):
         features = tape.op([], tape.tensor(0), weights=module.weights)
         return tape.op([x, features], tape.tensor(x.numel, x.itemsize), shares_grad=True)
@@ -249,7 +249,7 @@ def _record_attention(
     batch: MicroBatch,
     y: ActivationTensor,
 ) -> ActivationTensor:
-    """Projections that the block has, low-rank ones included, and the attention itself."""
+    """Record the projections that the block has, including low-rank ones, and the attention itself."""
     rows, outputs = heads.num_tokens, dict[str, ActivationTensor]()
     for name in ATTENTION[:-1]:
         module = block.take(name)
@@ -276,7 +276,7 @@ def _record_attention(
 def _mixer(
     tape: ForwardTape, arch: Architecture, block: GenericBlock, y: ActivationTensor, rows: int
 ) -> ActivationTensor:
-    """A Mamba mixer, linear attention or a convolution.
+    """Record a Mamba mixer, linear attention or a convolution.
 
     Parts of the projection go through a convolution, an activation and the scan, whose output a gate multiplies
     (`MambaMixer`, `Qwen3NextGatedDeltaNet`, `Lfm2ShortConv`).
@@ -302,7 +302,7 @@ def _mixer(
 def _record_mlp(
     tape: ForwardTape, arch: Architecture, block: GenericBlock, y: ActivationTensor, rows: int
 ) -> ActivationTensor:
-    """The dense MLP or the shared expert, and the routed experts."""
+    """Record the dense MLP or the shared expert, and the routed experts."""
     result: ActivationTensor | None = None
     up = block.take("up_proj")
     if up is not None:
@@ -331,7 +331,7 @@ def _record_mlp(
 def _record_gated_product(
     tape: ForwardTape, arch: Architecture, gate: ActivationTensor | None, up: ActivationTensor
 ) -> ActivationTensor:
-    """The activation, and the product with the gate if there is one."""
+    """Record the activation, and its product with the gate if there is one."""
     if arch.has_tanh_gelu and gate is None:
         return gelu_new(tape, None, up)
     if gate is None:
@@ -349,7 +349,7 @@ def _record_experts(
     probs: ActivationTensor,
     rows: int,
 ) -> ActivationTensor:
-    """Experts as grouped products over copies of the tokens, as `MoEBlock` of the Llama-like decoders has them."""
+    """Record experts as grouped products over copies of the tokens, like `MoEBlock` of the Llama-like decoders."""
     routed, hidden = rows * arch.num_experts_per_tok, arch.hidden_size
     width = arch.moe_intermediate_size
     copies = tape.op([y], tape.tensor(routed * hidden))

@@ -1,4 +1,4 @@
-"""GPT-2, GPT-NeoX (Pythia) and OPT."""
+"""GPT-2, GPT-NeoX (Pythia) and OPT models."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dsconfig.memory.rotary import rotate_fused
 
 
 class GPT2Block:
-    """Modules of one layer."""
+    """Modules of one GPT-2 layer."""
 
     def __init__(self, tape: ForwardTape, arch: Architecture, prefix: str) -> None:
         hidden, wide = arch.hidden_size, arch.intermediate_size
@@ -48,7 +48,7 @@ class GPT2Block:
 
 
 def build_gpt2(arch: Architecture, batch: MicroBatch) -> ForwardTape:
-    """Build the modules and, unless only parameters are needed, record the pass."""
+    """Build GPT-2's modules and, unless only parameters are needed, record the forward pass."""
     tape = batch.new_tape()
     rows, hidden = batch.micro_batch_size * batch.sequence_length, arch.hidden_size
     root, model = (
@@ -95,7 +95,7 @@ def record_gpt2_block(
     batch: MicroBatch,
     x: ActivationTensor,
 ) -> ActivationTensor:
-    """Record one layer and return its output."""
+    """Record one GPT-2 layer and return its output."""
     rows, hidden = heads.num_tokens, arch.hidden_size
     with tape.record_module(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
         y = layer_norm(tape, layer.ln_1, x, rows)
@@ -129,7 +129,7 @@ def fused_attention(
 
 
 class GPTNeoXLayer:
-    """Modules of one layer."""
+    """Modules of one GPT-NeoX layer."""
 
     def __init__(self, tape: ForwardTape, arch: Architecture, prefix: str) -> None:
         hidden, wide, biased = arch.hidden_size, arch.intermediate_size, arch.qkv_bias
@@ -151,7 +151,7 @@ class GPTNeoXLayer:
 
 
 def build_gpt_neox(arch: Architecture, batch: MicroBatch) -> ForwardTape:
-    """Build the modules and, unless only parameters are needed, record the pass."""
+    """Build GPT-NeoX's modules and, unless only parameters are needed, record the forward pass."""
     tape = batch.new_tape()
     rows, hidden = batch.micro_batch_size * batch.sequence_length, arch.hidden_size
     root, model = (
@@ -201,7 +201,7 @@ def record_gpt_neox_layer(
     x: ActivationTensor,
     mask: ActivationTensor | None,
 ) -> ActivationTensor:
-    """Record one layer: attention and MLP in parallel, or in sequence."""
+    """Record one GPT-NeoX layer, with attention and MLP in parallel or in sequence."""
     rows, hidden = heads.num_tokens, arch.hidden_size
     with tape.record_module(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
         y = layer_norm(tape, layer.input_norm, x, rows)
@@ -227,7 +227,7 @@ def record_gpt_neox_layer(
 
 
 class OPTDecoderLayer:
-    """Modules of one layer."""
+    """Modules of one OPT layer."""
 
     def __init__(self, tape: ForwardTape, arch: Architecture, prefix: str) -> None:
         hidden, wide = arch.hidden_size, arch.intermediate_size
@@ -245,7 +245,7 @@ class OPTDecoderLayer:
 
 
 def build_opt(arch: Architecture, batch: MicroBatch) -> ForwardTape:
-    """Build the modules and, unless only parameters are needed, record the pass."""
+    """Build OPT's modules and, unless only parameters are needed, record the forward pass."""
     tape = batch.new_tape()
     rows, hidden = batch.micro_batch_size * batch.sequence_length, arch.hidden_size
     root, model = tape.module("", inputs_require_grad=False), tape.module("model", inputs_require_grad=False)
@@ -289,7 +289,7 @@ def record_opt_layer(
     heads: AttentionHeads,
     batch: MicroBatch,
 ) -> ActivationTensor:
-    """Record one layer and return its output."""
+    """Record one OPT layer and return its output."""
     rows, hidden = heads.num_tokens, arch.hidden_size
     with tape.record_module(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
         y = layer_norm(tape, layer.attention_norm, x, rows)

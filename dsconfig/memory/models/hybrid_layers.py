@@ -1,4 +1,4 @@
-"""Weights of layers that differ from one another: Mamba, convolutions, linear attention, and unusual experts.
+"""Weights of models that mix different layers: Mamba, convolutions, linear attention, and unusual experts.
 
 The functions follow the `__init__` methods of Transformers 5 (`models/*/modeling_*.py`).
 """
@@ -19,11 +19,11 @@ Config: TypeAlias = "Mapping[str, Json]"
 Weights: TypeAlias = "tuple[tuple[str, int, int], ...]"
 Layers: TypeAlias = "list[Weights]"
 OTHER = "other"
-"""Biases, convolutions and vectors of a layer, in one tensor."""
+"""Name of the tensor that stands for a layer's biases, convolutions and vectors."""
 
 
 def hybrid_blocks(config: Config) -> tuple[RepeatedBlock, ...]:
-    """Layers of a model type of `LAYER_FUNCTIONS`, equal ones together; none of any other type.
+    """Return the layers of a model type in `LAYER_FUNCTIONS`, equal ones grouped, or nothing for any other type.
 
     Raises:
         InvalidModelError: a size is missing or invalid.
@@ -45,7 +45,7 @@ def _other(numel: int) -> Weights:
 
 
 def _attention(config: Config, *, width: int = 0, biases: int = 0, gated: bool = False) -> Weights:
-    """Projections of grouped attention; `gated`: queries come with a gate (Qwen3-Next)."""
+    """Return the projections of grouped attention; `gated`: the query projection also computes a gate (Qwen3-Next)."""
     hidden, heads = count(config, "hidden_size"), count(config, "num_attention_heads")
     size = width or count(config, "head_dim", max(1, hidden // heads))
     kv = count(config, "num_key_value_heads", heads) * size
@@ -63,14 +63,14 @@ def _mlp(hidden: int, wide: int, *, gated: bool = True) -> Weights:
 
 
 def _experts(hidden: int, number: int, wide: int, shared: int = 0) -> Weights:
-    """Router, experts as one tensor for each projection, and the MLP of all tokens."""
+    """Return the router, the experts as one tensor per projection, and the MLP of all tokens."""
     routed = tuple((f"experts.{name}", number * wide, hidden) for name in ("gate", "up"))
     down = (("experts.down", number * hidden, wide),)
     return (("router", number, hidden), *routed, *down, *(_mlp(hidden, shared) if shared else ()))
 
 
 def _mamba(hidden: int, inner: int, states: int, rank: int, kernel: int, norms: int = 0) -> Weights:
-    """`MambaMixer`: A, D, the convolution and the bias of the step size are vectors."""
+    """Return the weights of `MambaMixer`, where A, D, the convolution and the bias of the step size are vectors."""
     other = inner * (states + kernel + 3) + norms
     return (
         ("in_proj", 2 * inner, hidden),
@@ -84,19 +84,25 @@ def _mamba(hidden: int, inner: int, states: int, rank: int, kernel: int, norms: 
 def _mamba2(
     hidden: int, inner: int, groups: int, states: int, heads: int, kernel: int, *, norm: int
 ) -> Weights:
-    """`Mamba2Mixer`: one projection for gate, input, B, C and step sizes; A, D and biases for each head."""
+    """Return the weights of `Mamba2Mixer`.
+
+    One projection computes gate, input, B, C and step sizes; A, D and biases have one element per head.
+    """
     convolved = inner + 2 * groups * states
     other = convolved * (kernel + 1) + 3 * heads + norm
     return (("in_proj", inner + convolved + heads, hidden), ("out_proj", hidden, inner), *_other(other))
 
 
 def _convolution(hidden: int, kernel: int) -> Weights:
-    """`Lfm2ShortConv`."""
+    """Return the weights of `Lfm2ShortConv`."""
     return (("in_proj", 3 * hidden, hidden), ("out_proj", hidden, hidden), *_other(kernel * hidden))
 
 
 def _gated_delta(config: Config) -> Weights:
-    """`Qwen3NextGatedDeltaNet`: projections of queries, keys, values and gates, a convolution, and a norm of heads."""
+    """Return the weights of `Qwen3NextGatedDeltaNet`.
+
+    They are projections of queries, keys, values and gates, a convolution, and a norm of heads.
+    """
     hidden, heads = count(config, "hidden_size"), count(config, "linear_num_value_heads", 32)
     size = count(config, "linear_value_head_dim", 128)
     keys = count(config, "linear_num_key_heads", 16) * count(config, "linear_key_head_dim", 128)
@@ -107,14 +113,14 @@ def _gated_delta(config: Config) -> Weights:
 
 
 def _merged(*parts: Weights) -> Weights:
-    """The weights of a layer, with one tensor of others."""
+    """Merge parts of a layer, combining their other tensors into one."""
     weights = [weight for part in parts for weight in part if weight[0] != OTHER]
     other = sum(weight[2] for part in parts for weight in part if weight[0] == OTHER)
     return (*weights, *_other(other))
 
 
 def _kinds(config: Config, layers: int, default: Iterable[str]) -> list[str]:
-    """`layer_types`, or the kinds that the class computes."""
+    """Return `layer_types`, or the default kinds of layers that the class computes."""
     kinds = config.get("layer_types", config.get("layers_block_type"))
     if isinstance(kinds, list) and len(kinds) == layers:
         return [str(kind) for kind in kinds]
@@ -146,7 +152,7 @@ def _mamba2_layers(config: Config) -> Layers:
 
 
 def _mixer(config: Config, *, has_norm: bool = True, inner: int = 0) -> Weights:
-    """A Mamba 2 mixer with the keys of hybrid models (`mamba_*`)."""
+    """Return the weights of a Mamba 2 mixer from the keys of hybrid models (`mamba_*`)."""
     hidden = count(config, "hidden_size")
     inner = inner or count(config, "mamba_expand", 2) * hidden
     return _mamba2(
@@ -315,7 +321,7 @@ def _minimax_layers(config: Config) -> Layers:
 
 
 def _first(config: Config, key: str, default: int) -> int:
-    """A number, or the first of one for each layer."""
+    """Return a number from the config, or the first element of a list with a number per layer."""
     value = config.get(key)
     return count({key: value[0]}, key) if isinstance(value, list) and value else count(config, key, default)
 
@@ -409,7 +415,7 @@ def _dbrx_layers(config: Config) -> Layers:
 
 
 def other_weights(config: Config) -> Iterator[int]:
-    """Elements of tensors outside the layers: shared blocks, and biases of heads and norms."""
+    """Yield the numbers of elements outside the layers: shared blocks, and biases of heads and norms."""
     kind = config.get("model_type")
     if kind == "zamba2":
         yield _zamba2_shared(config)
@@ -434,7 +440,7 @@ def _zamba2_layers(config: Config) -> Layers:
 
 
 def _zamba2_shared(config: Config) -> int:
-    """Blocks of attention and MLP that several layers share, with an adapter for each of them (`Zamba2HybridLayer`)."""
+    """Count the weights of `Zamba2HybridLayer` blocks that several layers share, and of an adapter for each layer."""
     hidden, wide = count(config, "hidden_size", 2560), count(config, "intermediate_size", 4 * 2560)
     listed = config.get("hybrid_layer_ids")
     hybrids = len(listed) if isinstance(listed, list) else 0
@@ -470,4 +476,4 @@ LAYER_FUNCTIONS: Mapping[str, Callable[[Config], Layers]] = {
     "dbrx": _dbrx_layers,
     "zamba2": _zamba2_layers,
 }
-"""Function of each model type."""
+"""Function that returns the layers of a model type, by model type."""

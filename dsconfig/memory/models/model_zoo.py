@@ -1,4 +1,4 @@
-"""Presets: published models by name, and their names on the Hugging Face Hub."""
+"""Presets: sizes of published models by name, and their names on the Hugging Face Hub."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ CONFIGS: Mapping[str, Mapping[str, Json]] = LLAMAS | MISTRALS | QWENS | GEMMAS |
 
 
 def preset(name: str) -> Architecture:
-    """The architecture of a preset.
+    """Return the architecture of a preset.
 
     Raises:
         KeyError: no preset has this name.
@@ -222,7 +222,7 @@ def preset(name: str) -> Architecture:
 
 
 NAMES = tuple(CONFIGS)
-"""Names that `--model` accepts."""
+"""Model names that `--model` accepts."""
 LARGEST, MOST_LAYERS = 10**15, 2000
 
 
@@ -235,7 +235,7 @@ def decoder_of_size(
     intermediate_size: int = 0,
     vocabulary: int = 0,
 ) -> Architecture:
-    """A Llama-like decoder of these sizes; `intermediate_size` follows from the number of parameters.
+    """Return a Llama-like decoder of these sizes; `intermediate_size` follows from the number of parameters.
 
     Raises:
         ValueError: no model has these sizes.
@@ -260,7 +260,7 @@ def decoder_of_size(
 
 
 def preset_of(name: str) -> Architecture | None:
-    """The preset with this name or hub name, ignoring case."""
+    """Return the preset with this name or Hub name, ignoring case."""
     maker, slash, last = name.lower().rpartition("/")
     if slash and maker not in HUB_OWNERS:
         return None
@@ -269,7 +269,7 @@ def preset_of(name: str) -> Architecture | None:
 
 
 def similar_names(name: str) -> list[str]:
-    """Known names that are spelled like an unknown one."""
+    """Return known model names that are spelled like an unknown one."""
     from difflib import get_close_matches
 
     last = name.lower().rpartition("/")[2]
@@ -277,7 +277,7 @@ def similar_names(name: str) -> list[str]:
 
 
 def _alias_candidates(last: str) -> list[str]:
-    """The name itself, without training suffixes, and without its version."""
+    """Return the name itself, without training suffixes, and without its version."""
     bare = _without_training_suffix(last)
     # `-v0.3` or `-2407` mark releases with the same sizes.
     plain = re.sub(r"-(v\d+(\.\d+)?|\d{4})(?=-|$)", "", bare)
@@ -295,7 +295,7 @@ HUB_OWNERS = frozenset(
         *("openai-community", "huggingfacetb", "google-bert", "facebookai"),
     )
 )
-"""Hub organizations that publish models with these sizes."""
+"""Hub organizations whose models have the sizes of these presets."""
 HUB_ALIASES = {
     "vit-base-patch16-224": "vit-base",
     "vit-large-patch16-224": "vit-large",
@@ -329,4 +329,4 @@ HUB_ALIASES = {
     "gemma-1.1-7b": "gemma-7b",
     "phi-3.5-mini": "phi-3-mini-128k",
 }
-"""Presets with the same sizes, by hub name without training suffixes."""
+"""Presets with the same sizes as a Hub model, by the model's name without training suffixes."""

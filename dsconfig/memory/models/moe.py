@@ -41,7 +41,7 @@ class GatedMLP:
         self.act = tape.module(f"{prefix}.act_fn")
 
     def compute(self, tape: ForwardTape, y: ActivationTensor, rows: int, hidden: int) -> ActivationTensor:
-        """Record the MLP; gate and up can be halves of one tensor."""
+        """Record the MLP, whose gate and up projection can be halves of one tensor."""
         intermediate_size = self.intermediate_size
         with tape.record_module(self.module, y):
             gate = linear(tape, self.gate, y, rows, (1 + self.is_fused) * intermediate_size)
@@ -72,7 +72,7 @@ class PlainMLP:
         self.act = tape.module(f"{prefix}.act_fn", *weights)
 
     def compute(self, tape: ForwardTape, y: ActivationTensor, rows: int, hidden: int) -> ActivationTensor:
-        """Record the MLP."""
+        """Record the MLP without a gate."""
         with tape.record_module(self.module, y):
             y = self._activated(tape, linear(tape, self.up, y, rows, self.intermediate_size))
             return linear(tape, self.down, y, rows, hidden)
@@ -96,7 +96,7 @@ class PlainMLP:
 
 
 def _xielu(tape: ForwardTape, module: Module, x: ActivationTensor) -> ActivationTensor:
-    """`XIELUActivation`: both branches of `torch.where` are computed for all elements."""
+    """Record `XIELUActivation`, which computes both branches of `torch.where` for all elements."""
     # Autocast computes `softplus` and `expm1` in fp32, and so the rest.
     count, itemsize = x.numel, 4 if tape.autocast else x.itemsize
 
@@ -169,7 +169,7 @@ class MoEBlock:
     def compute(
         self, tape: ForwardTape, arch: Architecture, batch: MicroBatch, y: ActivationTensor, rows: int
     ) -> ActivationTensor:
-        """Record the block, including the shared expert."""
+        """Record the MoE block, including the shared expert."""
         with tape.record_module(self.module, y):
             shared = None
             computes_first = self.variant.shared_experts == "gated" and not batch.ep_size
@@ -218,7 +218,7 @@ class MoEBlock:
     def _route_in_fp32(
         self, tape: ForwardTape, arch: Architecture, y: ActivationTensor, rows: int
     ) -> ActivationTensor:
-        """`DeepseekV3TopkRouter`: input and weight are cast to fp32; a bias that is not trained chooses the experts."""
+        """Record `DeepseekV3TopkRouter`: input and weight are cast to fp32, and an untrained bias chooses experts."""
         num_routed, num_scores = rows * arch.num_experts_per_tok, rows * arch.num_experts
         weights = self.router.weights
         y_fp32 = cast_tensor(tape, y, 4)
@@ -236,7 +236,7 @@ class MoEBlock:
     def _compute_experts(
         self, tape: ForwardTape, arch: Architecture, y: ActivationTensor, rows: int
     ) -> ActivationTensor:
-        """`grouped_mm` over tokens sorted by expert; each token is copied once per expert."""
+        """Record `grouped_mm` over tokens sorted by expert; each token is copied once per chosen expert."""
         num_routed, hidden, intermediate_size = (
             rows * arch.num_experts_per_tok,
             arch.hidden_size,
@@ -278,7 +278,7 @@ class MoEBlock:
 
     @staticmethod
     def _clamped_product(tape: ForwardTape, gate_up: ActivationTensor) -> ActivationTensor:
-        """`GptOssExperts._apply_gate`: gate and up are clamped, and the gate goes through a sigmoid."""
+        """Record `GptOssExperts._apply_gate`: gate and up are clamped, and the gate goes through a sigmoid."""
         count, itemsize = gate_up.numel // 2, gate_up.itemsize
 
         def op(inputs: list[ActivationTensor], saved: list[ActivationTensor]) -> ActivationTensor:

@@ -1,7 +1,7 @@
 """Exact numbers of parameters of model types that are recorded as generic transformers.
 
 The functions follow the `__init__` methods of Transformers 5 (`models/*/modeling_*.py`), with biases and norms.
-What the generic layers lack of the number is one more tensor.
+Parameters that the generic layers lack are added as one more tensor.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Config: TypeAlias = "Mapping[str, Json]"
 
 
 def exact_parameters(config: Config) -> int:
-    """The number of parameters; 0 if it is not known.
+    """Return the number of parameters, or 0 if it is not known.
 
     Raises:
         InvalidModelError: a size is missing or invalid.
@@ -29,7 +29,7 @@ def exact_parameters(config: Config) -> int:
 
 
 def has_language_head(config: Config) -> bool:
-    """Whether the class in `architectures` computes logits over the vocabulary; without the key, it does."""
+    """Whether the class in `architectures` computes logits over the vocabulary; assumed if the key is absent."""
     names = config.get("architectures")
     if not isinstance(names, list) or not names:
         return True
@@ -38,7 +38,7 @@ def has_language_head(config: Config) -> bool:
 
 
 def default_length(config: Config) -> int:
-    """Positions of an encoder, or of an encoder with a decoder; 0 for decoders.
+    """Return the number of positions of an encoder, or of an encoder with a decoder; 0 for decoders.
 
     Raises:
         InvalidModelError: a size is invalid.
@@ -62,7 +62,7 @@ def _number(config: Config, *keys: str, default: int = 0) -> int:
 
 
 def _attention(hidden: int, inner: int, kv: int = 0, biases: int = 0) -> int:
-    """Four projections, of which `biases` is the number of biased elements."""
+    """Count the parameters of four attention projections, including `biases` biased elements."""
     return 2 * hidden * inner + 2 * hidden * (kv or inner) + biases
 
 
@@ -71,7 +71,7 @@ def _mlp(hidden: int, wide: int, *, gated: bool = False, biased: bool = False) -
 
 
 def _post_norm_layer(hidden: int, wide: int) -> int:
-    """A layer of BERT."""
+    """Count the parameters of a BERT layer."""
     return _attention(hidden, hidden, biases=4 * hidden) + _mlp(hidden, wide, biased=True) + 4 * hidden
 
 
@@ -79,7 +79,7 @@ def _post_norm_layer(hidden: int, wide: int) -> int:
 
 
 def _head_of(config: Config, hidden: int, vocabulary: int, *, tied_width: int = 0) -> int:
-    """Parameters of the head of an encoder: masked words, classes, a discriminator, or a pooler."""
+    """Count the parameters of an encoder's head: masked words, classes, a discriminator, or a pooler."""
     names = config.get("architectures")
     name = str(names[0]) if isinstance(names, list) and names else "ForMaskedLM"
     width = tied_width or hidden
@@ -327,4 +327,4 @@ COUNTS: Mapping[str, Callable[[Config], int]] = {
     "gpt_bigcode": _gpt_bigcode,
     "mpt": _mpt,
 }
-"""Function of each model type."""
+"""Function that counts the parameters of a model type, by model type."""

@@ -1,4 +1,4 @@
-"""Dispatch from a model family to the module that records it."""
+"""Dispatch from a model family to the module that records its forward pass."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def weights_of(
     tensor: TensorParallelSettings = NO_TENSOR_PARALLEL,
     experts: int = 0,
 ) -> ForwardTape:
-    """Build the modules and parameters of a model, without a pass."""
+    """Build the modules and parameters of a model without recording a pass."""
     return record_forward_pass(
         arch,
         MicroBatch(1, 1, itemsize, autocast, tensor_parallel=tensor, ep_size=experts, records_pass=False),

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 class InvalidModelError(NotModelledError):
-    """A value of `config.json` is invalid; the text names the key."""
+    """Raised when a value of `config.json` is invalid; the message names the key."""
 
 
 def count(config: Mapping[str, Json], key: str, default: int = 0) -> int:
-    """Read a positive integer.
+    """Read a positive integer from a config.
 
     Raises:
         InvalidModelError: the value is invalid, or missing without a default.
@@ -31,7 +31,7 @@ def count(config: Mapping[str, Json], key: str, default: int = 0) -> int:
 
 
 def rate(config: Mapping[str, Json], key: str, default: float = 0.1) -> float:
-    """Read a number from 0 to 1.
+    """Read a number from 0 to 1 from a config.
 
     Raises:
         InvalidModelError: the value is invalid.
@@ -47,7 +47,7 @@ def rate(config: Mapping[str, Json], key: str, default: float = 0.1) -> float:
 
 
 def format_value(value: Json) -> str:
-    """Format a value for a message, as JSON shows it."""
+    """Format a value for a message as it would appear in JSON."""
     words = {None: "null", True: "true", False: "false"}
     text = words[value] if value is None or isinstance(value, bool) else str(value)[:40]
     return f"`{text}`"
@@ -56,7 +56,7 @@ def format_value(value: Json) -> str:
 def rotary_dim(
     config: Mapping[str, Json], size: int, old_key: str = "partial_rotary_factor", default: float = 1
 ) -> int:
-    """Elements of a head with rotary embeddings; `old_key`: the key before Transformers 5."""
+    """Return the number of head elements with rotary embeddings; `old_key`: the config key before Transformers 5."""
     # Transformers 5 moved rotary settings to `rope_parameters`; older files use `rope_scaling` or top-level
     # keys.
     for section in (config.get("rope_scaling"), config.get("rope_parameters"), config):
@@ -67,7 +67,7 @@ def rotary_dim(
 
 
 def optional_count(config: Mapping[str, Json], key: str) -> int:
-    """Read a positive integer; 0 if it is absent, null or 0.
+    """Read a positive integer, or return 0 if it is absent, null or 0.
 
     Raises:
         InvalidModelError: the value is invalid.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class TowerLayer:
-    """Modules of one layer."""
+    """Modules of one encoder layer."""
 
     def __init__(self, tape: ForwardTape, tower: Tower, prefix: str, trains: bool) -> None:
         hidden, wide = tower.hidden_size, tower.intermediate_size
@@ -52,7 +52,7 @@ class TowerLayer:
     def record(
         self, tape: ForwardTape, heads: AttentionHeads, batch: MicroBatch, x: ActivationTensor
     ) -> ActivationTensor:
-        """Record the layer and return its output."""
+        """Record the encoder layer and return its output."""
         rows, hidden, wide = heads.num_tokens, self.tower.hidden_size, self.tower.intermediate_size
         with tape.record_module(self.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
             y = normalize(tape, self.norms[0], x, rows, self.tower.norm)
@@ -92,7 +92,7 @@ class TowerLayer:
         return attention(tape, batch.attn_implementation, heads, query, key, value)
 
     def _scaled(self, tape: ForwardTape, y: ActivationTensor) -> ActivationTensor:
-        """Multiply by a vector (layer scale of InternViT)."""
+        """Multiply by a learned vector (layer scale of InternViT)."""
         if self.other is None:
             return y
         saved = [y] if self.other.weights[0].requires_grad else []
@@ -101,7 +101,7 @@ class TowerLayer:
 
 
 def _quick_gelu(tape: ForwardTape, x: ActivationTensor) -> ActivationTensor:
-    """`QuickGELUActivation`: the input times its sigmoid."""
+    """Record `QuickGELUActivation`: the input times its sigmoid."""
     sigmoid = tape.tensor(x.numel, x.itemsize)
     tape.op([tape.op([x], tape.tensor(x.numel, x.itemsize))], sigmoid, [sigmoid])
     return multiply_elementwise(tape, x, sigmoid)
@@ -179,7 +179,7 @@ class VisionTower:
 
     @staticmethod
     def _add_other(tape: ForwardTape, module: Module | None, y: ActivationTensor) -> ActivationTensor:
-        """Position embeddings, or norms whose tensors are not known."""
+        """Add position embeddings, or norms whose individual tensors are not known."""
         if module is None:
             return y
         with tape.record_module(module, y):
@@ -187,7 +187,7 @@ class VisionTower:
 
     @staticmethod
     def _mask(tape: ForwardTape, batch: MicroBatch) -> ActivationTensor:
-        """The mask of `masked_scatter`, a view with an element for each token."""
+        """Return the mask of `masked_scatter`, which is a view with one element per token."""
         return tape.op(
             [], tape.tensor(batch.micro_batch_size * batch.sequence_length, 1, requires_grad=False)
         )

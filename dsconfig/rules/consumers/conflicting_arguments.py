@@ -58,7 +58,7 @@ def value_against_training_argument(ctx: Context) -> Iterator[Finding]:
 
 
 def _matching_arguments(job: FilledConfig, mismatch: ArgumentMismatch) -> Iterator[str]:
-    """Suggest arguments that match the config; nothing if no single argument does."""
+    """Yield advice to use arguments that match the config, or nothing if no single argument does."""
     values: list[Json] = mismatch.written if isinstance(mismatch.written, list) else [mismatch.written]
     names = mismatch.argument.strip("[]").split(", ")
     switch, either, _ = mismatch.argument.partition(" or ")
@@ -123,7 +123,7 @@ def incompatible_with_deepspeed(ctx: Context) -> Iterator[Finding]:
 
 
 def _path_of_argument(job: LaunchedJob | None, setting: FailedFrameworkCheck) -> KeyPath:
-    """Return the path of the rejected key; for a flag, that of the command that contains it."""
+    """Return the path of the rejected key or, for a flag, of the command that contains it."""
     if job is None or job.arguments is None or job.line is not None:
         return setting.path
     return tuple(job.format.commands[0].split("."))

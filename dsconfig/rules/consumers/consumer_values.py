@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def _paths_of_auto(section: Mapping[str, Json], path: KeyPath) -> Iterator[KeyPath]:
-    """Yield the path of every "auto" in objects; like Accelerate, skip lists."""
+    """Yield the path of every "auto" in nested objects; like Accelerate, skip lists."""
     for key, value in section.items():
         if isinstance(value, dict):
             yield from _paths_of_auto(value, (*path, key))
@@ -221,7 +221,7 @@ _OVERWRITTEN: tuple[tuple[str, str, EffectName], ...] = (
     ("steps_per_print", "infinity", "wasteful"),
     ("zero_allow_untested_optimizer", "`true`", "altered"),
 )
-"""Keys with the value that replaces theirs, and the effect."""
+"""Keys that a consumer overwrites, each with the new value and the effect."""
 
 
 # Values that DeepSpeed accepts, but Accelerate's plugin does not.
@@ -495,7 +495,7 @@ def accumulation_under_no_sync(ctx: Context) -> Iterator[Finding]:
 
 
 def _trainer_version(ctx: Context) -> str | None:
-    """Return the version of Transformers beside an Accelerate launch file, whose script may use its Trainer."""
+    """Return the Transformers version pinned beside an Accelerate launch file, whose script may use the Trainer."""
     from dsconfig.launch.requirements import pinned_consumer_version
 
     pinned = pinned_consumer_version("transformers", ctx.document.name)
@@ -589,7 +589,7 @@ def section_unused_by_consumer(ctx: Context) -> Iterator[Finding]:
 
 
 def _is_feature_requested(ctx: Context, path: str) -> bool:
-    """Whether the config requests the feature: with a switch that is on, or a section with a truthy value."""
+    """Whether the config requests the feature at `path`: with a switch that is on, or a section with a truthy value."""
     value = ctx.raw(path)
     if not ctx.has(path) or ctx.key(path) is None:
         return False

@@ -41,12 +41,12 @@ PLUGIN = "accelerate utils/dataclasses.py:DeepSpeedPlugin"
 
 
 def accelerate_block(ctx: Context) -> JsonObject:
-    """Return the block; empty if the file does not launch DeepSpeed."""
+    """Return the `deepspeed_config` block, or an empty object if the launch file does not launch DeepSpeed."""
     return deepspeed_block(ctx.data) if ctx.data.get("distributed_type") == "DEEPSPEED" else {}
 
 
 def accelerate_block_path(key: str) -> KeyPath:
-    """Return the path of a key of the block."""
+    """Return the path of a key of the `deepspeed_config` block."""
     return (BLOCK, key)
 
 
@@ -232,14 +232,14 @@ _OPTIONS = frozenset(
 
 
 def _format_version(ctx: Context, key: str) -> str:
-    """Name the version if other versions know the key."""
+    """Return a phrase with the version of Accelerate if other versions know the key, else an empty string."""
     return (
         f" in {ctx.version}" if ctx.version and (version_adding_key(key) or version_removing_key(key)) else ""
     )
 
 
 def _suggest_replacement(key: str, known_keys: frozenset[str]) -> str:
-    """Suggest what to do about an unknown key at the top level."""
+    """Suggest what to do about an unknown key at the top level of the launch file."""
     if key in BLOCK_KEYS:
         return f"remove it, or move it into `{BLOCK}`"
     if since := version_adding_key(key):
@@ -251,7 +251,10 @@ def _suggest_replacement(key: str, known_keys: frozenset[str]) -> str:
 
 
 def _closest_key(key: str, value: Json, known_keys: frozenset[str]) -> str | None:
-    """Return the key that a typo most likely stands for; no key of the block accepts an object or a list."""
+    """Return the known key that `key` is most likely a typo of, or None.
+
+    No key of the block accepts an object or a list.
+    """
     return None if isinstance(value, dict | list) else best_match(str(key), _launch_file_lexicon(known_keys))
 
 
@@ -454,7 +457,7 @@ def _is_launcher(value: Json) -> bool:
 
 _OR_AUTO = ', or `"auto"`'
 _AUTO = {"gradient_accumulation_steps": "accumulation", "gradient_clipping": "clipping"}
-"""Change of `consumers.consumer_versions` from which the key accepts "auto"."""
+"""Name of the change in `consumers.consumer_versions` from which each key accepts "auto"."""
 _PARSED_KEYS = (
     ("zero_stage", _is_integer, "an integer"),
     ("gradient_accumulation_steps", _is_digits, 'an integer, or `"auto"`'),

@@ -16,7 +16,7 @@ _RUNNER = "launcher/runner.py:main"
 
 
 def _launcher_findings(ctx: Context, kind: Kind) -> Iterator[Finding]:
-    """Yield the problems of one kind in every command of a script or manifest."""
+    """Yield a finding for each launcher problem of one kind in the commands of a script or manifest."""
     try:
         problems = launcher_problems_in_script(ctx.document)
     except OSError:  # a note of the report says why
@@ -31,7 +31,7 @@ def _launcher_findings(ctx: Context, kind: Kind) -> Iterator[Finding]:
 
 
 def _path_of_command(job: LaunchedJob) -> KeyPath:
-    """Return the path of the command in a manifest; a script has only lines."""
+    """Return the path of the command in a manifest, or an empty path for a script, which has only lines."""
     return () if job.line is not None else tuple(job.format.commands[0].split("."))
 
 

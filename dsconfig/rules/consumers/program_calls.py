@@ -28,14 +28,14 @@ def first_uses(ctx: Context, *kinds: Kind) -> Iterator[ConfigSensitiveCall]:
 
 
 def is_named(ctx: Context) -> bool:
-    """Whether a Python program is known that passes the config to its consumer."""
+    """Whether a Python program that passes the config to its consumer is known."""
     return bool(ctx.facts.program_files)
 
 
 def at_stage(
     ctx: Context, use: ConfigSensitiveCall, consequence: str, help: str, effect: EffectName | None = None
 ) -> Finding:
-    """Build a finding at the stage about a call in a program."""
+    """Build a finding about a call in a program, located at the ZeRO stage in the config."""
     return ctx.at(
         stage_path(ctx), f"{use.location} calls `{use.text}`: {consequence}", help=help, effect=effect
     )

@@ -1,4 +1,4 @@
-"""Arguments of the job about the optimizer and the schedule that have no effect beside the config's sections."""
+"""Optimizer and schedule arguments of the job that have no effect because of the config's sections."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _MATCH = "transformers integrations/deepspeed.py:HfTrainerDeepSpeedConfig.fill_m
 
 
 def _launch_argument(ctx: Context, name: str) -> Json:
-    """Return an argument that the launch file itself sets; None if it is not set or unknown."""
+    """Return an argument that the launch file itself sets, or None if it is not set or unknown."""
     if ctx.consumer != "transformers" or ctx.arguments is None:
         return None
     return ctx.arguments.explicit.get(name)
 
 
 def _argument_label(ctx: Context, name: str) -> str:
-    """Name an argument as the launch file spells it."""
+    """Return the name of an argument for messages, spelled as in the launch file."""
     spelled = ctx.arguments.spelled if ctx.arguments else {}
     return f"`{spelled.get(name, name)}` of the job"
 
 
 class _ScheduleCurve(NamedTuple):
-    """The course of a DeepSpeed schedule, and the Trainer's names of that course."""
+    """Course of a DeepSpeed schedule, and the Trainer's names for the same course."""
 
     names: frozenset[str]
     course: str
@@ -121,7 +121,7 @@ _OPTIMS: Mapping[str, frozenset[str]] = {
     "SGD": frozenset({"sgd"}),
     **dict.fromkeys(ADAM, _ADAMW),
 }
-"""Optimizers of a config, and the values of `optim` that stand for the same algorithm and precision."""
+"""Values of the argument `optim` that stand for the same algorithm and precision, by the config's optimizer."""
 
 
 @rule("DSC830", effect="ignored", source=_SECTIONS)
@@ -238,13 +238,13 @@ _ADAMW_32_BIT = frozenset({"paged_adamw_32bit"})
 
 
 class _ArgumentReplacedByDefault(NamedTuple):
-    """A key that a section lacks, the argument that it does not get, and what DeepSpeed uses instead."""
+    """Key that a section lacks, the arguments that are therefore not applied, and what DeepSpeed uses instead."""
 
     section: str
     key: str
     arguments: tuple[str, ...]
     used: str
-    """The value that DeepSpeed uses, in words."""
+    """Value that DeepSpeed uses, in words."""
 
 
 @rule("DSC832", effect="altered", source=_MATCH)
@@ -297,7 +297,7 @@ def _can_add_key(ctx: Context, section: str) -> bool:
 
 
 def _given_arguments(ctx: Context, *names: str) -> tuple[str, ...]:
-    """Return those of the arguments that the launch file sets to a number."""
+    """Return the names of the arguments that the launch file sets to a number."""
     return tuple(name for name in names if as_number(_launch_argument(ctx, name)) is not None)
 
 
@@ -330,7 +330,7 @@ def _unapplied_optimizer_arguments(ctx: Context) -> Iterator[_ArgumentReplacedBy
 
 
 def _equals_default(ctx: Context, key: str, given: tuple[str, ...], value: Json) -> bool:
-    """Whether the arguments equal what DeepSpeed uses anyway; also if that is unknown."""
+    """Whether the arguments equal the value that DeepSpeed uses anyway, or that value is unknown."""
     if key == "betas":
         pair = value if isinstance(value, list) and len(value) == 2 else None
         index = {"adam_beta1": 0, "adam_beta2": 1}

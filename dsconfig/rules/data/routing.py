@@ -23,7 +23,7 @@ _REQUIRED_IN_SCHEDULE_CONFIG = ("require_steps", "seq_per_step")
 
 
 def _random_ltd_section(ctx: Context) -> JsonObject:
-    """Return the `random_ltd` section.
+    """Return the `random_ltd` section if random-LTD is on.
 
     Raises:
         SkipRule: the section is off, or not an object.
@@ -65,7 +65,7 @@ def incomplete_random_ltd(ctx: Context) -> Iterator[Finding]:
 
 
 def _schedule_grows(schedule: JsonObject) -> bool:
-    """Whether the schedule computes values: with equal bounds it is constant."""
+    """Whether the schedule grows from a lower to a higher value; with equal bounds it is constant."""
     low, high = schedule.get("min_value"), schedule.get("max_value")
     return isinstance(low, int | float) and isinstance(high, int | float) and low < high
 
@@ -210,7 +210,7 @@ def outer_switch_without_effect(ctx: Context) -> Iterator[Finding]:
 
 
 def _report_without_effect(ctx: Context, path: str, switches: list[str]) -> Finding:
-    """Report all techniques that stay on together: switching off one of them would not end the diagnostic."""
+    """Report all techniques that stay on in one diagnostic, because switching off one of them would not resolve it."""
     names = {switch: f"`{switch.split('.')[-2]}`" for switch in switches}
     stays = f"{join_alternatives(names.values(), 'and')} {'stays' if len(switches) == 1 else 'stay'} on"
     return ctx.at(

@@ -1,1 +1,1 @@
-"""Text of the file: encoding, syntax, duplicate keys, and files that are not configs."""
+"""Text of the config file: encoding, syntax, duplicate keys, and files that are not configs."""

@@ -29,20 +29,20 @@ SOURCE = "runtime/config.py:DeepSpeedConfig.__init__"
 OTHER_RULES = frozenset(
     {"duplicate-key", "placeholder", "empty", "root-not-object", "invalid-utf8", "not-text"}
 )
-"""Kinds that another rule reports."""
+"""Kinds of text problems that another rule reports."""
 LIMITS = frozenset({"too-large", "too-deep", "huge-number", "alias-bomb", "lone-surrogate"})
-"""Kinds for which dsconfig does not predict what DeepSpeed does."""
+"""Kinds of text problems for which dsconfig does not predict what DeepSpeed does."""
 
 
 def problems_of_kind(ctx: Context, *kinds: str) -> Iterator[TextProblem]:
-    """Yield the problems of these kinds, in the order of the text."""
+    """Yield the text problems of the given kinds, in the order of the text."""
     for problem in ctx.document.problems:
         if problem.kind in kinds:
             yield problem
 
 
 def describe_problem(problem: TextProblem) -> str:
-    """Describe the problem, with its text if that helps."""
+    """Describe a text problem, and quote its text if that helps."""
     description, detail = describe_kind(problem), problem.detail.strip()
     if not detail or problem.kind in _NO_DETAIL:
         return description
@@ -52,7 +52,7 @@ def describe_problem(problem: TextProblem) -> str:
 
 
 def describe_kind(problem: TextProblem) -> str:
-    """Describe the kind of the problem."""
+    """Describe the kind of a text problem."""
     return KINDS[problem.kind].partition(";")[0].partition(":")[0]
 
 
@@ -71,7 +71,7 @@ _PARSERS = {"hjson": "DeepSpeed's Hjson parser", "json": "a strict JSON parser",
 
 
 def _problem_message(ctx: Context, group: list[TextProblem]) -> str:
-    """Describe the problem and who rejects it."""
+    """Describe a group of text problems, and who rejects them."""
     if group[0].kind != YAML_TEXT:
         return f"{_describe_group(group)}: rejected by {_parser_name(ctx)}"
     if ctx.consumer != "deepspeed":
@@ -135,7 +135,7 @@ def _describe_group(group: list[TextProblem]) -> str:
 
 
 def _other_places(group: list[TextProblem]) -> list[tuple[str, TextSpan]]:
-    """Return other places of the same problem; for a bracket, where it and its parents open."""
+    """Return the other locations of a problem or, for an unclosed bracket, where it and its parents open."""
     if not closing_bracket(group[0]):
         return [("also here", problem.span) for problem in group[1 : 1 + _SHOWN]]
     parents = [
@@ -148,7 +148,7 @@ _SHOWN = 3
 
 
 def _position_of_missing_bracket(ctx: Context, bracket: TextProblem) -> TextSpan:
-    """Return where the bracket should close: after its last entry."""
+    """Return the position at which an unclosed bracket should close: after its last entry."""
     document = ctx.document
     length = len(document.text.rstrip())
     for path in (bracket.path, bracket.path[:-1]):
@@ -177,7 +177,7 @@ def _advice_for_kind(group: list[TextProblem]) -> str | None:
 
 
 def _fix_group(ctx: Context, group: list[TextProblem]) -> Fix | None:
-    """Return one fix for all places."""
+    """Return one fix for all problems of the group, or None if no problem can be fixed."""
     fixes = [fix for problem in group if (fix := fix_problem(ctx.document, problem))]
     if len(fixes) < 2:
         return fixes[0] if fixes else None
@@ -250,7 +250,10 @@ def only_hjson(ctx: Context) -> Iterator[Finding]:
 
 
 def _fix_for_strict_json(ctx: Context, places: list[TextProblem]) -> Fix | None:
-    """Remove trailing commas and byte order marks; no fix for comments and unquoted text, which are deliberate."""
+    """Return the fix that removes trailing commas and byte order marks, or None if there are other problems.
+
+    Comments and unquoted text are deliberate, so they get no fix.
+    """
     if any(problem.kind not in ("trailing-comma", "bom") for problem in places):
         return None
     fixes = [fix_problem(ctx.document, problem) for problem in places]
@@ -266,24 +269,24 @@ _WORDS = frozenset({"unquoted-string", "bad-number", "nan", "placeholder"})
 
 
 def json_word(problem: TextProblem) -> str | None:
-    """Return the JSON literal for an unquoted `True`, `False` or `None`; None for any other problem."""
+    """Return the JSON literal for an unquoted `True`, `False` or `None`, or None for any other problem."""
     if problem.kind != "unquoted-string":
         return None
     return _JSON.get(python_word(problem).lower())
 
 
 def python_word(problem: TextProblem) -> str:
-    """Return the unquoted word without a trailing comma, which Hjson reads as a part of it."""
+    """Return the unquoted word without a trailing comma, which Hjson reads as part of the word."""
     return problem.detail.rstrip(", \t")
 
 
 def closing_bracket(problem: TextProblem) -> str | None:
-    """Return the closing bracket of an unclosed one; None for any other problem."""
+    """Return the closing bracket for an unclosed bracket, or None for any other problem."""
     return _BRACKETS.get(problem.detail) if problem.kind == "unclosed" else None
 
 
 def group_by_cause(problems: Iterable[TextProblem]) -> list[list[TextProblem]]:
-    """Group problems by cause, without those that only follow from others."""
+    """Group text problems by cause, leaving out those that only follow from others."""
     by_cause: dict[object, list[TextProblem]] = {}
     for number, problem in enumerate(root_causes(list(problems))):
         by_cause.setdefault(_cause_of_problem(problem, number), []).append(problem)
@@ -299,7 +302,7 @@ def _cause_of_problem(problem: TextProblem, number: int) -> object:
 
 
 def root_causes(problems: list[TextProblem]) -> Iterator[TextProblem]:
-    """Yield the problems that do not merely follow from another one.
+    """Yield the text problems that do not merely follow from another one.
 
     Skips a missing comma after a word that is a problem itself, and whatever the parser reports after it has
     lost track.
@@ -322,11 +325,11 @@ def root_causes(problems: list[TextProblem]) -> Iterator[TextProblem]:
 # Repairs: rewrite the place so that every JSON parser reads it.
 
 _AMBIGUOUS = re.compile(r"[,:{}\[\]\"'\\]|\A(?:true|false|none)\Z", re.IGNORECASE)
-"""Characters and words that make it unclear where an unquoted string ends, or whether it is one."""
+"""Characters and words that leave it unclear where an unquoted string ends, or whether the text is a string."""
 
 
 def fix_problem(document: Document, problem: TextProblem) -> Fix | None:
-    """Return the fix of one problem; None if the intention is unclear."""
+    """Return the fix for a text problem, or None if the intention is unclear."""
     start, end = problem.span
     text = document.text[start:end]
     match problem.kind:
@@ -353,7 +356,11 @@ def fix_problem(document: Document, problem: TextProblem) -> Fix | None:
 
 
 def _replace_with_json_literal(document: Document, problem: TextProblem, word: str) -> Fix:
-    """Replace the word with its JSON literal; if Hjson parses the text, it is a string, so set the value."""
+    """Return the fix that replaces an unquoted word with its JSON literal.
+
+    If Hjson can parse the document, the word is a string, so the fix sets the value instead of editing the
+    text.
+    """
     start = problem.span.start
     if document.is_readable():
         return Fix(f"write `{word}`", (SetValue(problem.path, json.loads(word)),), safe=True)
@@ -366,7 +373,7 @@ _SIGNS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "missing-comma": ("add a comma", ("",), ","),
     "missing-colon": ("replace with a colon", ("=",), ":"),
 }
-"""Title of the fix, possible wrong texts, and the right one."""
+"""Title of the fix, possible wrong texts, and the right text, by kind of problem."""
 
 
 def _is_in_object(document: Document, problem: TextProblem) -> bool:
@@ -379,7 +386,7 @@ def _replace_text(title: str, start: int, end: int, text: str) -> Fix:
 
 
 def _remove_comment(document: Document, start: int, end: int) -> ReplaceText:
-    """Remove a comment, the blanks before it, and its line if nothing else is on it."""
+    """Return the edit that removes a comment, the blanks before it, and its line if nothing else is on that line."""
     text = document.text
     line = max(text.rfind("\n", 0, start), text.rfind("\r", 0, start)) + 1
     following = re.compile(r"[ \t]*(\r\n?|\n|\Z)").match(text, end)
@@ -391,7 +398,7 @@ def _remove_comment(document: Document, start: int, end: int) -> ReplaceText:
 
 
 def _quote_with_double_quotes(document: Document, start: int) -> Fix | None:
-    """Put the string that starts here in double quotes."""
+    """Return the fix that puts the string at offset `start` in double quotes, or None if no string starts there."""
     entry = _strings_by_offset(document).get(start)
     if entry is None:
         return None
@@ -401,7 +408,7 @@ def _quote_with_double_quotes(document: Document, start: int) -> Fix | None:
 
 @lru_cache(maxsize=1)
 def _strings_by_offset(document: Document) -> dict[int, tuple[TextSpan, str]]:
-    """Return the span and text of every key and string, by offset."""
+    """Return the span and text of every key and string, by start offset."""
     strings: dict[int, tuple[TextSpan, str]] = {}
     todo = [document.root] if document.root else []
     while todo:
@@ -474,7 +481,7 @@ class DuplicateKey(NamedTuple):
     """Key that occurs more than once in an object."""
 
     problem: TextProblem
-    """Problem at its second entry."""
+    """Problem at the second entry of the key."""
     occurrences: int
     fix: Fix | None
 
@@ -495,7 +502,7 @@ def duplicate_keys(
 
 
 class _EntryLookup:
-    """Looks up the entries of an object by name, with a cache per object."""
+    """Lookup of an object's entries by name, with a cache per object."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -503,7 +510,7 @@ class _EntryLookup:
         self.editor: TextEditor | None = None
 
     def entries(self, parent: TreeNode) -> dict[str, list[int]]:
-        """Return the indices of the entries of each name."""
+        """Return the indices of an object's entries by name."""
         indices = self.by_name.get(id(parent))
         if indices is None:
             indices = self.by_name[id(parent)] = {}
@@ -512,7 +519,7 @@ class _EntryLookup:
         return indices
 
     def fix(self, parent: TreeNode, entries: list[int], *, rejected: bool) -> Fix | None:
-        """Remove all entries except the last one, which wins in every parser that accepts duplicates."""
+        """Return the fix that removes all entries but the last, which wins in every parser that accepts duplicates."""
         *earlier, last = (parent.members[index] for index in entries)
         try:
             self.editor = self.editor or editor_for_document(self.document)

@@ -23,7 +23,7 @@ _NAMED = re.compile(r"`elasticity\.(\w+)[^`]*`")
 
 
 def elastic_run_plan(ctx: Context) -> Plan | Exception | None:
-    """Return the plan of the section, or the error; None if the consumer is not `dsconfig elastic`."""
+    """Return the plan for the `elasticity` section or the error, or None if the consumer is not `dsconfig elastic`."""
     if not ctx.is_elastic:
         return None
     from elastic.errors import ElasticityError
@@ -36,7 +36,7 @@ def elastic_run_plan(ctx: Context) -> Plan | Exception | None:
 
 
 def planned_gpu_counts(ctx: Context) -> tuple[int, ...] | None:
-    """Return the GPU counts of the plan; None if there is no plan."""
+    """Return the GPU counts of the plan, or None if there is no plan."""
     outcome = ctx.cached(elastic_run_plan)
     return None if outcome is None or isinstance(outcome, Exception) else outcome.gpu_counts
 

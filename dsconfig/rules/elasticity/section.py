@@ -32,12 +32,12 @@ def elasticity_section(ctx: Context) -> JsonObject:
 
 
 def release_semantics(ctx: Context) -> ElasticitySemantics:
-    """Return the semantics of the release's solver."""
+    """Return the semantics of the release's elastic solver."""
     return next(entry for entry in reversed(SEMANTICS) if ctx.since(entry.name))
 
 
 def elastic_solver(ctx: Context) -> ElasticSolver:
-    """Return the solver for a section without errors.
+    """Return the elastic solver for an `elasticity` section without errors.
 
     Raises:
         SkipRule: the section has errors, or its numbers are too large for any release.
@@ -49,7 +49,7 @@ def elastic_solver(ctx: Context) -> ElasticSolver:
 
 
 def works_at_some_world_size(ctx: Context, solver: ElasticSolver) -> bool:
-    """Whether DeepSpeed accepts the section at any number of GPUs."""
+    """Whether DeepSpeed accepts the `elasticity` section at any number of GPUs."""
     degree: Json = ctx.raw("sequence_parallel_size")
     degree = batch_triplet.ABSENT if degree is MISSING else degree
     divides = not ctx.from_file and ctx.since("0.17.0") and isinstance(degree, int | float) and degree > 0
@@ -79,7 +79,7 @@ _BOUNDS = (
 
 
 class ElasticityFault(NamedTuple):
-    """Error in the section that holds at every world size, with the code of the rule that reports it."""
+    """Error in the `elasticity` section at every world size, with the code of the rule that reports it."""
 
     code: str
     key: str
@@ -88,7 +88,7 @@ class ElasticityFault(NamedTuple):
 
 
 def elasticity_faults(block: JsonObject, semantics: ElasticitySemantics) -> list[ElasticityFault]:
-    """Return the errors of the section; later checks run only if the earlier ones find none."""
+    """Return the errors of the `elasticity` section; later checks run only if the earlier ones find none."""
     errors = [*_missing_key_faults(block), *_micro_batch_faults(block), *_number_faults(block, semantics)]
     return errors or list(_version_faults(block, semantics)) or list(_maximum_batch_faults(block, semantics))
 
@@ -213,7 +213,7 @@ def _maximum_batch_faults(block: JsonObject, semantics: ElasticitySemantics) -> 
 
 
 def ranks_per_node(block: JsonObject, semantics: ElasticitySemantics) -> Json:
-    """Return the data-parallel ranks per node in version 0.2; None in version 0.1, which ignores nodes."""
+    """Return the data-parallel ranks per node in elasticity 0.2, or None in elasticity 0.1, which ignores nodes."""
     if float(block.get("version", semantics.latest_version)) != 0.2:
         return None
     return block.get("num_gpus_per_node", 1) // block.get("model_parallel_size", 1)
@@ -222,13 +222,13 @@ def ranks_per_node(block: JsonObject, semantics: ElasticitySemantics) -> Json:
 # Supported world sizes.
 
 _MAX_DIVISIONS = 2_000_000
-"""Trial divisions; no release finishes with more, so there is no result to predict."""
+"""Maximum number of trial divisions; no release finishes with more, so there is no result to predict."""
 _MAX_MICRO_BATCHES = 128
-"""Micro batch sizes, for the same reason."""
+"""Maximum number of micro batch sizes; no release finishes with more."""
 
 
 def is_intractable(block: JsonObject, semantics: ElasticitySemantics) -> bool:
-    """Whether the numbers are too large for any release to finish."""
+    """Whether the numbers of the `elasticity` section are too large for any release to finish."""
     micro_batches = set(block["micro_batch_sizes"])
     if len(micro_batches) > _MAX_MICRO_BATCHES:
         return True
@@ -242,18 +242,18 @@ def is_intractable(block: JsonObject, semantics: ElasticitySemantics) -> bool:
 
 
 class ElasticSolver(NamedTuple):
-    """Elastic solver of one release for a section without errors."""
+    """Elastic solver of one release for an `elasticity` section without errors."""
 
     block: JsonObject
     semantics: ElasticitySemantics
     release: str
 
     def with_values(self, **values: Json) -> ElasticSolver:
-        """Return a solver for the section with other values."""
+        """Return a solver for the same section with some values replaced."""
         return self._replace(block={**self.block, **values})
 
     def _solve(self, world_size: float) -> Json:
-        """Return the solution of the release for a world size, or the error that it raises."""
+        """Return the release's solution for a world size, or the error that the release raises."""
         from elastic.deepspeed.solver import as_released
         from elastic.errors import ElasticityError
 
@@ -265,7 +265,7 @@ class ElasticSolver(NamedTuple):
             return error
 
     def works_at(self, world_size: float) -> bool:
-        """Whether DeepSpeed finds batch sizes for the data-parallel size, and accepts them."""
+        """Whether DeepSpeed finds batch sizes for the data-parallel size `world_size`, and accepts them."""
         if not world_size > 0:
             return False  # the solver returns no micro batch, and DeepSpeed unpacks two values into three
         solution = self._solve(world_size)
@@ -278,11 +278,14 @@ class ElasticSolver(NamedTuple):
         )
 
     def has_empty_batch(self, world_size: float) -> bool:
-        """Whether the maximum leaves less than one micro batch per rank at this world size."""
+        """Whether the maximum batch size leaves less than one micro batch per rank at this world size."""
         return getattr(self._solve(world_size), "batch_size", None) == 0
 
     def sizes(self) -> list[int]:
-        """Return the world sizes that the release lists. Version 0.2 reads them as ranks and as GPUs in turn."""
+        """Return the world sizes that the release lists.
+
+        Elasticity 0.2 reads the listed sizes both as ranks and as GPUs.
+        """
         from elastic.deepspeed.batch_heuristics import solve_v02_batch
         from elastic.deepspeed.elasticity_config import ElasticityConfig
         from elastic.errors import NoWorldSizesError
@@ -298,7 +301,7 @@ class ElasticSolver(NamedTuple):
         return sorted(size for size in sizes if size // config.model_parallel_size in sizes)
 
     def candidates(self) -> list[int]:
-        """Return world sizes of which at least one works if any does.
+        """Return world sizes of which at least one works if any world size does.
 
         Listed sizes work by construction, except for float rounding, so a few are enough. For a size outside
         the list, version 0.2 computes a separate batch, which works for whole nodes.
@@ -509,7 +512,7 @@ def world_size_not_elastic(ctx: Context) -> Iterator[Finding]:
 
 
 def _suggest_higher_maximum(solver: ElasticSolver, world_size: float) -> str:
-    """Suggest a maximum of one smallest micro batch per rank, if that is enough."""
+    """Suggest a maximum batch size of one smallest micro batch per rank, if that is enough."""
     minimum = math.ceil(min(solver.block["micro_batch_sizes"]) * world_size)
     if minimum <= solver.block["max_train_batch_size"]:
         return ""
@@ -549,7 +552,7 @@ def elasticity_without_world_size(ctx: Context) -> Iterator[Finding]:
 
 
 def _suggest_working_bounds(ctx: Context, solver: ElasticSolver) -> str:
-    """Suggest a wider range or a higher maximum that was tried out and works."""
+    """Suggest a wider range of GPUs or a higher maximum batch size that was tried and works."""
     block = solver.block
     options = []
     wide = solver.with_values(min_gpus=1, max_gpus=10000)

@@ -26,14 +26,14 @@ _VALIDATE = "module_inject/auto_ep_config.py:validate_autoep_config"
 
 
 class _OptionConflict(NamedTuple):
-    """Conflict of two options: `key` with `value`, if `holds`."""
+    """Conflict of two options: `key` set to `value`, in a config for which `holds` is true."""
 
     key: str
     value: Json
     since: str
     holds: Callable[[Context], bool]
     why: str
-    """Format string for the value of `other`."""
+    """Format string for the reason; its placeholder is the value of `other`."""
     help: str
     other: str
 

@@ -30,17 +30,17 @@ def require_autoep(ctx: Context) -> None:
 
 
 def related_switch() -> tuple[str, str]:
-    """Return the location of the switch, as a related one."""
+    """Return the location of the AutoEP switch, as a related location."""
     return "expert parallelism is switched on here", f"{EP}.enabled"
 
 
 def autoep_value(ctx: Context, key: str) -> Json:
-    """Return the value of a key of the section."""
+    """Return the value of a key of `expert_parallel`."""
     return ctx.value(f"{EP}.{key}")
 
 
 def is_invalid_size(value: Json, minimum: int) -> bool:
-    """Whether the engine rejects the value as a size."""
+    """Whether the engine rejects `value` as a size because it is no integer or below `minimum`."""
     return not isinstance(value, int) or value < minimum
 
 
@@ -110,11 +110,11 @@ _DIRECT = (
     "shared_experts_pattern",
     "shared_experts_gate_pattern",
 )
-"""Names of direct attributes of a module, which cannot contain a dot."""
+"""Keys that name a direct attribute of a module, which cannot contain a dot."""
 
 
 def _problem_with_value(ctx: Context, key: str) -> tuple[str, str] | None:
-    """Return what is wrong with the value and what the engine expects; None if it accepts the value."""
+    """Return the problem with the value of `key` and what the engine expects, or None if it accepts the value."""
     value = ctx.raw(f"{EP}.{key}")
     if key in _SIZES:
         minimum = 0 if key in ("comm_qp_margin", "comm_max_tokens_per_rank") else 1
@@ -294,7 +294,7 @@ def expert_parallel_of_size_one(ctx: Context) -> Iterator[Finding]:
 
 
 def _suggest_larger_sizes(ranks: int | None) -> str:
-    """Suggest sizes that leave a rank fewer experts; a single rank has none."""
+    """Suggest sizes that leave each rank fewer experts, or to disable AutoEP on a single rank."""
     if ranks is None:
         return "set it to a number greater than 1 that divides both the experts and the ranks"
     sizes = [size for size in divisors(ranks) if size > 1]

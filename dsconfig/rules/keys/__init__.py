@@ -1,1 +1,1 @@
-"""Keys: which of them the release knows, requires, has renamed, or reads without acting on them."""
+"""Keys that the release does not know, requires, has renamed, or reads without acting on them."""

@@ -75,7 +75,7 @@ def removed_key(ctx: Context) -> Iterator[Finding]:
 
 
 def _remove_unless_replaced(ctx: Context, key: UnknownKeyWithCause, info: KeyInfo) -> Fix | None:
-    """Remove the key; no fix if another key replaces it."""
+    """Return the fix that removes the key, or None if another key replaces it."""
     if switches_section_off(key.entry.value):
         return remove_key(key.path, safe=True)
     if info.name == "elasticity":  # `dsconfig migrate` converts the section and its batch sizes
@@ -149,7 +149,7 @@ def _is_equivalent(ctx: Context, entry: KnownKey) -> bool:
 
 
 def _is_inside_reported_section(ctx: Context, path: KeyPath) -> bool:
-    """Whether a section around the key is deprecated itself, or never read."""
+    """Whether a section around the key is itself deprecated or never read."""
     reported = (entry.path for entry in (*ctx.walk.deprecated, *ctx.walk.unused))
     return any(path[: len(outer)] == outer and path != outer for outer in reported)
 
@@ -279,7 +279,7 @@ class _IncompleteObject(NamedTuple):
     data: JsonObject
     missing: list[KeyView]
     removable: bool
-    """Whether removing the object repairs the config, because it is not required itself."""
+    """Whether removing the object repairs the config, because the object itself is not required."""
 
 
 def _report_missing_keys(ctx: Context, incomplete: _IncompleteObject) -> Finding:
@@ -302,7 +302,7 @@ def _report_missing_keys(ctx: Context, incomplete: _IncompleteObject) -> Finding
 
 
 def _describe_expected_type(ctx: Context, key: KeyView) -> str:
-    """Describe the type of the key; for a section, with its required keys."""
+    """Describe the expected type of a key and, for a section, its required keys."""
     inner = child_section(key.type)
     inner_keys = ctx.walk.view(inner).keys.values() if inner is not None else ()
     names = [f"`{each.info.name}`" for each in inner_keys if each.info.required]
@@ -314,7 +314,7 @@ def _describe_expected_type(ctx: Context, key: KeyView) -> str:
 
 
 def _add_empty_groups(incomplete: _IncompleteObject) -> SetValue | None:
-    """Return the edit that completes a technique that is off."""
+    """Return the edit that completes a compression technique that is off, or None for any other object."""
     shared = incomplete.data.get("shared_parameters", {})
     is_on = not isinstance(shared, dict) or shared.get("enabled")
     if incomplete.missing[0].info.name != "different_groups" or is_on:
@@ -325,7 +325,7 @@ def _add_empty_groups(incomplete: _IncompleteObject) -> SetValue | None:
 def _incomplete_objects(
     ctx: Context, key: KeyView, value: Json, path: KeyPath, spec: Spec | None = None
 ) -> Iterator[_IncompleteObject]:
-    """Yield every nested object that lacks required keys; other rules report values of a wrong type."""
+    """Yield every nested object that lacks required keys; values of a wrong type are left to other rules."""
     spec = spec or key.type
     inner = child_section(spec)
     if not isinstance(value, dict):
@@ -358,7 +358,7 @@ class _ChangedDefault(NamedTuple):
 
 @cache
 def _changed_defaults(section: str, first: int, last: int) -> tuple[_ChangedDefault, ...]:
-    """Return the keys of the section that the whole range reads with a changing default."""
+    """Return the keys of the section that every release of the range reads, but with a changing default."""
     changes = []
     for info in keys_of_section_class(section).values() if first < last else ():
         if (
@@ -378,7 +378,7 @@ _NOT_USER_KEYS = frozenset({"unread", "internal", "not_json"})
 
 
 def _next_release(number: int) -> int:
-    """Return the number of the next release."""
+    """Return the number of the release after `number`."""
     return next((later for later in NUMBERS.values() if later > number), NEVER)
 
 
@@ -386,7 +386,7 @@ _USED_IF: dict[KeyPath, Callable[[Context], bool]] = {
     ("bf16", "immediate_grad_update"): uses_bf16_optimizer,
     (ZERO, "offload_param", "pin_memory"): lambda ctx: effective_stage(ctx) == 3,
 }
-"""Condition under which DeepSpeed reads a key, besides its section being on."""
+"""Conditions under which DeepSpeed reads a key, besides its section being on."""
 
 
 @rule("DSC142", effect="wasteful", source="runtime/constants.py, runtime/zero/config.py and the like")
@@ -435,7 +435,7 @@ def _active_sections(
 
 
 def _is_section_active(ctx: Context, path: KeyPath, data: JsonObject, section: str) -> bool:
-    """Whether the section is on: by `enabled`, a stage above 0, or a device."""
+    """Whether the section is on, according to `enabled`, a ZeRO stage above 0, or an offload device."""
     if path == (ZERO,):
         return effective_stage(ctx) > 0
     if "enabled" in ctx.walk.view(section).keys:

@@ -85,7 +85,7 @@ def _can_move(ctx: Context, key: UnknownKeyWithCause, path: str) -> bool:
 
 
 def _has_guess_in_target(ctx: Context, key: UnknownKeyWithCause) -> bool:
-    """Whether the first or the last release of the target has a similar key."""
+    """Whether the first or the last release of the target has a key similar to the unknown one."""
     others = set(ctx.target) - {ctx.release}
     return any(
         guess_intended_key(
@@ -108,7 +108,7 @@ def _removal_help(key: UnknownKeyWithCause, unfit: tuple[str, ...], elsewhere: l
 
 
 _MAX_PATHS, _MAX_KEYS = 3, 8
-"""Maximum number of paths of a key, and of keys of a section, that a help lists."""
+"""Maximum number of paths of a key, and of keys of a section, that a help message lists."""
 
 
 @rule("DSC102", effect="ignored", source=_ROOT)
@@ -223,39 +223,39 @@ def dead_key(ctx: Context) -> Iterator[Finding]:
 
 
 class KeyOfEarlierReleases(NamedTuple):
-    """Earlier releases read the key."""
+    """Reason why a key is unknown: only earlier releases read it."""
 
     info: KeyInfo
 
 
 class KeyOfLaterReleases(NamedTuple):
-    """Later releases read the key."""
+    """Reason why a key is unknown: only later releases read it."""
 
     info: KeyInfo
 
 
 class NeverReadKey(NamedTuple):
-    """No release ever read the key, although some examples use it."""
+    """Reason why a key is unknown: no release ever read it, although some examples use it."""
 
     replacement: KeyPath
     """Path of the key to use instead; empty if there is none."""
 
 
 class MisplacedKey(NamedTuple):
-    """The key belongs in another section."""
+    """Reason why a key is unknown: it belongs in another section."""
 
     path: str
 
 
 class MistypedKey(NamedTuple):
-    """The key is similar to an existing one, or to several that are equally close."""
+    """Reason why a key is unknown: it resembles an existing key, or several that are equally close."""
 
     suggestions: tuple[str, ...]
     sure: bool
 
 
 class UnexplainedKey(NamedTuple):
-    """No similar key accepts the value."""
+    """Unknown key without an explanation: no similar key accepts its value."""
 
     unfit: tuple[str, ...]
     """Similar keys of the section that do not accept the value's type."""
@@ -307,13 +307,13 @@ class UnknownKeyWithCause(NamedTuple):
 
     @property
     def where(self) -> str:
-        """Describe the location for messages."""
+        """Location of the key as a phrase for messages."""
         parent = dotted_path(self.path[:-1])
         return f"in `{parent}`" if parent else "at the top level"
 
     @property
     def fate(self) -> str:
-        """Describe what DeepSpeed does with the key, for messages."""
+        """Phrase for messages that says what DeepSpeed does with the key."""
         if self.is_rejected:
             return "DeepSpeed rejects the config"
         if self.section.unknown == "rejected":
@@ -322,7 +322,7 @@ class UnknownKeyWithCause(NamedTuple):
 
 
 def unknown_keys_by_cause(ctx: Context, kind: type[R]) -> Iterator[tuple[UnknownKeyWithCause, R]]:
-    """Yield the unknown keys with this kind of reason."""
+    """Yield the unknown keys whose reason has the type `kind`."""
     for key in ctx.cached(_classify_unknown_keys):
         if isinstance(key.reason, kind):
             yield key, key.reason
@@ -348,12 +348,12 @@ def _classify_unknown_keys(ctx: Context) -> list[UnknownKeyWithCause]:
 
 
 def _section_rejects(entry: UnknownKey) -> bool:
-    """Whether the section rejects the key: strict ones do, but drop keys whose value is "auto"."""
+    """Whether the section rejects the key; strict sections do, but drop keys whose value is "auto"."""
     return entry.section.unknown == "rejected" and not (entry.section.drops_auto and entry.value == "auto")
 
 
 def _most_likely_cause(ctx: Context, entry: UnknownKey) -> Reason | None:
-    """Return the most likely reason; None if the key is deliberate and not reported."""
+    """Return the most likely reason why the key is unknown, or None if the key is deliberate and not reported."""
     path, section = entry.path, entry.section
     name = str(path[-1])
     if ctx.consumer != "deepspeed" and len(path) == 1 and name in _consumer_keys(ctx.consumer):
@@ -374,7 +374,10 @@ def _most_likely_cause(ctx: Context, entry: UnknownKey) -> Reason | None:
 
 
 def _never_read_replacement(ctx: Context, entry: UnknownKey) -> KeyPath | None:
-    """Return the replacement of a key that no release read, () without one; None for any other key."""
+    """Return the replacement of a key that no release ever read, or None for any other key.
+
+    An empty path means that the key has no replacement.
+    """
     path = entry.path
     name, above = str(path[-1]), path[:-1]
     if above and name == above[-1] and isinstance(entry.value, bool) and "enabled" in entry.section.keys:
@@ -413,7 +416,7 @@ def _find_similar_key(ctx: Context, entry: UnknownKey) -> Reason:
 
 
 def _path_of_attribute_name(ctx: Context, name: str, value: Json) -> str | None:
-    """Return the key for an attribute name of `DeepSpeedConfig`: `fp16.auto_cast` for `fp16_auto_cast`."""
+    """Return the key for an attribute name of `DeepSpeedConfig`, such as `fp16.auto_cast` for `fp16_auto_cast`."""
     for cut, letter in enumerate(name):
         path = f"{name[:cut]}.{name[cut + 1 :]}"
         key = ctx.key(path) if letter == "_" and name[cut + 1 :] not in ("", "*") else None
@@ -429,7 +432,7 @@ def _consumer_keys(consumer: str) -> tuple[str, ...]:
 
 
 def _is_deliberate_addition(entry: UnknownKey, name: str) -> bool:
-    """Whether the key is a deliberate addition that DeepSpeed ignores: `$schema`, `_comment`, `//`."""
+    """Whether the key is a deliberate addition that DeepSpeed ignores, such as `$schema`, `_comment` or `//`."""
     if entry.section.unknown == "rejected":
         return False
     return (
@@ -446,7 +449,7 @@ _COMMENT_KEYS = frozenset({"comment", "comments", "description", "note", "notes"
 
 
 def replace_with_new_name(ctx: Context, entry: KnownKey | UnknownKey, *, safe: bool = False) -> Fix | None:
-    """Return the fix that replaces the key with its new name; None without one, or if it is already set.
+    """Return the fix that replaces the key with its new name, or None if it has none or the new name is already set.
 
     The caller knows from the release whether the fix is `safe`.
     """
@@ -460,7 +463,7 @@ def replace_with_new_name(ctx: Context, entry: KnownKey | UnknownKey, *, safe: b
 def convert_to_new_key(
     ctx: Context, info: KeyInfo, entry: KnownKey | UnknownKey, to: KeyPath, *, safe: bool = False
 ) -> Fix | None:
-    """Return the fix that converts the value to the new key at `to`."""
+    """Return the fix that converts the value to the new key at `to`, or None if it cannot be converted."""
     if info.rewrite is None:
         return None
     conversion, on = info.rewrite
@@ -475,7 +478,7 @@ def convert_to_new_key(
 
 
 def replacement_advice(ctx: Context, info: KeyInfo, entry: KnownKey | UnknownKey) -> str:
-    """Say what to do about a removed or deprecated key; names only keys that the release reads."""
+    """Return advice about a removed or deprecated key, naming only keys that the release reads."""
     new_key = info.replaced_by
     if new_key is None or (is_path(new_key) and not is_key_of_release(ctx, new_key)):
         return info.advice or "remove it"
@@ -490,7 +493,7 @@ def replacement_advice(ctx: Context, info: KeyInfo, entry: KnownKey | UnknownKey
 
 
 def _rewrite_advice(info: KeyInfo, entry: KnownKey | UnknownKey, new_key: str) -> str | None:
-    """Say how to write the value under the new key; None if its structure differs."""
+    """Return advice on how to write the value under the new key, or None if its structure differs."""
     conversion, on = info.rewrite or ("", None)
     if conversion == "rename":
         return f"use `{new_key}` instead"
@@ -502,15 +505,15 @@ def _rewrite_advice(info: KeyInfo, entry: KnownKey | UnknownKey, new_key: str) -
 
 
 def is_path(text: str) -> bool:
-    """Whether the replacement of a key is a key path, not a phrase."""
+    """Whether the replacement of a key is a key path rather than a phrase."""
     return " " not in text and "(" not in text
 
 
 def is_key_of_release(ctx: Context, path: str) -> bool:
-    """Whether the release reads the key; for keys below user-defined names, their section."""
+    """Whether the release reads the key or, for a key below user-defined names, its section."""
     return ctx.key(path.partition(".*")[0]) is not None
 
 
 def switches_section_off(value: object) -> bool:
-    """Whether the value switches its section off, so that removing it changes nothing."""
+    """Whether the value switches its section off, so that removing the section changes nothing."""
     return value is None or value is False or (isinstance(value, dict) and value.get("enabled") is False)

@@ -85,7 +85,7 @@ def host_memory_exceeded(ctx: Context) -> Iterator[Finding]:
 
 
 def _key_with_most_host_memory(ctx: Context) -> str:
-    """The key that uses most host memory: an offload section, or the stage, which flattens weights there."""
+    """Return the key that uses most host memory: an offload section, or the stage, which flattens weights there."""
     sections = [
         key for key in (OPTIMIZER, PARAM) if offload_keys(ctx, key) and offload_device(ctx, key) != "none"
     ]
@@ -93,12 +93,12 @@ def _key_with_most_host_memory(ctx: Context) -> str:
 
 
 def _ranks_per_host(ctx: Context) -> int:
-    """Number of ranks that share a host."""
+    """Return the number of ranks that share a host."""
     return min(ctx.facts.gpus_per_node or _GPUS_PER_NODE, ctx.world_size or 1)
 
 
 def _host_estimate(ctx: Context) -> Estimate:
-    """The estimate of `dsconfig memory` for one short sample: the host holds no activations."""
+    """Return the estimate of `dsconfig memory` for one short sample, because the host holds no activations."""
     from dsconfig.memory import (
         HOST_BUILD,
         SCRIPT_OPTIMIZER,

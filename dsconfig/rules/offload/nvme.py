@@ -109,7 +109,7 @@ def nvme_key_without_nvme(ctx: Context) -> Iterator[Finding]:
 
 
 _BUFFERS = {"adam": 4, "adamw": 4, "adagrad": 3, "lion": 3}
-"""Swap buffers that one optimizer step needs: the parameter, its gradient and its optimizer states."""
+"""Number of swap buffers that an optimizer step needs: the parameter, its gradient and its optimizer states."""
 
 
 @rule(

@@ -350,7 +350,7 @@ def device_left_out(ctx: Context) -> Iterator[Finding]:
 
 
 def _optimizer_type(ctx: Context) -> str:
-    """The optimizer type in lower case, or an empty string if the config names none."""
+    """Return the optimizer type in lower case, or an empty string if the config names none."""
     name = ctx.value("optimizer.type")
     return name.lower() if isinstance(name, str) else ""
 
@@ -408,7 +408,7 @@ def partial_offload_without_cpu_adam(ctx: Context) -> Iterator[Finding]:
 
 
 class _OptimizerInsteadOfCpuAdam(NamedTuple):
-    """The optimizer used instead of DeepSpeed's CPU Adam, and the start of the advice how to change that."""
+    """Optimizer used instead of DeepSpeed's CPU Adam, and the start of the advice on how to change that."""
 
     description: str
     remedy: str = ""
@@ -432,7 +432,7 @@ def _optimizer_other_than_cpu_adam(ctx: Context) -> _OptimizerInsteadOfCpuAdam |
 
 
 def _cpu_optimizers(ctx: Context) -> list[str]:
-    """Optimizers with a DeepSpeed implementation for the CPU."""
+    """Return the optimizers that DeepSpeed implements for the CPU."""
     return [name for name in supported_types(ctx, "Optimizer") if name in ("AdamW", "Adagrad", "Lion")]
 
 
@@ -557,7 +557,7 @@ _MISSING_GROUP_KEY = {
     "rmsprop": "betas",
     "sgd": "betas",
 }
-"""Optimizers without a key of Adam in their parameter groups, and that key."""
+"""Optimizers whose parameter groups lack a key that Adam has, and that key."""
 
 
 @rule(

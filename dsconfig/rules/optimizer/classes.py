@@ -119,7 +119,7 @@ def _why_not_fused(ctx: Context) -> str | None:
 
 
 def _canonical_optimizer_type(ctx: Context) -> str | None:
-    """The optimizer type as DeepSpeed spells it, or None if the release does not have it."""
+    """Return the optimizer type as DeepSpeed spells it, or None if the release does not have it."""
     type_name = written_type(ctx, "optimizer")
     kind = known_type(ctx, "Optimizer", type_name) if type_name is not None else None
     return kind.name if kind else None
@@ -129,7 +129,7 @@ def _canonical_optimizer_type(ctx: Context) -> str | None:
 
 _BUILD = "runtime/engine.py:DeepSpeedEngine._configure_basic_optimizer"
 _MIN_WEIGHT_DECAY = 1e-5
-"""With a smaller weight decay (DeepSpeed's own examples use 3e-7), the two forms hardly differ."""
+"""Weight decay below which its two forms hardly differ (DeepSpeed's own examples use 3e-7)."""
 
 
 @rule("DSC520", effect="altered", since="0.3.11", source=_BUILD)
@@ -553,7 +553,7 @@ def _suggest_tested_type(ctx: Context) -> str:
 
 
 def _untested_optimizer_class(ctx: Context) -> str | None:
-    """The optimizer class that is built, if ZeRO is not tested with it."""
+    """Return the optimizer class that the engine builds if ZeRO is not tested with it, else None."""
     chosen: BuiltClass | None = built_optimizer(ctx)
     if chosen is None:
         kind = known_type(ctx, "Optimizer", written_type(ctx, "optimizer"))

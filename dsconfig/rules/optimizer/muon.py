@@ -22,7 +22,7 @@ _QUANTIZED = "zero_optimization.zero_quantized_gradients"
 
 
 def is_muon(ctx: Context) -> bool:
-    """Whether the optimizer is Muon, in a release that has it."""
+    """Whether the optimizer is Muon, and the release has it."""
     type_name = written_type(ctx, "optimizer")
     return (
         type_name is not None

@@ -129,7 +129,7 @@ def optimizer_type_not_a_name(ctx: Context) -> Iterator[Finding]:
 
 
 def _params_checked_on_load(ctx: Context) -> Json:
-    """The params that DeepSpeed checks while it loads a config: only if the optimizer has a type.
+    """Return the params that DeepSpeed checks while it loads a config, which it does only if the optimizer has a type.
 
     Raises:
         SkipRule: the section has no params or no type, or DeepSpeed rejects it.
@@ -252,7 +252,7 @@ def _why_type_is_unknown(ctx: Context, kind: TypeInfo | None, type_name: str) ->
 
 
 def _closest_type(type_name: str, ctx: Context) -> str | None:
-    """The type most likely meant by an unknown name, out of those that the release has."""
+    """Return the available type that an unknown type name most likely stands for, or None if none is close."""
     from dsconfig.rules._suggest_key import closest_word, is_same_spelling
 
     candidates = [*OPTIMIZERS, *supported_types(ctx, "Optimizer")]
@@ -355,7 +355,7 @@ def _list_accepted_params(chosen: BuiltClass) -> str:
 
 
 def _why_param_is_unknown(ctx: Context, chosen: BuiltClass, key: str) -> tuple[str, list[tuple[str, str]]]:
-    """Why this class is built or does not accept the argument, and the key that selects the class."""
+    """Return why the class is built or rejects the argument, and the location of the key that selects the class."""
     if chosen.kind is None or chosen.kind.params is None:
         return "", []
     if chosen.name == "Muon" and key in OPTIMIZERS["Muon"].arguments:
@@ -447,7 +447,7 @@ def _may_be_out_of_range(value: Json) -> bool:
 
 
 def _find_range_violation(key: str, value: Json) -> tuple[tuple[int, ...], str] | None:
-    """The index of the invalid element, if any, and the accepted values; None for a valid value."""
+    """Return the index of the invalid element, if any, and the accepted values, or None for a valid value."""
     if key in _NOT_NEGATIVE and is_number(value) and value < 0:
         return (), "a number of at least 0"
     if key == "betas" and isinstance(value, list) and len(value) == 2:

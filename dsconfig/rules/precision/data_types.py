@@ -1,4 +1,4 @@
-"""`data_types`: the dtype of accumulated gradients, and settings without effect because of it."""
+"""`data_types`: the dtype of accumulated gradients, and settings that it leaves without effect."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def parameter_format_contradicts_precision(ctx: Context) -> Iterator[Finding]:
 
 
 def _how_to_train_in_dtype(dtype: str, model_dtype: str) -> str:
-    """How to make the model train in the dtype; empty for dtypes in which it cannot, such as int8."""
+    """Return how to make the model train in the dtype, or an empty string if it cannot, as with int8."""
     steps = [f"set `{model_dtype}.enabled` to `false`"] if model_dtype != "fp32" else []
     steps += [f"set `{dtype}.enabled` to `true`"] if dtype in ("fp16", "bf16") else []
     return " and ".join(steps) if dtype in ("fp16", "bf16", "fp32") else ""
@@ -240,7 +240,7 @@ def _report_fp32_only_accumulation(ctx: Context) -> Finding:
 
 
 def _suggest_accumulating_stage(ctx: Context, model_dtype: str | None, dtype: str) -> str:
-    """Another way out with ZeRO off: a stage that accumulates in this dtype and averages (DSC417)."""
+    """Suggest another remedy with ZeRO off: a stage that accumulates in this dtype and averages (DSC417)."""
     if (model_dtype, dtype) == ("bf16", "fp32") and offload_device(ctx, OPTIMIZER) != "cpu":
         return "remove the key, or use ZeRO stage 1"
     return "or remove the key" if ctx.data.get("pipeline") else "remove the key, or use ZeRO stage 3"
@@ -428,7 +428,7 @@ def overlap_before_gradients_are_there(ctx: Context) -> Iterator[Finding]:
 
 
 def _has_separate_gradients(ctx: Context) -> bool:
-    """Whether stage 1 keeps gradients in another dtype than the model's (`use_grad_accum_attribute`)."""
+    """Whether ZeRO stage 1 keeps gradients in a dtype other than the model's (`use_grad_accum_attribute`)."""
     dtype = normalize_dtype(ctx.value(_ACCUMULATION)) if ctx.has(_ACCUMULATION) else None
     return (
         dtype not in (None, training_dtype(ctx))
@@ -438,5 +438,5 @@ def _has_separate_gradients(ctx: Context) -> bool:
 
 
 def _has_single_replica(ctx: Context) -> bool:
-    """Whether no other rank is known to train on other samples."""
+    """Whether the job is known to have a single data-parallel rank."""
     return ctx.world_size is not None and ctx.world_size // max(1, tensor_parallel_ranks(ctx)) == 1

@@ -301,7 +301,7 @@ _BF16 = "bf16_master_weights_and_grads"
 
 
 class _HalfPrecisionKey(NamedTuple):
-    """A key that keeps more than the model in 16 bits."""
+    """Key that keeps more than the model in 16 bits."""
 
     section: str
     key: str
@@ -415,7 +415,7 @@ _CPU_ADAM = ("adam", "adamw")
 
 
 class _CpuAdamObstacle(NamedTuple):
-    """A reason why DeepSpeed does not use its CPU Adam, the key that sets it, and the remedy."""
+    """Reason why DeepSpeed does not use its CPU Adam, the key that sets it, and the remedy."""
 
     description: str
     path: str | None
@@ -423,7 +423,7 @@ class _CpuAdamObstacle(NamedTuple):
 
 
 def _master_weights_key(ctx: Context) -> str | None:
-    """The key that enables 16-bit master weights, if these require DeepSpeedCPUAdam."""
+    """Return the key that enables 16-bit master weights if they require DeepSpeedCPUAdam, else None."""
     if ctx.has("fp16") and ctx.is_on(_FP16) and (ctx.since("0.17.1") or ctx.is_on("fp16.enabled")):
         return _FP16
     bf16_key = enabled_bf16_path(ctx, _BF16) if ctx.since("0.18.3") else None

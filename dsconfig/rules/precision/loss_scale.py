@@ -17,7 +17,7 @@ from dsconfig.rules._fixes import remove_key, report_keys_without_effect
 
 _FP16 = "runtime/precision_config.py:DeepSpeedFP16Config"
 _MAX_POWER = 2**40
-"""No memory holds 2 to a larger power."""
+"""Maximum exponent; no memory can hold 2 to a larger power."""
 
 
 @rule("DSC303", effect="rejected", until="0.17.0", source="runtime/config.py:get_initial_dynamic_scale")
@@ -240,7 +240,7 @@ def loss_scale_never_lowered(ctx: Context) -> Iterator[Finding]:
 
 
 class _UsefulRange(NamedTuple):
-    """The useful range of a setting of the loss scaler."""
+    """Useful range of a setting of the loss scaler."""
 
     key: str
     minimum: int
@@ -248,7 +248,7 @@ class _UsefulRange(NamedTuple):
     consequence: str
     advice: str
     limit: int | None = None
-    """DeepSpeed rejects larger values."""
+    """Largest value that DeepSpeed accepts, or None if there is no limit."""
 
 
 _RANGES = (

@@ -205,14 +205,14 @@ _PARAMS = "scheduler.params"
 _WARMUP = f"{_PARAMS}.warmup_num_steps"
 _CURVE = f"{_PARAMS}.warmup_type"
 _MIN_STEPS = 500
-"""In shorter warmups, the shape of the curve hardly matters."""
+"""Number of warmup steps below which the shape of the curve hardly matters."""
 
 
 def _warmup_steps(ctx: Context) -> Json:
-    """The number of warmup steps, explicit or by default; None if the schedule has none.
+    """Return the number of warmup steps, explicit or by default, or None if the schedule has none.
 
     Raises:
-        SkipRule: the consumer fills them in.
+        SkipRule: the consumer resolves the number.
     """
     chosen = built_scheduler(ctx)
     if chosen is None or chosen.kind is None or "warmup_num_steps" not in chosen.accepts:
@@ -371,7 +371,7 @@ _CYCLE_HALVES = {
     "cycle_first_step_size": "a number greater than 0",
     "cycle_second_step_size": "a number of at least 0",
 }
-"""The halves of `OneCycle`, which DeepSpeed converts from strings too, and the numbers that it accepts."""
+"""Halves of a `OneCycle`, which DeepSpeed also converts from strings, and the numbers that it accepts for them."""
 
 
 @rule("DSC560", effect="crashes", source=f"{_FILE}:WarmupLR.__init__")
@@ -420,7 +420,7 @@ def _format_value_with_type(value: Json) -> str:
 
 
 def _describe_accepted_values(ctx: Context, chosen: BuiltClass, key: str) -> str | None:
-    """The values that the release accepts, as a phrase; None if the configured value is valid."""
+    """Return the values that the release accepts, as a phrase, or None if the configured value is valid."""
     if chosen.kind is None:
         return None
     if key in _POSITIVE_INTEGERS:

@@ -112,7 +112,7 @@ _COMMON_NAMES = {
     "cosine": "WarmupCosineLR",
     "onecyclelr": "OneCycle",
 }
-"""Names of schedules in Transformers and PyTorch, and DeepSpeed's closest scheduler."""
+"""Names of schedules in Transformers and PyTorch, each with DeepSpeed's closest scheduler."""
 
 
 @rule("DSC550", effect="crashes", source=_BUILD)
@@ -259,7 +259,7 @@ def _describe_first_release(ctx: Context, chosen: BuiltClass, key: str) -> str:
 
 
 def _types_accepting(ctx: Context, key: str) -> list[str]:
-    """Types that accept this param, and all other params in the section."""
+    """Return the scheduler types that accept the param `key` and all other params in the section."""
     arguments = configured_params(ctx, "scheduler").keys()
     types = []
     for kind in types_of_section("Scheduler").values():
@@ -346,7 +346,7 @@ def scheduler_of_torch_around_wrapper(ctx: Context) -> Iterator[Finding]:
 
 
 def _why_optimizer_is_wrapped(ctx: Context) -> tuple[str | None, list[tuple[str, str]]]:
-    """Why the engine wraps the optimizer, and the key that sets it; None if it does not wrap it."""
+    """Return why the engine wraps the optimizer (None if it does not), and the location of the key that sets it."""
     if stage_if_configured(ctx) > 0:
         return describe_stage(ctx).replace("the stage", "the ZeRO stage"), related_stage_key(ctx)
     dtype = training_dtype(ctx)

@@ -179,7 +179,7 @@ _ADAMW_ARGUMENTS = (
 """Arguments of PyTorch's AdamW, the base class of ZenFlow's (ops/adam/zenflow_torch_adam.py)."""
 
 _LISTED = 5
-"""Number of arguments that messages list: the others are of no use here."""
+"""Maximum number of arguments that messages list; the others are of no use here."""
 
 
 @rule("DSC486", effect="crashes", since="0.17.5", source=f"{_STAGES_1_2}.__init__")

@@ -111,7 +111,7 @@ _NEAR_ZERO: dict[str, tuple[int, tuple[int, ...], str]] = {
         "nothing is prefetched, and computation waits for every all-gather",
     ),
 }
-"""The size below which to report, the stages that use the key, and the cost."""
+"""Size below which a key is reported, the stages that use the key, and the cost."""
 
 
 @rule("DSC442", effect="wasteful", source="runtime/zero/config.py:DeepSpeedZeroConfig")

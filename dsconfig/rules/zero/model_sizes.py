@@ -216,7 +216,7 @@ def bucket_too_small_for_another_format(ctx: Context) -> Iterator[Finding]:
 
 
 def _autocast_problem(ctx: Context, size: float) -> tuple[str, str] | None:
-    """The reason and the help if linear layers are sent in their autocast dtype."""
+    """Return the reason and the help if linear layers are sent in their autocast dtype, else None."""
     path = "torch_autocast.dtype"
     dtype = normalize_dtype(ctx.value(path)) if ctx.has(path) else "fp16"
     if dtype not in ("fp16", "bf16") or ctx.has("torch_autocast.lower_precision_safe_modules"):
@@ -225,7 +225,7 @@ def _autocast_problem(ctx: Context, size: float) -> tuple[str, str] | None:
 
 
 def _communication_problem(ctx: Context, size: float) -> tuple[str, str] | None:
-    """The reason and the help if `communication_data_type` is not the model's dtype."""
+    """Return the reason and the help if `communication_data_type` is not the model's dtype, else None."""
     dtype, key = reduction_dtype(ctx)
     if key is None or dtype == training_dtype(ctx):
         return None
@@ -325,7 +325,7 @@ def experts_without_leaf(ctx: Context) -> Iterator[Finding]:
 
 
 def _may_be_leaf_module(ctx: Context, block: str) -> bool:
-    """Whether the config makes the block a leaf module, or may do so by a name or an unknown class."""
+    """Whether the config makes the block a leaf module, or may do so through a name or an unknown class."""
     if ctx.before("0.18.0"):
         return False
     if string_list(ctx, f"{_LEAF}.names") or string_list(ctx, f"{_LEAF}.name_suffixes"):

@@ -71,12 +71,12 @@ def section_without_stage(ctx: Context) -> Iterator[Finding]:
 
 
 def _how_to_disable(ctx: Context) -> str:
-    """Advice to disable ZeRO; Transformers and Accelerate reject a config without the section."""
+    """Return advice on how to disable ZeRO; Transformers and Accelerate reject a config without the section."""
     return 'use `{"stage": 0}`' if ctx.uses_plugin else "remove the section"
 
 
 _MAX_LISTED = 3
-"""Messages count more names than these instead of listing them."""
+"""Maximum number of names that messages list; more names are only counted."""
 
 
 @rule(
@@ -215,7 +215,7 @@ def _format_stages(numbers: list[int], conjunction: str = "and") -> str:
 
 
 def _is_read_at_stage_0(ctx: Context, path: str) -> bool:
-    """Whether the key has an effect without ZeRO.
+    """Whether the key at `path` has an effect without ZeRO.
 
     The bf16 optimizer uses `allgather_bucket_size` (runtime/engine.py,
     `DeepSpeedEngine._configure_bf16_optimizer`). The rule `unmanaged-accumulation-with-overlap` covers
@@ -361,7 +361,7 @@ _REDUCE = f"{ZERO}.reduce_bucket_size"
 _RATIO, _SUB_GROUP = f"{OPTIMIZER}.ratio", f"{ZERO}.sub_group_size"
 _LARGE, _MAX_NUMEL = 1_000_000_000, 2**63
 _MIN_LIMIT = 1_000_000
-"""Lower limits are another kind of mistake."""
+"""Lowest limit that the rule reports; lower limits are another kind of mistake."""
 
 
 def _numeric_value(ctx: Context, path: str) -> float | None:
@@ -405,7 +405,7 @@ def live_parameters_kept_by_reuse(ctx: Context) -> Iterator[Finding]:
 
 
 def _is_gathered_whole(ctx: Context, reuse: float) -> bool:
-    """Whether a known model is so small that DSC406 reports it instead."""
+    """Whether the model is known and so small that the rule DSC406 covers the config instead."""
     if ctx.facts.model is None or ctx.world_size == 1:
         return False
     from dsconfig.rules._model_facts import parameter_count_if_known
@@ -494,7 +494,7 @@ def ratio_of_one_sub_group(ctx: Context) -> Iterator[Finding]:
 
 
 def _shard_numel(ctx: Context) -> int | None:
-    """Number of parameters that a rank holds, each partitioned separately; None if unknown."""
+    """Return the number of parameters that a rank holds, each partitioned separately, or None if it is unknown."""
     if ctx.facts.model is None or ctx.world_size is None:
         return None
     from dsconfig.rules._model_facts import model_parameters, parameter_count_if_known

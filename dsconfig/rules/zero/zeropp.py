@@ -188,13 +188,13 @@ HPZ = f"{ZERO}.zero_hpz_partition_size"
 
 
 def secondary_partition_size(ctx: Context) -> int:
-    """The configured size of a secondary partition at stage 3, else 1, which is off."""
+    """Return the configured size of a secondary partition at stage 3, else 1, which disables the partition."""
     size = ctx.value(HPZ) if ctx.has(HPZ) else 1
     return size if isinstance(size, int) and effective_stage(ctx) == 3 else 1
 
 
 def partitioning_ranks(ctx: Context) -> int | None:
-    """The number of ranks that partition the parameters at stage 3, if the model and the ranks are known."""
+    """Return the number of ranks that partition a known model at stage 3, or None if the number is unknown."""
     if not has_model(ctx) or effective_stage(ctx) != 3:
         return None
     has_other_parallelism = tensor_parallel_ranks(ctx) > 1 or ctx.is_on("expert_parallel.enabled")
