@@ -10,10 +10,11 @@ from dsconfig.document import Document
 from dsconfig.document.config_file_names import is_python_name
 from dsconfig.launch.config_loaded_by_program import config_arguments_of_call
 from dsconfig.launch.program_text import read_program_text
+from dsconfig.launch.python.constant_expressions import ConstantEvaluator
 from dsconfig.launch.python.syntax_trees import (
     ParsedModule,
+    ProgramRepository,
     called_function_name,
-    literal_value,
     parse_module,
 )
 from dsconfig.launch.read_passed_config import read_config_at_path
@@ -31,7 +32,8 @@ class ConfigNamedByProgram(NamedTuple):
 def config_named_by_program(program: Document) -> ConfigNamedByProgram | None:
     """Return the only config file that a program without an embedded config passes to a consumer, or None.
 
-    The path is a string in the call, or a variable with one value. A path known only at run time is not followed.
+    The path is a constant in the call, or a variable that is bound only once. A path known only at run time is not
+    followed.
 
     Raises:
         OSError: the config cannot be read.
@@ -58,17 +60,11 @@ def config_named_by_program(program: Document) -> ConfigNamedByProgram | None:
 
 def _named_paths(module: ParsedModule) -> list[tuple[str, ast.Call]]:
     """Return each path that a call passes as a config, with the call."""
-    values: dict[str, list[ast.expr]] = {}
-    for node in module.nodes:
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                if isinstance(target, ast.Name):
-                    values.setdefault(target.id, []).append(node.value)
+    constants = ConstantEvaluator(module, ProgramRepository(module.path))
     paths = []
     for call in (node for node in module.nodes if isinstance(node, ast.Call)):
         for argument in config_arguments_of_call(call):
-            assigned = values.get(argument.id, []) if isinstance(argument, ast.Name) else [argument]
-            path = literal_value(assigned[0]) if len(assigned) == 1 else None
+            path = constants.evaluate_constant(argument)
             if isinstance(path, str) and "{" not in path:
                 paths.append((path, call))
     return paths

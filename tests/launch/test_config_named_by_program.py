@@ -21,6 +21,7 @@ FOLLOWED = [
 NOT_FOLLOWED = [
     "import deepspeed\ndeepspeed.initialize(model=net, config=path)\n",
     "import deepspeed\npath = 'ds.json'\npath = other()\ndeepspeed.initialize(model=net, config=path)\n",
+    "import deepspeed\ndef f(path):\n    deepspeed.initialize(model=m, config=path)\ndef g():\n    path = 'ds.json'\n",
     PLUGIN.format("DeepSpeedPlugin(hf_ds_config='missing.json')"),
     PLUGIN.format("DeepSpeedPlugin(hf_ds_config='ds.json')\nDeepSpeedPlugin(hf_ds_config='other.json')"),
     "def broken(:\n",
