@@ -83,8 +83,7 @@ class HeartbeatSilence:
 
     def holds(self, state: JobState) -> bool:
         """Whether the membership is unchanged and the member has not cleared a suspicion since the observation."""
-        member = state.member(self.node)
-        return member is not None and (member.join_order, member.cleared) == (self.join_order, self.cleared)
+        return _is_same_membership(state, self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +101,16 @@ class ProcessExit:
 
     def holds(self, state: JobState) -> bool:
         """Whether the membership is unchanged and the member has not cleared a suspicion since the observation."""
-        member = state.member(self.node)
-        return member is not None and (member.join_order, member.cleared) == (self.join_order, self.cleared)
+        return _is_same_membership(state, self)
+
+
+def _is_same_membership(state: JobState, evidence: HeartbeatSilence | ProcessExit) -> bool:
+    """Whether the observed member has neither left nor cleared a suspicion since the observation."""
+    member = state.member(evidence.node)
+    return member is not None and (member.join_order, member.cleared) == (
+        evidence.join_order,
+        evidence.cleared,
+    )
 
 
 @dataclass(frozen=True, slots=True)
