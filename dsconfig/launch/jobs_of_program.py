@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dsconfig.core.file_access import read_contents
 from dsconfig.document import read_dict
 from dsconfig.launch.launched_job import PROGRAM
 from dsconfig.launch.program_text import MAX_SIZE
-from dsconfig.launch.repository_files import python_files_of_repository, resolve_written_path
+from dsconfig.launch.repository_files import python_files_of_repository, resolve_written_path, time_cache_key
 
 if TYPE_CHECKING:
     from dsconfig.document import Document
@@ -28,7 +29,7 @@ def jobs_with_built_configs(
 ) -> Iterator[LaunchedJob]:
     """Yield a job for each config that the program of a command builds."""
     path = resolve_written_path(command.program_file, launch.name, command.folder).path
-    if path is None or not _may_pass_config(path):
+    if path is None or not _may_pass_config(os.path.abspath(path), time_cache_key()):
         return
     from dsconfig.launch.python.built_configs import configs_built_by_program
 
@@ -61,8 +62,12 @@ def _document_of_dict(literal: ValueOrigin) -> Document | None:
     )
 
 
-def _may_pass_config(program: str) -> bool:
-    """Whether a program or a module in its repository may pass a config to DeepSpeed, judging by its words."""
+@lru_cache(maxsize=64)
+def _may_pass_config(program: str, _: int) -> bool:
+    """Whether a program or a module in its repository may pass a config to DeepSpeed, judging by its words.
+
+    Cached, because the scripts of a repository often start the same program dozens of times.
+    """
     try:
         data = read_contents(program, MAX_SIZE)
     except OSError:
@@ -70,7 +75,5 @@ def _may_pass_config(program: str) -> bool:
     if any(word in data for word in _RECEIVES_CONFIG):
         return True
     return b"import" in data and any(
-        word in text
-        for _, text in python_files_of_repository(os.path.abspath(program))
-        for word in _RECEIVES_CONFIG
+        word in text for _, text in python_files_of_repository(program) for word in _RECEIVES_CONFIG
     )
