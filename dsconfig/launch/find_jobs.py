@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from dsconfig.core.file_access import MAX_NOTEBOOK_SIZE, read_contents
 from dsconfig.core.json_types import Json, JsonObject, value_at_dotted_path
@@ -93,11 +94,17 @@ def job_of_launch_file(launch: Document) -> LaunchedJob | None:
     Raises:
         OSError: the config cannot be read.
     """
-    if launch.selected_job is not None:
-        for number, job in enumerate(jobs_of_launch_file(launch)):
-            if number == launch.selected_job:
-                return job
-    return _first_job(launch)
+    selected = None if launch.selected_job is None else job_by_number(launch, launch.selected_job)
+    return selected or _first_job(launch)
+
+
+def job_by_number(launch: Document, number: int) -> LaunchedJob | None:
+    """Return the job of a launch file with an index among its jobs, or None if the file starts fewer jobs.
+
+    Raises:
+        OSError: the config cannot be read.
+    """
+    return next(islice(jobs_of_launch_file(launch), number, None), None)
 
 
 def _first_job(launch: Document) -> LaunchedJob | None:

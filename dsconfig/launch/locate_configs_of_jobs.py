@@ -5,7 +5,7 @@ from __future__ import annotations
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.document import Document
 from dsconfig.launch.config_source import ConfigSource, read_config_source
-from dsconfig.launch.find_jobs import jobs_of_launch_file
+from dsconfig.launch.find_jobs import job_by_number, jobs_of_launch_file
 from dsconfig.launch.located_config import LocatedConfig, locate_config, locate_config_of_job
 
 
@@ -35,10 +35,8 @@ def locate_again(host: Document, job_number: int) -> LocatedConfig:
     Raises:
         OSError: the config that a launch file names cannot be read.
     """
-    jobs = list(jobs_of_launch_file(host)) if job_number else []
-    if job_number >= len(jobs):
-        return locate_config(host)
-    return locate_config_of_job(jobs[job_number])._replace(job_number=job_number)
+    job = job_by_number(host, job_number) if job_number else None
+    return locate_config(host) if job is None else locate_config_of_job(job)._replace(job_number=job_number)
 
 
 # For a function or command with one result: the job or config that it is about.
