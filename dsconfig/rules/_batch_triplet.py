@@ -101,7 +101,7 @@ def data_parallel_size(ctx: Context) -> float | None:
 def supported_world_sizes(context: Context) -> tuple[int, ...] | None:
     """Return the world sizes that the batch triplet supports, or None if it supports all or they are unknown."""
     if context.is_elastic:
-        from dsconfig.rules.elasticity.elastic_run_plan import planned_gpu_counts
+        from dsconfig.rules.consumers.elastic_run_plan import planned_gpu_counts
 
         return planned_gpu_counts(context)
     parallelism = context.facts.parallelism

@@ -141,7 +141,7 @@ def test_rules_see_the_config_through_their_context() -> None:
             seen = {name for name in ours(module) if unit(name) == "model"}
             assert seen <= LIGHT, f"{module} needs the model of pydantic"
             read = {name for name in ours(module) if unit(name) == "document"}
-            assert not read or module.startswith("dsconfig.rules.document."), f"{module} reads the document"
+            assert not read or module.startswith("dsconfig.rules.document_"), f"{module} reads the document"
 
 
 def test_other_packages_know_of_the_memory_model_what_its_package_exports() -> None:

@@ -11,7 +11,7 @@ from dsconfig.document import MAX_DEPTH, MAX_VALUES
 from dsconfig.document.read_document import wide_encoding
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
-from dsconfig.rules.document.syntax import LIMITS, SOURCE, describe_problem, is_binary, problems_of_kind
+from dsconfig.rules.document_syntax import LIMITS, SOURCE, describe_problem, is_binary, problems_of_kind
 
 # Files that are not configs, or exceed the limits.
 

@@ -16,7 +16,7 @@ from dsconfig.model.key_table import ROOT, KeyInfo, KeyView, SectionView, child_
 from dsconfig.rules._effective_values import ZERO, effective_stage, uses_bf16_optimizer
 from dsconfig.rules._fixes import remove_key, remove_key_showing_value
 from dsconfig.rules._suggest_section import format_key
-from dsconfig.rules.keys.unknown_keys import (
+from dsconfig.rules.unknown_keys import (
     KeyOfEarlierReleases,
     KeyOfLaterReleases,
     UnknownKeyWithCause,

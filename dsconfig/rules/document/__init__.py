@@ -1,1 +1,0 @@
-"""Text of the config file: encoding, syntax, duplicate keys, and files that are not configs."""

@@ -1,1 +1,0 @@
-"""Elastic batch sizes: the `elasticity` section and the world sizes that it supports."""

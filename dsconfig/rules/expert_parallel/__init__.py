@@ -1,1 +1,0 @@
-"""Expert parallelism (AutoEP): values, sizes, and options that exclude each other."""
