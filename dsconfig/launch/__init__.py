@@ -1,1 +1,1 @@
-"""Launch files of programs around DeepSpeed: their formats, the configs they name, and the values they fill in."""
+"""Read the files that start DeepSpeed jobs: their formats, the configs they name, and the training arguments."""

@@ -1,4 +1,4 @@
-"""Calls of a Python program: their locations, their conditions, and the values of their variables."""
+"""Find the calls in a Python program, the conditions under which they run, and the values of variables."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _WRAPPERS = frozenset({"initialize", "prepare", "unwrap_model"})
 
 
 class ProgramCalls:
-    """The calls of a program file, the parent of each node, and the values assigned to each name."""
+    """The calls in a program file, with each node's parent and the values assigned to each name."""
 
     def __init__(self, module: ParsedModule) -> None:
         self.module = module
@@ -112,7 +112,7 @@ class ProgramCalls:
     # ----------------------------------------------------------------------------------------------
 
     def _ancestors_of_node(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
-        """Yield each ancestor of a node, with its child on the path to that node."""
+        """Yield each ancestor of a node together with its child on the path to the node, innermost first."""
         child, parent = node, self.parents.get(id(node))
         while parent is not None:
             yield parent, child
@@ -126,7 +126,7 @@ class ProgramCalls:
         return self.module.nodes[0]
 
     def _may_run(self, node: ast.AST) -> bool:
-        """Whether a node may run, judging by the file alone."""
+        """Return whether the file leaves it possible that a node runs."""
         for parent, _ in self._ancestors_of_node(node):
             if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
                 in_class = any(isinstance(each, ast.ClassDef) for each, _ in self._ancestors_of_node(parent))
@@ -135,7 +135,7 @@ class ProgramCalls:
         return True
 
     def _enclosing_conditions(self, node: ast.AST) -> Iterator[str]:
-        """Yield the conditions under which a node runs as source text, including those of early returns above it."""
+        """Yield the source of each condition under which a node runs, including early returns above the node."""
         for parent, child in self._ancestors_of_node(node):
             if isinstance(parent, ast.If | ast.IfExp | ast.While) and child is not parent.test:
                 yield ast.unparse(parent.test)
@@ -150,7 +150,7 @@ class ProgramCalls:
                         yield ast.unparse(earlier.test)
 
     def _runs_unless_excluded(self, node: ast.AST, exception: re.Pattern[str] = ABOUT_PARALLELISM) -> bool:
-        """Whether a node may run and no condition around it matches a pattern."""
+        """Return whether a node may run and none of its enclosing conditions matches the pattern `exception`."""
         return self._may_run(node) and not any(map(exception.search, self._enclosing_conditions(node)))
 
     def _is_unconditional(self, node: ast.AST) -> bool:
@@ -159,13 +159,13 @@ class ProgramCalls:
         ]
 
     def _is_after_node(self, node: ast.AST, other: ast.AST) -> bool:
-        """Whether a node follows the node `other` in the same function."""
+        """Return whether a node comes after the node `other` in the same function."""
         return self._enclosing_function(node) is self._enclosing_function(other) and line_number_of(
             node
         ) > line_number_of(other)
 
     def _all_values_of_variable(self, name: str, node: ast.AST) -> list[ast.expr]:
-        """Return all values of a variable, or an empty list if the source does not show all of them."""
+        """Return every value assigned to a variable, or an empty list if some values are not visible in the source."""
         values = self.values.get(name, [])
         is_parameter = isinstance(
             scope := self._enclosing_function(node), ast.FunctionDef
@@ -176,7 +176,7 @@ class ProgramCalls:
     # ----------------------------------------------------------------------------------------------
 
     def _names_of_call_results(self, *functions: str) -> dict[str, ast.Call]:
-        """Return the names assigned from the first result of a call of one of `functions`, each with the call."""
+        """Return the names assigned from calls of `functions` (of a tuple, its first name) with the calls."""
         results: dict[str, ast.Call] = {}
         for node in self.module.nodes:
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
@@ -198,7 +198,7 @@ class ProgramCalls:
         return results
 
     def _names_of_wrapped_models(self) -> dict[str, int]:
-        """Return the names of engines and prepared models, each with the line from which the name is wrapped."""
+        """Return the names of engines and prepared models, mapped to the line on which each model is wrapped."""
         wrapped = {
             name: line_number_of(call)
             for name, call in self._names_of_call_results("initialize").items()
@@ -234,7 +234,7 @@ def _parameter_names(function: ast.FunctionDef) -> frozenset[str]:
 
 
 def _assigned_names_with_values(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
-    """Yield the names that a statement assigns, each with the value, or None if no expression gives it."""
+    """Yield each name that a statement assigns with its value, which is None if no expression shows it."""
     if isinstance(node, ast.Assign):
         for target in node.targets:
             yield from _names_assigned_by_target(target, node.value)
@@ -265,6 +265,6 @@ def _names_in_expression(node: ast.AST) -> frozenset[str]:
 
 
 def is_deepspeed_initialize(call: ast.Call) -> bool:
-    """Whether a call calls `deepspeed.initialize`."""
+    """Return whether a call calls `deepspeed.initialize`."""
     base = call.func.value if isinstance(call.func, ast.Attribute) else None
     return called_function_name(call) == "initialize" and last_dotted_name(base) in ("deepspeed", "ds")

@@ -1,4 +1,4 @@
-"""Detection of DeepSpeed configs by their content, and descriptions of other files."""
+"""Decide by content whether a file is a DeepSpeed config, and describe the files that are not."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ script.
 
 
 def document_kind(document: Document) -> Kind:
-    """Return the kind of a document, judging by its name and content."""
+    """Return the kind of a document, based on its name and content."""
     if is_shell_script_name(document.name):
         return "script"
     if _is_hostfile(document):
@@ -59,7 +59,7 @@ def document_kind(document: Document) -> Kind:
 
 
 def _is_hostfile(document: Document) -> bool:
-    """Whether a document is a hostfile; most configs have a suffix that a hostfile does not have."""
+    """Return whether a document is a hostfile."""
     if os.path.splitext(document.name)[1] not in ("", ".txt") or document.is_data:
         return False
     from dsconfig.launch.hostfile import is_hostfile
@@ -68,12 +68,12 @@ def _is_hostfile(document: Document) -> bool:
 
 
 def describe_hostfile(document: Document) -> str | None:
-    """Describe a hostfile and say which file to pass instead, or return None for any other document."""
+    """Describe a hostfile and suggest which file to pass instead; return None for any other document."""
     return f"not a DeepSpeed config: {_HOSTFILE}" if _is_hostfile(document) else None
 
 
 def may_contain_config(data: bytes) -> bool:
-    """Whether bytes contain enough config keys to be worth parsing, which is far slower than this search."""
+    """Return whether the bytes contain enough config keys to be worth parsing."""
     if any(word in data for word in _UNMISTAKABLE_BYTES):
         return True
     count = 0
@@ -85,12 +85,12 @@ def may_contain_config(data: bytes) -> bool:
 
 
 def mentions_config_key(data: bytes) -> bool:
-    """Whether the bytes of a file contain a config key; one is enough if a launch file names the file."""
+    """Return whether the bytes contain a config key; a single key is enough for a file that a launch file names."""
     return any(word in data for word in (*_UNMISTAKABLE_BYTES, *_TYPICAL_BYTES))
 
 
 def mentions_deepspeed(data: bytes) -> bool:
-    """Whether the bytes of a file contain one of the words without which no launch file names a DeepSpeed config."""
+    """Return whether the bytes contain one of the words that every launch file with a DeepSpeed config contains."""
     return any(word in data for word in _DEEPSPEED_WORDS)
 
 
@@ -98,12 +98,12 @@ _DEEPSPEED_WORDS = (b"deepspeed", b"DeepSpeed", b"accelerate_config")
 
 
 def has_config_keys(keys: Collection[str]) -> bool:
-    """Whether an object with these root keys is a DeepSpeed config, whatever the file name."""
+    """Return whether an object with these root keys is a DeepSpeed config, regardless of its file name."""
     return are_config_keys(keys) and not has_mostly_unknown_keys(keys)
 
 
 def is_broken_config(document: Document) -> bool:
-    """Whether a file that cannot be parsed looks like a config and deserves a diagnostic."""
+    """Return whether a file that cannot be parsed looks like a config, so that its syntax error is worth reporting."""
     if not is_unparsable(document):
         return False
     keys = scan_keys(document.text)
@@ -118,7 +118,7 @@ def is_broken_config(document: Document) -> bool:
 
 
 def contains_config(data: Mapping[str, Json]) -> bool:
-    """Whether a file found in a directory is a config, or a launch file that names, contains or builds one."""
+    """Return whether a file found in a directory is a config, or a launch file that names, contains or builds one."""
     launch_format = detect_launch_format(data)
     if launch_format is None:
         return has_config_keys(data.keys())
@@ -130,7 +130,7 @@ def contains_config(data: Mapping[str, Json]) -> bool:
 
 
 def has_config_below_a_key(document: Document) -> bool:
-    """Whether a YAML file of OmegaConf or Hydra has a config or a strategy with DeepSpeed below any key."""
+    """Return whether an OmegaConf or Hydra file contains a config, or Lightning's DeepSpeed strategy, under any key."""
     return (
         document.format == "yaml"
         and detect_launch_format(document.value()) is None
@@ -139,7 +139,7 @@ def has_config_below_a_key(document: Document) -> bool:
 
 
 def names_or_contains_config(data: Mapping[str, Json]) -> bool:
-    """Whether an object is a launch file that names or contains a DeepSpeed config."""
+    """Return whether an object is a launch file that names or contains a DeepSpeed config."""
     launch_format = detect_launch_format(data)
     if launch_format is None or not launch_format.commands:
         return launch_format is not None and any(
@@ -159,7 +159,7 @@ _TOO_MUCH = "exceed the limit for reading a script, so none of them was read"
 
 
 def _why_launch_file_has_no_config(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> str:
-    """Return the reason why a launch file has no config, as a clause of a message."""
+    """Return why a launch file has no config, as a clause for a message."""
     if launch_format.builds == "neox":
         from dsconfig.launch import framework_configs
 
@@ -244,7 +244,7 @@ def why_not_checked(document: Document) -> str | None:
 
 
 def may_be_config(document: Document) -> bool:
-    """Whether a document can be a config, whatever its keys: an object that is not a launch file."""
+    """Return whether a document can be a config, whatever its keys: an object that is not a launch file."""
     data = document.value()
     return (
         not is_shell_script_name(document.name)
@@ -254,12 +254,12 @@ def may_be_config(document: Document) -> bool:
 
 
 def without_comment_keys(keys: Collection[str]) -> list[str]:
-    """Return the keys that are not comments."""
+    """Return the keys except those used as comments."""
     return [key for key in keys if not key.lower().startswith(_COMMENT_PREFIXES)]
 
 
 def has_mostly_unknown_keys(keys: Collection[str]) -> bool:
-    """Whether most root keys are unknown to every release, not counting typos of known keys."""
+    """Return whether no release knows most of the root keys; typos of known keys do not count as unknown."""
     own_keys = without_comment_keys(keys)
     unknown = _unknown_root_keys(own_keys)
     if not _is_unknown_majority(len(unknown), len(own_keys)):
@@ -277,12 +277,12 @@ _SAMPLE = 100
 
 
 def _is_unknown_majority(unknown: int, keys: int) -> bool:
-    """Whether more than three fifths of the keys are unknown; a program may add a few settings of its own."""
+    """Return whether more than three fifths of the keys are unknown; programs may add a few settings of their own."""
     return unknown * 5 > keys * 3
 
 
 def _unknown_root_keys(keys: Iterable[str]) -> list[str]:
-    """Return the keys that no release has at the root, except comments and keys that consumers add."""
+    """Return the root keys that no release has, except comments and keys that consumers add."""
     return [
         key for key in keys if key not in _all_root_keys() and not key.lower().startswith(_COMMENT_PREFIXES)
     ]
@@ -290,7 +290,7 @@ def _unknown_root_keys(keys: Iterable[str]) -> list[str]:
 
 @cache
 def _all_root_keys() -> frozenset[str]:
-    """Return the root keys of all releases, their aliases, and the root key that only Accelerate reads."""
+    """Return the root keys of all releases with their aliases, and the one root key that only Accelerate reads."""
     infos = keys_of_section_class(ROOT)
     # `msamp` is read by Accelerate's plugin alone: utils/dataclasses.py:DeepSpeedPlugin.
     return frozenset({*infos, "msamp", *(alias for info in infos.values() for alias, _ in info.aliases)})
@@ -332,7 +332,7 @@ _SHELLS = r"#!.*\b(?:ba|z|k|da|c|tc|fi)?sh\b"
 
 
 def describe_other_file(document: Document) -> str | None:
-    """Describe a file that is not a config and say what to pass instead; return None if it may be a config.
+    """Describe a file that is not a config and suggest what to pass instead; return None if it may be a config.
 
     A file that parses as an object with DeepSpeed keys is a config under any name, because DeepSpeed opens it.
     """
@@ -347,7 +347,7 @@ def describe_other_file(document: Document) -> str | None:
 
 
 def _why_program_not_searched(document: Document) -> str:
-    """Describe why a Python file was not searched for configs; return an empty string if it was searched."""
+    """Return why a Python file was not searched for configs, or an empty string if it was."""
     from dsconfig.launch.python.config_dicts import why_source_unread
 
     why = why_source_unread(document.text.encode("utf-8", "surrogatepass"), document.name)
@@ -356,7 +356,7 @@ def _why_program_not_searched(document: Document) -> str:
 
 
 def _describe_other_text(document: Document) -> str | None:
-    """Describe a file that is not a config by its text, because its suffix does not identify it."""
+    """Describe a non-config file by its text, because its suffix does not identify it."""
     text = document.text.lstrip("\ufeff")
     first = text.partition("\n")[0]
     if first.startswith("#!"):
@@ -393,7 +393,7 @@ _LEAST_INFERENCE = 2
 
 
 def describe_other_object(data: Mapping[str, object]) -> str | None:
-    """Describe an object that another program reads, judging by its keys, and say what to pass instead."""
+    """Identify an object of another program by its keys, and suggest what to pass instead."""
     training = keys_of_section_class(ROOT).keys()
     if _is_inference_config(data):
         return (
@@ -408,7 +408,7 @@ def describe_other_object(data: Mapping[str, object]) -> str | None:
 
 
 def _is_inference_config(data: Mapping[str, object]) -> bool:
-    """Whether an object is an inference config, without keys that are for training only."""
+    """Return whether an object is an inference config without any training-only keys."""
     training = keys_of_section_class(ROOT).keys()
     fields = _INFERENCE.intersection(data)
     others = data.keys() - fields
@@ -430,12 +430,12 @@ _MAX_KEYS = 1000
 
 
 def is_unparsable(document: Document) -> bool:
-    """Whether the parser finds no object in a file; Hjson parses some broken files as a single string."""
+    """Return whether a file contains no object; Hjson parses some broken files as a single string."""
     return not document.is_readable() or isinstance(document.value(), str)
 
 
 def scan_keys(text: str) -> list[str]:
-    """Return the distinct keys of a text at any level, in order."""
+    """Return the distinct keys in a text at any level, in order of appearance."""
     distinct: dict[str, None] = {}
     for match in re.finditer(_KEY, text):
         distinct[match[1]] = None
@@ -445,12 +445,12 @@ def scan_keys(text: str) -> list[str]:
 
 
 def without_section_keys(keys: Collection[str]) -> list[str]:
-    """Return the root keys of a recovered object, except those that may belong to a section with a missing brace."""
+    """Return the root keys of a recovered object, without those that may belong to a section whose brace is missing."""
     return [key for key in keys if key not in _all_section_keys()]
 
 
 def unknown_keys(keys: Collection[str]) -> list[str]:
-    """Return the keys that no section of any release has."""
+    """Return the keys that are not in any section of any release."""
     return [key for key in keys if key not in all_keys()]
 
 

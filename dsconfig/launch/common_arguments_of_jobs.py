@@ -1,4 +1,4 @@
-"""Arguments and facts shared by several jobs with the same config, and descriptions of their differences."""
+"""Compare the jobs that share a config: find their common arguments and facts, and describe the differences."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def program_files_of_jobs(jobs: list[LaunchedJob]) -> tuple[str, ...]:
 def common_arguments_of_jobs(
     jobs: list[LaunchedJob], reader: str
 ) -> tuple[LaunchArguments | None, int | None, dict[str, list[Json]]] | None:
-    """Return the shared arguments, world size and differing values of jobs, or None if they share nothing.
+    """Return the common arguments of jobs, their world size, and the arguments that differ; None if they share nothing.
 
     An argument that one job leaves out has the consumer's default in this job and counts as differing.
     """
@@ -45,7 +45,7 @@ def common_arguments_of_jobs(
 def _split_common_arguments(
     all_arguments: list[LaunchArguments], reader: str
 ) -> tuple[LaunchArguments, dict[str, list[Json]]] | None:
-    """Split arguments into common and differing ones, or return None if the programs write different keys."""
+    """Split the arguments of jobs into common and differing ones; return None if the programs write different keys."""
     first, differing = all_arguments[0], dict[str, list[Json]]()
     if len({repr(each) for each in all_arguments}) == 1:
         return first, differing
@@ -92,7 +92,7 @@ def _split_common_arguments(
 def _common_arguments_at_ranks(
     all_arguments: list[LaunchArguments], reader: str, ranks: int
 ) -> LaunchArguments | None:
-    """Return the arguments that are equal at `ranks` ranks, for scripts that derive them from the world size."""
+    """Return the arguments that all jobs share when each is evaluated for `ranks` ranks."""
     common = _split_common_arguments([each.arguments_at_world_size(ranks) for each in all_arguments], reader)
     return None if common is None else common[0]
 
@@ -101,7 +101,7 @@ _WORLD_SIZE_LABEL = "the number of processes"
 
 
 def describe_differing_arguments(scripts: list[str], differing: Mapping[str, list[Json]]) -> str:
-    """Describe the arguments in which launch files differ, with their values."""
+    """Describe the arguments with different values in different launch files, listing the values."""
     parts = []
     for name, values in islice(differing.items(), _MAX_NAMED):
         shown_values = ", ".join(
@@ -145,7 +145,7 @@ def add_common_job_facts(reader: ConsumerEvidence, jobs: list[LaunchedJob]) -> C
 
 
 def _common_parallelism(job_facts: list[RunFacts]) -> Parallelism:
-    """Return the common parallelism of the jobs; the sizes are unknown if the dividing degrees differ."""
+    """Return the parallelism that all jobs share; degrees that differ between jobs have an unknown size."""
     batches = {tuple((each.kind, each.size) for each in example.parallelism.degrees) for example in job_facts}
     if len(batches) < 2:
         return job_facts[0].parallelism if job_facts else NONE
@@ -154,7 +154,7 @@ def _common_parallelism(job_facts: list[RunFacts]) -> Parallelism:
 
 
 def describe_disagreement(scripts: list[str]) -> str:
-    """Describe that the jobs share no arguments because their programs write different keys."""
+    """Return the clause saying that no arguments are used because the launch files disagree."""
     verb = "names" if len(scripts) == 1 else "name"
     return f"; {list_first_paths(scripts)} {verb} it with different arguments, so none are used"
 
@@ -163,7 +163,7 @@ _MAX_PATHS = 2
 
 
 def list_first_paths(scripts: list[str]) -> str:
-    """Format the first few paths, relative to the current directory, and the number of the rest."""
+    """Format the first few paths relative to the current directory, followed by the number of remaining ones."""
     paths = sorted(os.path.relpath(script) for script in scripts)
     more = len(paths) - _MAX_PATHS
     return f"{', '.join(paths[:_MAX_PATHS])} and {more} more" if more > 0 else " and ".join(paths)

@@ -1,4 +1,4 @@
-"""Changes that a program makes to a config after loading its file and before passing it on, found by data flow."""
+"""Use data flow to find the changes that a program makes to a config between loading the file and passing it on."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def changes_of_loaded_configs(module: ParsedModule, launch: str) -> Iterator[Key
 def _configs_built_outside_repository(
     module: ParsedModule, repository: ProgramRepository
 ) -> Iterator[KeyWrite]:
-    """Yield a write to every key of a config that a function outside the repository builds."""
+    """Yield a write to `*` for each config that a function outside the repository builds."""
     for call in module.names.calls:
         arguments: list[tuple[int | str, ast.expr]] = list(enumerate(call.args))
         arguments += [(each.arg or "", each.value) for each in call.keywords]
@@ -60,7 +60,7 @@ def _configs_built_outside_repository(
 
 
 def _receives_config_file(module: ParsedModule, call: ast.Call) -> bool:
-    """Whether a call receives the content of a config file, or its path."""
+    """Return whether a call receives a config file's content or path."""
     values: list[ast.AST] = [*call.args, *(each.value for each in call.keywords)]
     for value in values[:_MAX_VALUES]:
         for node in ast.walk(value):
@@ -76,7 +76,7 @@ def _receives_config_file(module: ParsedModule, call: ast.Call) -> bool:
 
 
 class _ExternalCallSearch:
-    """Search for the external calls that may have produced a value."""
+    """Search for the calls of functions outside the repository that may have produced a value."""
 
     def __init__(self, repository: ProgramRepository) -> None:
         self._repository = repository
@@ -85,7 +85,7 @@ class _ExternalCallSearch:
     def calls_behind_value(
         self, module: ParsedModule, value: ast.expr, depth: int = 0
     ) -> Iterator[tuple[ParsedModule, ast.Call]]:
-        """Yield the external calls behind a value, with their modules, except loads and path functions."""
+        """Yield the external calls that may have produced a value, except loaders and path functions."""
         if value in self._seen or depth > _MAX_DEPTH:
             return
         self._seen.add(value)

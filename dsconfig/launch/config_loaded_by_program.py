@@ -1,4 +1,4 @@
-"""Configs that a Python program loads: the arguments that name them, and the keys that the program writes."""
+"""Find the configs that a Python program loads: the arguments that name them and the keys that the program writes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _UNKNOWN_CONSUMERS = PossibleConsumers(_ANY_CONSUMER, "")
 def config_consumers_of_command(
     program: str, launch: str, flag: str, folder: str = "", *, is_bare: bool
 ) -> PossibleConsumers:
-    """Return the possible consumers of the file that a command's flag names.
+    """Return the possible consumers of the file passed by a command's flag.
 
     Args:
         program: the program as written in the command: `src/train.py`, or a module; empty if there is none.
@@ -73,7 +73,7 @@ def config_consumers_of_command(
 
 
 def config_consumers_of_flag(program: str, launch: str, flag: str) -> PossibleConsumers:
-    """Return the possible consumers of the file that a program's flag, such as `deepspeed_config`, names.
+    """Return the possible consumers of the file passed by a program's flag, such as `deepspeed_config`.
 
     `launch`: file that starts the program and decides which files may be read.
     """
@@ -98,7 +98,7 @@ def _cached_consumers_of_flag(program: str, launch: str, flag: str, _: int) -> P
 
 
 class _ConsumerEvidence(NamedTuple):
-    """Evidence for a consumer at one location of a program."""
+    """A location in a program that points to a consumer."""
 
     weight: int
     """Strength: 2 if the call receives the flag's value, 1 if it receives some config, 0 if it only shows a
@@ -156,19 +156,19 @@ def _framework_by_call_name(name: str) -> str | None:
 
 
 def _is_deepspeed_argument(target: ast.expr) -> bool:
-    """Whether an assignment target is the Trainer argument that holds the config: `training_args.deepspeed`."""
+    """Return whether an assignment target is the Trainer argument that holds the config: `training_args.deepspeed`."""
     if not isinstance(target, ast.Attribute) or target.attr != "deepspeed":
         return False
     return "arg" in last_dotted_name(target.value)
 
 
 def shown_argument_keyword(call: ast.Call, value: ast.expr) -> str:
-    """Return the keyword with which a call passes a value, as shown in messages: `deepspeed=`."""
+    """Return the keyword with which a call passes a value, formatted for messages: `deepspeed=`."""
     return next((f"{each.arg}=" for each in call.keywords if each.value is value and each.arg), "")
 
 
 def _names_holding_flag_value(program: tuple[ParsedModule, ...], flag: str) -> frozenset[str]:
-    """Return the names that hold a flag's value: the flag, and the variables and arguments it is passed to."""
+    """Return the names that hold a flag's value: the flag itself, and the variables and arguments that receive it."""
     names = {flag}
     for _ in range(_MAX_HOPS):
         before = len(names)
@@ -194,7 +194,7 @@ _MAX_HOPS = 3
 
 
 def _uses_name(node: ast.expr, names: frozenset[str] | set[str]) -> bool:
-    """Whether an expression uses one of `names` as a name or as a string key."""
+    """Return whether an expression uses one of `names` as a name or as a string key."""
     for each in ast.walk(node):
         if isinstance(each, ast.Name | ast.Attribute) and last_dotted_name(each) in names:
             return True
@@ -240,7 +240,7 @@ class KeyWrite(NamedTuple):
 
 
 def passes_config_to_deepspeed(module: ParsedModule) -> bool:
-    """Whether a module passes a config to DeepSpeed or a wrapper, or uses Accelerate's `deepspeed_plugin`."""
+    """Return whether a module passes a config to DeepSpeed or a wrapper, or uses Accelerate's `deepspeed_plugin`."""
     return any(
         is_config_call(node)
         if isinstance(node, ast.Call)
@@ -250,7 +250,7 @@ def passes_config_to_deepspeed(module: ParsedModule) -> bool:
 
 
 def is_config_call(call: ast.Call) -> bool:
-    """Whether a call passes a config to DeepSpeed or a wrapper."""
+    """Return whether a call passes a config to DeepSpeed or a wrapper."""
     name = called_function_name(call)
     return (name in _CONFIG_PARAMETERS and (name != "initialize" or _is_deepspeed_initialize(call))) or bool(
         config_arguments_of_call(call)
@@ -269,7 +269,7 @@ def config_arguments_of_call(call: ast.Call) -> list[ast.expr]:
 
 
 def _is_deepspeed_initialize(call: ast.Call) -> bool:
-    """Whether a call of `initialize` is DeepSpeed's; Hydra and apex have functions of this name, too."""
+    """Return whether a call of `initialize` is DeepSpeed's; Hydra and Apex also have functions with this name."""
     base = call.func.value if isinstance(call.func, ast.Attribute) else None
     return (
         last_dotted_name(base) in ("deepspeed", "ds")
@@ -278,7 +278,7 @@ def _is_deepspeed_initialize(call: ast.Call) -> bool:
 
 
 def config_key_writes(module: ParsedModule) -> Iterator[KeyWrite]:
-    """Yield the keys that a module writes into variables that may hold a loaded config."""
+    """Yield the keys that a module writes to variables that may hold a loaded config."""
     literals = {
         name
         for name, value in _assigned_names(module.top_level_statements)
@@ -296,7 +296,7 @@ def config_key_writes(module: ParsedModule) -> Iterator[KeyWrite]:
 
 
 def _assigned_names(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
-    """Yield the names assigned in a scope, without nested functions, with their values."""
+    """Yield the names assigned in a scope with their values, ignoring nested functions."""
     for node in _scope_nodes(body):
         if isinstance(node, ast.Assign):
             for target in node.targets:
@@ -310,7 +310,7 @@ def _assigned_names(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _scope_nodes(body: list[ast.stmt]) -> Iterator[ast.AST]:
-    """Yield the nodes of a scope in text order, without the bodies of nested functions."""
+    """Yield the nodes of a scope in source order, without the bodies of nested functions."""
     stack: list[ast.AST] = list(reversed(body))
     while stack:
         node = stack.pop()
@@ -320,7 +320,7 @@ def _scope_nodes(body: list[ast.stmt]) -> Iterator[ast.AST]:
 
 
 def _is_created_from_literals(value: ast.expr) -> bool:
-    """Whether an expression creates an object empty or from literals, so that the object is not a loaded config."""
+    """Return whether an expression creates an empty object or one made of literals, which cannot be a loaded config."""
     if isinstance(value, ast.Dict):
         return None not in value.keys
     return (
@@ -331,7 +331,7 @@ def _is_created_from_literals(value: ast.expr) -> bool:
 
 
 def _is_copy_for_another_model(value: ast.expr) -> bool:
-    """Whether a value copies the config of Accelerate's plugin, which the model in training keeps.
+    """Return whether a value is a copy of the config in Accelerate's plugin, made for a model that is not trained.
 
     TRL changes such a copy for the reference model: trl models/utils.py:prepare_deepspeed.
     """
@@ -348,7 +348,7 @@ def _is_copy_for_another_model(value: ast.expr) -> bool:
 
 
 class _FunctionScope:
-    """A function, or the top level of a module, in which writes to configs are searched."""
+    """A function or module top level that is searched for writes to configs."""
 
     def __init__(
         self,
@@ -445,7 +445,7 @@ class _FunctionScope:
                     yield write._replace(absent_only=call.func.attr == "setdefault")
 
     def _writes_by_dict_unpacking(self, node: ast.Dict) -> Iterator[KeyWrite]:
-        """Yield the writes of a dict display such as `{**config, "key": value}`."""
+        """Yield the keys that a dict display such as `{**config, "key": value}` overwrites."""
         bases = [value for key, value in zip(node.keys, node.values, strict=True) if key is None]
         for base in bases:
             keys = [key for key in node.keys if key is not None]
@@ -466,7 +466,7 @@ class _FunctionScope:
             yield from self._write_of_key(base, None if each.arg is None else (each.arg,), line)
 
     def _write_of_key(self, base: ast.expr, key: _Path | None, line: int) -> Iterator[KeyWrite]:
-        """Yield the write of `key` (None if unknown) into the expression `base`, if that may be a config."""
+        """Yield the write of `key` (None if unknown) to the expression `base`, provided that `base` may be a config."""
         variable_path = self._split_variable_and_keys(base)
         if variable_path is None:
             return
@@ -483,7 +483,7 @@ class _FunctionScope:
         return _CONFIG_NAMES.fullmatch(last) is not None and (not sure or variable in self.loaded)
 
     def _split_variable_and_keys(self, node: ast.expr) -> tuple[str, _Path] | None:
-        """Return the variable of a lookup and the keys that follow it, or None for any other expression."""
+        """Split a lookup such as `config["a"]["b"]` into its variable and keys; return None for other expressions."""
         if isinstance(node, ast.Name):
             return self.aliases.get(node.id, (node.id, ()))
         if isinstance(node, ast.Attribute):
@@ -500,7 +500,7 @@ class _FunctionScope:
 
 
 def _is_key_lookup(node: ast.expr) -> bool:
-    """Whether a node is a lookup such as `config.get("key")`."""
+    """Return whether a node is a lookup such as `config.get("key")`."""
     return (
         isinstance(node, ast.Call) and called_function_name(node) in ("get", "setdefault") and bool(node.args)
     )
@@ -521,13 +521,13 @@ def _string_constant_key(node: ast.expr | None) -> _Path | None:
 
 
 def _keys_of_dict_literal(node: ast.Dict) -> Iterator[_Path | None]:
-    """Yield the keys of a dict literal at its top level."""
+    """Yield the top-level keys of a dict literal."""
     for key in node.keys:
         yield _string_constant_key(key)
 
 
 def _keys_tested_absent(test: ast.expr) -> frozenset[str]:
-    """Return the keys that a condition tests for being absent, None or "auto"."""
+    """Return the keys that a condition compares with None or "auto", or tests for absence."""
     keys: set[str] = set()
     for node in ast.walk(test):
         if not isinstance(node, ast.Compare) or len(node.ops) != 1:

@@ -1,4 +1,4 @@
-"""The config file whose path a Python program passes to the consumer."""
+"""Find the config file whose path a Python program passes to a consumer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dsconfig.launch.repository_files import resolve_written_path
 
 
 class ConfigNamedByProgram(NamedTuple):
-    """A config file, with a message about the call that receives the file's path."""
+    """A config file and a message that points to the call that receives its path."""
 
     document: Document
     note: str
@@ -30,7 +30,7 @@ class ConfigNamedByProgram(NamedTuple):
 
 
 def config_named_by_program(program: Document) -> ConfigNamedByProgram | None:
-    """Return the only config file that a program without an embedded config passes to a consumer, or None.
+    """Return the config file that a program passes to a consumer, or None unless there is exactly one.
 
     The path is a constant in the call, or a variable that is bound only once. A path known only at run time is not
     followed.
@@ -59,7 +59,7 @@ def config_named_by_program(program: Document) -> ConfigNamedByProgram | None:
 
 
 def _named_paths(module: ParsedModule) -> list[tuple[str, ast.Call]]:
-    """Return each path that a call passes as a config, with the call."""
+    """Return each path that a call passes as a config, together with the call."""
     constants = ConstantEvaluator(module, ProgramRepository(module.path))
     paths = []
     for call in (node for node in module.nodes if isinstance(node, ast.Call)):

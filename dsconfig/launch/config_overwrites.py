@@ -1,4 +1,4 @@
-"""Keys that a program of the repository writes into a config before DeepSpeed reads it."""
+"""Find the keys that programs of the repository write to a config before DeepSpeed reads it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SECTIONS_WITH_CONFIG = ("deepspeed", "deepspeed_config", "ds_config", "ds")
 
 
 def overwrite_of_key(name: str, key: str, config: Json) -> ConfigOverwrite | None:
-    """Return the write of a program that affects a key of the config, or None if there is none.
+    """Return the write with which a program overwrites a key of the config, or None if the key is left alone.
 
     Args:
         name: path of the config.
@@ -61,7 +61,7 @@ def _value_at(config: Json, key: str) -> Json:
 
 
 def config_overwrites_by_programs(name: str) -> tuple[ConfigOverwrite, ...]:
-    """Return the keys that programs write into the config at a path after reading it.
+    """Return the keys that programs write to a config after reading it.
 
     A key that is or ends with `*` stands for keys that are known only at run time.
     """
@@ -88,7 +88,7 @@ def _cached_config_overwrites(path: str, _: tuple[int, ...]) -> tuple[ConfigOver
 
 @lru_cache(maxsize=4)
 def _programs_passing_config(files: tuple[tuple[str, bytes], ...]) -> tuple[str, ...]:
-    """Return the paths of the programs in a repository's files that pass a config to DeepSpeed."""
+    """Return the paths of those programs in a repository that pass a config to DeepSpeed."""
     candidates = [each for each in files if each[0].endswith(".py") and re.search(_CONFIG_CALLS, each[1])][
         :_MAX_PROGRAMS
     ]
@@ -126,7 +126,7 @@ def _config_writes_of_program(program: str) -> Iterator[ConfigOverwrite]:
 
 
 def _may_read_config(program: str, path: str, files: tuple[tuple[str, bytes], ...]) -> bool:
-    """Whether a program may read the config: the config is in its directory or below, or a file names both."""
+    """Return whether a program may read the config, because it lies above the config or a file mentions both."""
     if path.startswith(os.path.join(os.path.dirname(program), "")):
         return True
     naming = [(text_path, data) for text_path, data in files if _mentions_file_name(data, path)]
@@ -142,7 +142,7 @@ def _may_read_config(program: str, path: str, files: tuple[tuple[str, bytes], ..
 
 @lru_cache(maxsize=64)
 def _cached_modules_started_by(script: str, data: bytes, _: int) -> frozenset[str]:
-    """Return the paths of the Python programs that a script names, and those of the modules that they import."""
+    """Return the paths of the Python programs that a script names and of the modules they import."""
     from dsconfig.launch.python.syntax_trees import program_modules
 
     names = dict.fromkeys(os.fsdecode(match[0]) for match in re.finditer(_PROGRAM_NAME, data))

@@ -1,4 +1,4 @@
-"""References to a config in the scripts and launch files of its repository, and the consumers they imply."""
+"""Find the scripts and launch files that mention a config, and derive the config's consumer from them."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ _PASSES_CONFIG = rb"\bconfig(?:_params)?\s*=\s*(?:\w+\.)+deepspeed\b"
 
 
 def find_custom_training_loop(launch: str) -> str | None:
-    """Find a program near a launch file that passes its argument `deepspeed` to `deepspeed.initialize`.
+    """Find a program near a launch file that passes its `deepspeed` argument to `deepspeed.initialize`.
 
     Such a program reuses `TrainingArguments` for its own training loop. Without a Trainer nothing compares
     the arguments with the config, so no mismatch is reported. Return None if there is no such program.
@@ -119,7 +119,7 @@ def find_custom_training_loop(launch: str) -> str | None:
 
 
 class ConfigReference(NamedTuple):
-    """A reference to the config in another file."""
+    """A mention of the config in another file, with the consumer that it implies."""
 
     rank: int
     """Strength: 3 for a flag or key, 2 for a program, 1 for documentation, 0 for a program that names no file."""
@@ -135,7 +135,7 @@ class ConfigReference(NamedTuple):
 
 
 def find_consumer_in_repository(name: str, content: ConsumerEvidence) -> ConsumerEvidence | None:
-    """Return the consumer of a config according to its repository, or None without evidence.
+    """Return the consumer of a config based on the files of its repository, or None without evidence.
 
     If no file names the config and its `content` fits several consumers, the programs of a small repository
     decide, provided that all of them use the same consumer. Return None as well if `references_exceed_budget`.
@@ -166,7 +166,7 @@ def find_consumer_in_repository(name: str, content: ConsumerEvidence) -> Consume
 
 @lru_cache(maxsize=8)
 def _strongest_reference(path: str, top: str, deep: bool, at: tuple[int, ...]) -> ConfigReference | None:
-    """Return the strongest reference to a config, cached because it is needed for every command of a script."""
+    """Return the strongest reference to a config; the result is cached because every command of a script needs it."""
     return _pick_strongest_reference(_find_references(path, top, deep, at) or (), path)
 
 
@@ -189,13 +189,13 @@ def _pick_strongest_reference(mentions: tuple[ConfigReference, ...], path: str) 
 
 
 def _resolves_to_config(mention: ConfigReference, path: str) -> bool:
-    """Whether the path in a script resolves to the config at `path`, not to another file of the same name."""
+    """Return whether the path in a script resolves to the config at `path`, not to a file of the same name."""
     resolved = resolve_written_path(mention.path_as_written, mention.script).path
     return resolved is not None and os.path.realpath(resolved) == os.path.realpath(path)
 
 
 def _reference_strength(reference: ConfigReference) -> tuple[int, int, bool]:
-    """Return the sort key of a reference; at equal strength, a Trainer wins over an Accelerate launch file.
+    """Return the sort key that ranks references by strength; a Trainer wins a tie against an Accelerate launch file.
 
     The Trainer re-reads the config that Accelerate's plugin has loaded and fills it from its own arguments
     (transformers integrations/deepspeed.py:propagate_args_to_deepspeed).
@@ -204,7 +204,7 @@ def _reference_strength(reference: ConfigReference) -> tuple[int, int, bool]:
 
 
 def _find_trainer_program(launch: str, top: str, *, deep: bool) -> str | None:
-    """Find a program with a Trainer near an Accelerate launch file, or return None if one has its own loop.
+    """Find a program with a Trainer near an Accelerate launch file; return None if a program has its own training loop.
 
     Source: transformers integrations/deepspeed.py, propagate_args_to_deepspeed.
     """
@@ -234,7 +234,7 @@ def launch_files_naming_config(name: str) -> tuple[str, ...]:
 
 
 def programs_naming_config(name: str) -> tuple[str, ...]:
-    """Return the paths of Python programs that name a config in a call or load its file."""
+    """Return the paths of Python programs that load a config or pass its path to a call."""
     path, top, deep = _repository_of_config(name)
     references = _find_references(path, top, deep, repository_cache_key(path)) or ()
     scripts = (each.script for each in references if each.rank > 1)
@@ -242,7 +242,7 @@ def programs_naming_config(name: str) -> tuple[str, ...]:
 
 
 def references_exceed_budget(name: str) -> bool:
-    """Whether a config is mentioned too often for every mention to be examined."""
+    """Return whether a config is mentioned too often to examine every mention."""
     path, top, deep = _repository_of_config(name)
     return _find_references(path, top, deep, repository_cache_key(path)) is None
 
@@ -277,7 +277,7 @@ def _cached_consumer_given_path(
 
 
 def deepspeed_program_texts(name: str) -> Iterator[bytes]:
-    """Yield the texts of the programs around a config that mention DeepSpeed."""
+    """Yield the source of each program near a config that mentions DeepSpeed."""
     path, top, deep = _repository_of_config(name)
     return (
         data for script, data in deepspeed_texts(top, path, deep=deep) if script.endswith((".py", ".ipynb"))
@@ -285,7 +285,7 @@ def deepspeed_program_texts(name: str) -> Iterator[bytes]:
 
 
 def _repository_of_config(name: str) -> tuple[str, str, bool]:
-    """Return a config's absolute path, its repository (else its directory), and whether it is in a repository."""
+    """Return a config's absolute path, its repository or else its directory, and whether it is in a repository."""
     return _repository_at(name, os.getcwd(), time_cache_key())
 
 
@@ -311,7 +311,7 @@ def _find_references(
 def _references_matching_path(
     references: tuple[_PathReference, ...], path: str, top: str
 ) -> Iterator[ConfigReference]:
-    """Yield those of the references, found by file name, that match the full path of the config."""
+    """Yield the references whose path matches the full path of the config, not only its file name."""
     for each in references:
         if (
             each.script == path
@@ -330,7 +330,7 @@ def _references_matching_path(
 
 
 class _PathReference(NamedTuple):
-    """A path in a script with the file name of the config, not yet matched against the full path."""
+    """A path in a script that ends with the config's file name but has not been matched against the full path yet."""
 
     script: str
     path_as_written: str
@@ -343,7 +343,7 @@ class _PathReference(NamedTuple):
 def _find_path_references(
     files: tuple[tuple[str, bytes], ...], base: str, top: str, _: int
 ) -> tuple[_PathReference, ...] | None:
-    """Search files for paths with a file name, once for all configs of that name in a repository.
+    """Search files for paths that end with a file name, once for all configs of that name in a repository.
 
     Return None if the search exceeds the budget of a directory.
     """
@@ -375,7 +375,7 @@ def _search_texts_for_paths(
 
 
 def _accelerate_file_uses_deepspeed(launch: str, text: str) -> bool:
-    """Whether an Accelerate launch file passes the config that it names to DeepSpeed.
+    """Return whether `accelerate launch` passes the config named by a launch file to DeepSpeed.
 
     `accelerate launch` uses the block `deepspeed_config` only with `distributed_type: DEEPSPEED`; a file for
     FSDP may contain an unused block. Source: accelerate commands/launch.py, _validate_launch_command.
@@ -385,7 +385,7 @@ def _accelerate_file_uses_deepspeed(launch: str, text: str) -> bool:
 
 
 def _names_other_file(reference: _PathReference, path: str) -> bool:
-    """Whether an Accelerate launch file resolves its path to a file other than the config at `path`."""
+    """Return whether the path in an Accelerate launch file resolves to a file other than the config at `path`."""
     if reference.why != f"`{LINK}`" or not reference.script.endswith(_LAUNCH_FILES):
         return False
     resolved = resolve_written_path(reference.path_as_written, reference.script).path
@@ -407,7 +407,7 @@ as one huge word.
 
 
 def _find_config_paths(text: str, base: str) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of each path in a text that ends with a file name."""
+    """Yield the start and end offset of each path in a text that ends with a given file name."""
     letters, at = re.compile(_PATH_CHARACTERS), text.find(base)
     while at >= 0:
         end = at + len(base)
@@ -418,7 +418,7 @@ def _find_config_paths(text: str, base: str) -> Iterator[tuple[int, int]]:
 
 
 def _find_path_start(text: str, at: int) -> tuple[int, str]:
-    """Return the start of a path, which may contain spaces if quoted, and the text of the line before `at`."""
+    """Return where a path starts, and the text of its line before `at`; quoted paths may contain spaces."""
     first = max(0, at - _CONTEXT)
     line = text[max(first, text.rfind("\n", first, at) + 1) : at]
     if (match := re.search(_QUOTED_PATH, line)) is not None:
@@ -430,7 +430,7 @@ _QUOTED_PATH = r"[\"']((?:/|\./|~/)(?:(?! -)[^\"'\n])*)$"
 
 
 def _is_comment_line(line: str) -> bool:
-    """Whether a line is a comment that mentions a flag outside of a command."""
+    """Return whether a line is a comment that mentions a flag without being part of a command."""
     return line.lstrip().startswith("#") and "--" in line and not re.search(_COMMAND, line)
 
 
@@ -438,7 +438,7 @@ _COMMAND = r"\.py\b|(?<!-)\b(?:deepspeed|torchrun|accelerate|python3?)\s"
 
 
 def may_name_config(reference: str, path: str) -> bool:
-    """Whether a path in a script may refer to the config, judging by the path's known parts."""
+    """Return whether the known parts of a path in a script are compatible with the config's path."""
     parts = [part for part in reference.lstrip("-").split("/") if part not in ("", ".", "..")]
     path_parts = path.split(os.sep)
     if parts[-1] != path_parts[-1]:
@@ -450,14 +450,14 @@ def may_name_config(reference: str, path: str) -> bool:
 
 
 class _ConfigPathVariables:
-    """The variables of a text that are used where a config's path is expected."""
+    """The variables of a script or program that are used as config paths."""
 
     def __init__(self, text: str, budget: ReadingBudget) -> None:
         self._text, self._budget = text, budget
         self._uses: dict[str, tuple[int, str, str]] | None = None
 
     def find_first_use(self, name: str) -> tuple[int, str, str] | None:
-        """Return the first use of a variable as a config path: its offset, the consumer and the reason."""
+        """Return the first use of a variable as a config path: its offset, the consumer, and the reason."""
         if self._uses is None:
             self._budget.spend(len(self._text) // 2)
             self._uses = {}
@@ -480,7 +480,7 @@ class _ConfigPathVariables:
 def _classify_reference(
     text: str, start: int, script: str, top: str, variables: _ConfigPathVariables
 ) -> tuple[int, PossibleConsumers, str] | None:
-    """Classify the reference at an offset: its strength, the possible consumers, and the reason."""
+    """Classify the reference at an offset: return its strength, the possible consumers, and the reason."""
     before = text[max(0, start - _CONTEXT) : start]
     for pattern, reader, why in (*_FLAGS_AND_KEYS, _YAML_KEY):
         if match := re.search(rf"{pattern}$", before):
@@ -513,7 +513,7 @@ def _as_only_consumer(reader: str) -> PossibleConsumers:
 def _consumer_of_command_flag(
     text: str, at: int, script: str, top: str, why: str
 ) -> PossibleConsumers | None:
-    """Return the possible consumers of a flag's file, according to the program that the command starts."""
+    """Return the possible consumers of a file passed by a flag, based on the program that the command starts."""
     program = (
         _program_started_by_command(text[max(0, at - _COMMAND_LENGTH) : at]) if why in _COMMAND_FLAGS else ""
     )
@@ -537,7 +537,7 @@ def _consumer_of_command_flag(
 
 
 def _program_started_by_command(command: str) -> str:
-    """Return the program that a command starts, as a path or module, or an empty string if it starts none."""
+    """Return the program that a command starts as a path or module name, or an empty string if there is none."""
     words = re.findall(_PATH, command)
     for last, word in zip(reversed(["", *words[:-1]]), reversed(words), strict=True):
         if last == "-m" and not word.startswith(_LAUNCHERS):
@@ -549,7 +549,7 @@ def _program_started_by_command(command: str) -> str:
 
 @lru_cache(maxsize=16)
 def loop_consumer(path: str, _: int) -> str | None:
-    """Return the consumer in a program's training loop: empty if unclear, None if the program cannot be read."""
+    """Return the consumer used by a program's training loop: empty if unclear, None if the program cannot be read."""
     try:
         program = read_contents(path).decode("latin-1")
     except OSError:
@@ -565,7 +565,7 @@ _PASSES_TO_TRAINER = rb"\bdeepspeed\s*=\s*[^\s,)]|\bHfArgumentParser\b"
 
 
 def _consumer_of_all_programs(path: str, top: str, content: str, *, deep: bool) -> ConfigReference | None:
-    """Return the consumer that all programs of the repository share, as weak evidence."""
+    """Return the consumer that all programs of the repository use, which is weak evidence."""
     consumers: dict[tuple[str, str], str] = {}
     files = deepspeed_texts(top, path, deep=deep)
     for script, data in files if len(files) <= _MAX_TEXTS else ():

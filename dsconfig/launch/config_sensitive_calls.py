@@ -1,4 +1,4 @@
-"""Calls of a Python program that do not work with some settings of its DeepSpeed config."""
+"""Find the calls in a Python program that fail with certain settings of its DeepSpeed config."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def find_config_sensitive_calls(program: str, launch: str = "") -> tuple[ConfigS
 
 
 def trained_models(programs: tuple[str, ...], launch: str) -> list[ConfigSensitiveCall]:
-    """Return the calls that load a trained model whose name is in the source."""
+    """Return the calls that load a model for training, where the source shows the model's name."""
     return [
         use
         for program in programs
@@ -86,7 +86,7 @@ _LOADER = re.compile(r"load|data|(?:^|_)dl|iter|batch|sampl", re.IGNORECASE)
 
 
 class _ConfigSensitiveCalls(ModelHandlingCalls):
-    """The calls in a program file that depend on its config."""
+    """Search of one program file for calls that depend on the config."""
 
     def uses(self) -> Iterator[ConfigSensitiveCall]:
         yield from self._calls_that_load_models()
@@ -133,7 +133,7 @@ class _ConfigSensitiveCalls(ModelHandlingCalls):
                 yield self._describe_call("4-bit weights", call)
 
     def _is_model_trained(self, call: ast.Call) -> bool:
-        """Whether a loaded model is passed to a Trainer, to PEFT or to an engine."""
+        """Return whether a loaded model is passed to a Trainer, to PEFT or to an engine."""
         parent = self.parents.get(id(call))
         names = (
             {last_dotted_name(target) for target in parent.targets}
@@ -148,7 +148,7 @@ class _ConfigSensitiveCalls(ModelHandlingCalls):
         )
 
     def _spreads_model_over_gpus(self, value: ast.expr | None, call: ast.Call) -> bool | None:
-        """Whether a device map spreads the model over several GPUs, or None if there may be no map."""
+        """Return whether a device map spreads the model over several GPUs, or None if the map itself may be absent."""
         if isinstance(value, ast.Name):
             values = self._all_values_of_variable(value.id, call)
             kinds = {
@@ -160,7 +160,7 @@ class _ConfigSensitiveCalls(ModelHandlingCalls):
         return False if isinstance(value, ast.Dict) and value.keys else None
 
     def _trained_models(self) -> Iterator[ConfigSensitiveCall]:
-        """Yield trained models with a literal name, and models that no rank partitions while loading."""
+        """Yield trained models whose name is a literal, and models that are loaded without being partitioned."""
         for call in self._model_load_calls():
             name = literal_value(
                 call.args[0] if call.args else keyword_argument(call, "pretrained_model_name_or_path")
@@ -187,7 +187,7 @@ class _ConfigSensitiveCalls(ModelHandlingCalls):
                     yield self._describe_call("whole model", call)
 
     def _nested_zero_init_contexts(self) -> Iterator[ConfigSensitiveCall]:
-        """Yield `zero.Init` contexts that are active at any stage, and contexts nested in another one."""
+        """Yield `zero.Init` contexts that are nested in another one, or active even below stage 3."""
         for call in self.calls:
             is_inner = any(
                 isinstance(parent, ast.With | ast.AsyncWith)
@@ -206,7 +206,7 @@ class _ConfigSensitiveCalls(ModelHandlingCalls):
                 yield self._describe_call("nested construction", call)
 
     def _accelerator_accumulation_steps(self) -> Iterator[ConfigSensitiveCall]:
-        """Yield the only `Accelerator(...)` call of a program, with its accumulation steps."""
+        """Yield the `Accelerator(...)` call of a program if there is only one, with its accumulation steps."""
         starts = [call for call in self.calls if called_function_name(call) == "Accelerator"]
         if len(starts) != 1 or not self._may_run(starts[0]) or "gradient_accumulation_steps" in self.assigned:
             return
@@ -261,7 +261,7 @@ class _ConfigSensitiveCalls(ModelHandlingCalls):
                 yield self._describe_call("save without gathering", call)
 
     def _models_trained_in_place(self) -> dict[str, int]:
-        """Return the models that `Trainer.train` passes to DeepSpeed, each with the line from which it is wrapped.
+        """Return the models that `Trainer.train` passes to DeepSpeed, mapped to the line on which each is wrapped.
 
         At stage 3 this partitions the parameters of the module itself. A program that gathers the weights itself is
         prepared for that.
@@ -295,7 +295,7 @@ class _ConfigSensitiveCalls(ModelHandlingCalls):
         return trained
 
     def _is_partitioned_module(self, owner: str, wrapped: dict[str, int], call: ast.Call) -> bool:
-        """Whether the owner of a method is a module whose parameters stage 3 has partitioned."""
+        """Return whether the object that a method is called on is a module with partitioned parameters."""
         base = owner.removesuffix(".module")
         unwrapped = re.fullmatch(r"(?:\w+\.)*unwrap_model\((.+)\)", base)
         base = unwrapped[1] if unwrapped else base
@@ -306,7 +306,7 @@ class _ConfigSensitiveCalls(ModelHandlingCalls):
         return not gathers and base in wrapped and line_number_of(call) > wrapped[base]
 
     def _is_state_dict_saved(self, call: ast.Call) -> bool:
-        """Whether a state dict is written to a file right away: `torch.save(model.state_dict(), path)`."""
+        """Return whether a state dict is saved to a file immediately: `torch.save(model.state_dict(), path)`."""
         parent = self.parents.get(id(call))
         return (
             isinstance(parent, ast.Call)
@@ -328,7 +328,7 @@ class _ConfigSensitiveCalls(ModelHandlingCalls):
     # ----------------------------------------------------------------------------------------------
 
     def _calls_that_move_model_to_gpu(self) -> Iterator[ConfigSensitiveCall]:
-        """Yield calls that copy a model to the GPU right before `deepspeed.initialize` partitions it."""
+        """Yield calls that move a model to the GPU just before `deepspeed.initialize` partitions it."""
         for start in self.calls:
             model = keyword_argument(start, "model")
             if not is_deepspeed_initialize(start) or not isinstance(model, ast.Name):
@@ -379,7 +379,7 @@ class _ConfigSensitiveCalls(ModelHandlingCalls):
                 yield self._describe_call("dummy scheduler", call)
 
     def _optimizers_prepared_alone(self, prepares: list[ast.Call]) -> Iterator[ConfigSensitiveCall]:
-        """Yield a call that prepares an optimizer alone, if another call prepares the model."""
+        """Yield calls that prepare an optimizer separately from the model."""
         names = {id(call): [last_dotted_name(argument) for argument in call.args] for call in prepares}
         optimizers = {
             name
@@ -423,7 +423,7 @@ class _ConfigSensitiveCalls(ModelHandlingCalls):
                     yield self._describe_call("initialize without optimizer", call)
 
     def _is_unchanged_config(self, config: ast.expr | None, call: ast.Call) -> bool:
-        """Whether a config is an unmodified file: a path, a program argument, or the result of `json.load`."""
+        """Return whether a config is an unmodified file: a path, a program argument or a `json.load` result."""
         if config is None or isinstance(config, ast.Attribute) or isinstance(literal_value(config), str):
             return True
         if isinstance(config, ast.Call):
@@ -434,7 +434,7 @@ class _ConfigSensitiveCalls(ModelHandlingCalls):
         )
 
     def _models_loaded_before_arguments(self) -> Iterator[ConfigSensitiveCall]:
-        """Yield models that are loaded before the training arguments exist, too early for partitioned loading."""
+        """Yield models that are loaded before the training arguments exist, which is too early to partition them."""
         if _ZERO_INIT_HANDLED.search(self.text):
             return
         for start in self.calls:
@@ -452,7 +452,7 @@ class _ConfigSensitiveCalls(ModelHandlingCalls):
                     yield self._describe_call("model before arguments", call)
 
     def _models_never_prepared(self) -> Iterator[ConfigSensitiveCall]:
-        """Yield models that `zero3_init_flag` partitions but no engine gathers."""
+        """Yield models that `zero3_init_flag` partitions but that no engine ever gathers."""
         starts = [call for call in self.calls if called_function_name(call) == "Accelerator"]
         if len(starts) != 1 or _ZERO_INIT_HANDLED.search(self.text):
             return
@@ -541,7 +541,7 @@ def _split_conjunction(test: ast.expr) -> list[ast.expr]:
 
 
 def _moves_to_gpu(call: ast.Call) -> bool:
-    """Whether a `.to(...)` call moves its object to a GPU rather than to a dtype or to the CPU."""
+    """Return whether a `.to(...)` call moves its object to a GPU, rather than to the CPU or to another dtype."""
     argument = call.args[0] if len(call.args) == 1 and not call.keywords else keyword_argument(call, "device")
     text = ast.unparse(argument) if argument is not None else ""
     return bool(re.search(r"device|cuda|gpu|local_rank", text)) and "cpu" not in text

@@ -1,4 +1,4 @@
-"""Config sources that `check` accepts: a config's path, its text or bytes, URL-safe base64, a dict or a `Config`."""
+"""Read any config source that `check` accepts: a path, text, bytes, URL-safe base64, a dict or a `Config`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
 
     class ConfigObject(Protocol):
-        """A config object with `to_dict`, such as `dsconfig.Config`."""
+        """An object with a `to_dict` method that returns a config, such as `dsconfig.Config`."""
 
         def to_dict(self) -> JsonObject:
-            """Return the config as a dict of the keys that were set."""
+            """Return the keys that were set, as a dict."""
 
 
 ConfigSource: TypeAlias = "str | bytes | os.PathLike[str] | Mapping[str, Json] | ConfigObject"
@@ -29,7 +29,7 @@ _BASE64 = r"[A-Za-z0-9_-]{8,}={0,2}"
 
 
 def read_config_source(source: ConfigSource) -> Document:
-    """Read a config source of any kind as a document.
+    """Read a config source of any supported kind into a document.
 
     A string with a bracket, quote, line end or colon that is not an existing path is text. URL-safe base64
     that decodes to an object is a config as launchers encode it. Any other string is a path.
@@ -54,7 +54,7 @@ def read_config_source(source: ConfigSource) -> Document:
 
 
 def is_config_text(source: str) -> bool:
-    """Whether a string is the text of a config rather than a path."""
+    """Return whether a string is the text of a config rather than a path."""
     if not source or "\0" in source:
         return True
     # A file may have a colon or a brace in its name, so an existing path wins.
@@ -63,7 +63,7 @@ def is_config_text(source: str) -> bool:
 
 
 def _is_base64_config(source: str) -> bool:
-    """Whether a string is a URL-safe base64 config and not an existing path.
+    """Return whether a string is a URL-safe base64 config rather than an existing path.
 
     DeepSpeed accepts a base64 config wherever a path is expected: runtime/config.py:DeepSpeedConfig.__init__.
     """

@@ -1,4 +1,4 @@
-"""Configs in the text of a launch file: offsets of their characters, and here-documents with unknown values."""
+"""Map characters of a config embedded in a launch file to file offsets, and read here-documents with unknown values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VALUE = re.compile(rf'"(?:[^"\\\n]|\\.)*"|[\w.+-]*(?:(?:{SUBSTITUTION.pattern})
 
 
 def read_with_variables(text: str, name: str) -> Document | None:
-    """Read JSON text that still contains variables of the script as unknown values.
+    """Parse JSON text with shell variables, treating their values as unknown.
 
     Return None if a variable stands for a key or for several entries, so that the config is unknown.
     """
@@ -39,14 +39,14 @@ def read_with_variables(text: str, name: str) -> Document | None:
 
 
 def _is_key(span: TextSpan, node: TreeNode) -> bool:
-    """Whether a span is that of a member's key in the tree of `node`."""
+    """Return whether a span covers a key, rather than a value, below `node`."""
     return any(each.key_span == span or _is_key(span, each.node) for each in node.members) or any(
         _is_key(span, each) for each in node.items
     )
 
 
 def _mark_spans_unknown(node: TreeNode, spans: list[TextSpan]) -> TreeNode:
-    """Return a copy of a node in which the values at `spans` are unknown."""
+    """Return a copy of a node in which the values at `spans` are replaced by unknown values."""
     if node.span in spans:
         return TreeNode("unknown", node.span, UNKNOWN)
     members = tuple(
@@ -66,7 +66,7 @@ _MAX_DOCUMENTS = 50
 
 
 def character_offsets(launch: Document, span: TextSpan, text: str) -> list[int]:
-    """Return the launch-file offsets of a text's characters and of its end, or an empty list if the texts differ."""
+    """Return the launch-file offset of each character of a text and of its end; empty if the texts differ."""
     start = launch.text.find(text, *span)
     if start >= 0:
         return list(range(start, start + len(text) + 1))
@@ -85,7 +85,7 @@ def character_offsets(launch: Document, span: TextSpan, text: str) -> list[int]:
 
 
 def _offsets_in_script(script: str, text: str) -> list[int]:
-    """Return the script offset of each character of a text that the script writes, and of the end of the text.
+    """Return the script offset of each character of a text that the script writes, and the offset of its end.
 
     The text is a here-document of the script with its variables expanded; the characters of a value have the span
     of its variable. The result is empty unless exactly one here-document gives the text.

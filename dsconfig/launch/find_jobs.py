@@ -1,4 +1,4 @@
-"""Jobs of a launch file in any format, and the arguments of the job that uses a config."""
+"""Find the jobs that a launch file of any format starts, and the arguments of the job that uses a config."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 def jobs_of_launch_file(
     launch: Document, config_path: str | None = None, budget: ReadingBudget | None = None
 ) -> Iterator[LaunchedJob]:
-    """Yield every job of a launch file; a script may start several.
+    """Yield every job that a launch file starts; a script may start several.
 
     `config_path`: real path of a config; a script's jobs with other configs are skipped. `budget`: shared budget
     of all launch files that are read together.
@@ -78,7 +78,7 @@ def jobs_of_launch_file(
 
 
 def launch_file_exceeds_budget(launch: Document) -> bool:
-    """Whether reading the commands of a launch file exceeds the budget, so that none of them is known."""
+    """Return whether reading a launch file's commands exceeds the budget, in which case no command is known."""
     data = None if is_shell_script_name(launch.name) else launch.value()
     launch_format = SCRIPT if data is None else detect_launch_format(data)
     if launch_format is None or not (data is None or (launch_format.commands and isinstance(data, dict))):
@@ -89,7 +89,7 @@ def launch_file_exceeds_budget(launch: Document) -> bool:
 
 
 def job_of_launch_file(launch: Document) -> LaunchedJob | None:
-    """Return the selected or first job of a launch file, or None if the document starts no job with DeepSpeed.
+    """Return the selected job of a launch file, else its first one, or None if it starts no DeepSpeed job.
 
     Raises:
         OSError: the config cannot be read.
@@ -99,7 +99,7 @@ def job_of_launch_file(launch: Document) -> LaunchedJob | None:
 
 
 def job_by_number(launch: Document, number: int) -> LaunchedJob | None:
-    """Return the job of a launch file with an index among its jobs, or None if the file starts fewer jobs.
+    """Return a job of a launch file by its number, or None if the file starts fewer jobs.
 
     Raises:
         OSError: the config cannot be read.
@@ -127,7 +127,7 @@ def _first_job(launch: Document) -> LaunchedJob | None:
 
 
 def _job_in_omegaconf_file(launch: Document) -> LaunchedJob | None:
-    """Return the job of a YAML file of OmegaConf or Hydra, or None for others, such as Accelerate launch files."""
+    """Return the job of an OmegaConf or Hydra file, or None for other files, such as Accelerate launch files."""
     if launch.format != "yaml" or launch.embedded_at is not None or is_launch_file(launch.value()):
         return None
     from dsconfig.launch.omegaconf import find_omegaconf_job
@@ -211,7 +211,7 @@ def _read_training_arguments(
 def _merge_config_overrides(
     config: Document | None, launch_format: LaunchFileFormat, data: Mapping[str, Json]
 ) -> Document | None:
-    """Return the config with the launch file's overrides merged into it."""
+    """Return the config with the overrides from the launch file applied."""
     overrides = value_at_dotted_path(data, launch_format.overwrites) if launch_format.overwrites else None
     if config is None or not isinstance(overrides, Mapping):
         return config
@@ -228,7 +228,7 @@ def _merge_values(value: Json, overrides: Mapping[str, Json]) -> Json:
 
 
 def _has_custom_training_loop(launch_format: LaunchFileFormat, launch: Document) -> bool:
-    """Whether a program takes the Trainer's arguments but passes the config to DeepSpeed without a Trainer."""
+    """Return whether a program uses the Trainer's arguments but passes the config to DeepSpeed itself."""
     if launch_format.name != "Transformers":
         return False
     from dsconfig.launch.config_references import find_custom_training_loop
@@ -270,7 +270,7 @@ def _job_with_built_config(
 
 
 def add_consumer_version(reader: ConsumerEvidence, name: str) -> ConsumerEvidence:
-    """Add the pinned or installed version of a consumer if this version fills "auto" differently from the newest.
+    """Add the pinned or installed version of a consumer if that version resolves "auto" differently from the newest.
 
     An unknown version is added too, because it may also differ.
     """
@@ -289,7 +289,7 @@ def add_consumer_version(reader: ConsumerEvidence, name: str) -> ConsumerEvidenc
 
 
 def add_trainer_fact(reader: ConsumerEvidence, name: str) -> ConsumerEvidence:
-    """Add to the consumer of an Accelerate launch file its programs, and whether every job uses a Trainer.
+    """Add the programs of an Accelerate launch file to its consumer, and whether all its jobs use a Trainer.
 
     Only jobs that pass the launch file count.
     """
@@ -302,7 +302,7 @@ def add_trainer_fact(reader: ConsumerEvidence, name: str) -> ConsumerEvidence:
 
 
 def add_launch_arguments(reader: ConsumerEvidence, name: str, launch: str | None = None) -> ConsumerEvidence:
-    """Return a config's consumer with the arguments and world size from the launch files that name the config.
+    """Add the arguments and world size from the launch files that name a config to the config's consumer.
 
     With several launch files, the values that they share are used; an argument that differs is unknown, and
     the reason lists its values. If one of them exceeds the reading budget, no arguments are used.
@@ -354,7 +354,7 @@ def add_launch_arguments(reader: ConsumerEvidence, name: str, launch: str | None
 
 
 def jobs_giving_arguments(reader: ConsumerEvidence, name: str) -> list[LaunchedJob]:
-    """Return the jobs from which the consumer of a config gets the training arguments."""
+    """Return the jobs whose training arguments the consumer merges with the config."""
     if not reader.launch:
         return []
     return _flatten_jobs(_jobs_by_launch_file(name, reader.name)) or _flatten_jobs(
@@ -374,7 +374,7 @@ def jobs_naming_config(name: str) -> list[LaunchedJob]:
 
 
 def is_config_autotuned(name: str) -> bool:
-    """Whether every known job with this config runs DeepSpeed's autotuner, which replaces keys of the config.
+    """Return whether every known job with this config runs DeepSpeed's autotuner, which replaces keys of the config.
 
     Source: deepspeed launcher/runner.py, `--autotuning` (`tune` or `run`).
     """
@@ -385,7 +385,7 @@ def is_config_autotuned(name: str) -> bool:
 def _jobs_by_launch_file(
     name: str, reader: str | None, launch: str | None = None
 ) -> dict[str, list[LaunchedJob] | None]:
-    """Return the jobs with a config and consumer (None for any) by launch file, or None if it exceeds the budget."""
+    """Return the jobs that use a config by launch file; None marks a launch file that exceeds the budget."""
     budget = ReadingBudget(FOLDER_STEPS)
     jobs_by_file: dict[str, list[LaunchedJob] | None] = {}
     # One budget for all files: a repository may have hundreds of scripts that name the same config.
@@ -410,7 +410,7 @@ def _jobs_by_launch_file(
 def _remove_arguments_of_jobs(
     jobs: Mapping[str, list[LaunchedJob] | None],
 ) -> dict[str, list[LaunchedJob] | None]:
-    """Remove the arguments from jobs of another consumer; their model and parallelism still apply."""
+    """Remove the training arguments from jobs with another consumer, and keep their model and parallelism."""
     return {
         script: file_jobs and [job._replace(training_arguments=None) for job in file_jobs]
         for script, file_jobs in jobs.items()
@@ -420,7 +420,7 @@ def _remove_arguments_of_jobs(
 def _trainer_jobs(
     name: str, jobs: Mapping[str, list[LaunchedJob] | None]
 ) -> dict[str, list[LaunchedJob] | None]:
-    """Return the jobs in which a Trainer reads a config of Accelerate, or no jobs if any has another consumer."""
+    """Return the jobs in which a Trainer reads an Accelerate config, or none if any job has another consumer."""
     if any(jobs.values()):
         return {}
     trainer_jobs = _jobs_by_launch_file(name, "transformers")
@@ -430,7 +430,7 @@ def _trainer_jobs(
 def _jobs_reading_config(
     script: str, name: str, reader: str | None, budget: ReadingBudget
 ) -> list[LaunchedJob] | None:
-    """Return the jobs of a launch file in which the given consumer (None for any) reads the config at a path.
+    """Return the jobs of a launch file whose consumer, or any consumer if None is given, reads the config at a path.
 
     Return None if the launch file exceeds the reading budget.
     """

@@ -1,4 +1,4 @@
-"""Checks with which programs around DeepSpeed reject combinations of arguments and config."""
+"""Checks by which programs around DeepSpeed reject combinations of training arguments and config keys."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class FrameworkCheck(NamedTuple):
-    """A check with which a program rejects a combination of arguments and config.
+    """A check by which a program rejects a combination of training arguments and config keys.
 
     Signs: `key` is on, `!key` is off, `key=a|b` has one of these values, `key~a` contains it.
 
@@ -45,7 +45,7 @@ class FrameworkCheck(NamedTuple):
 
 
 class FailedFrameworkCheck(NamedTuple):
-    """A check that fails for a job, with the path and value of the rejected key."""
+    """A check that rejects a job, with the path and value of the offending key."""
 
     check: FrameworkCheck
     path: tuple[str, ...]
@@ -54,7 +54,7 @@ class FailedFrameworkCheck(NamedTuple):
 
 
 def failed_framework_checks(job: LaunchedJob, version: str | None = None) -> Iterator[FailedFrameworkCheck]:
-    """Yield the failing checks of a job's program. `version`: the consumer's version, or None for the newest."""
+    """Yield the checks that a job fails in a version of its consumer; None is the newest version."""
     arguments = job.launch.value() if job.arguments is None else job.arguments
     if not isinstance(arguments, Mapping):
         return
@@ -90,7 +90,7 @@ def failed_framework_checks(job: LaunchedJob, version: str | None = None) -> Ite
 
 
 def _version_has_check(row: FrameworkCheck, reader: str, version: str | None) -> bool:
-    """Whether a version of the consumer has the check in a row of the table."""
+    """Return whether a version of the consumer performs the check."""
     return all(
         version_includes_change(word.lstrip("!"), reader, version) != word.startswith("!")
         for word in row.changes
@@ -98,7 +98,7 @@ def _version_has_check(row: FrameworkCheck, reader: str, version: str | None) ->
 
 
 def _encoded_config_checks(job: LaunchedJob) -> Iterator[FrameworkCheck]:
-    """Yield a check for a config passed as text instead of a path, which old versions do not accept."""
+    """Yield a check for configs passed as text instead of a path, which old versions reject."""
     if job.encoding is not None and job.format.reader in HUGGING_FACE:
         key, changes = job.key.lstrip("-"), (f"!{job.encoding}",)
         condition = {"json_text": "as JSON text", "base64": "as base64"}[job.encoding]
@@ -106,7 +106,7 @@ def _encoded_config_checks(job: LaunchedJob) -> Iterator[FrameworkCheck]:
 
 
 def _numeric_argument_checks(job: LaunchedJob) -> Iterator[FrameworkCheck]:
-    """Yield checks for arguments that the Trainer calculates with: strings, and a batch size of 0."""
+    """Yield checks that reject strings and zero batch sizes in arguments with which the Trainer computes."""
     own_names = {trainer_name: name for name, trainer_name in job.format.arguments.items()}
     is_yaml_of_arguments = job.format.name == "Transformers" and _is_parsed_without_conversion(job.launch)
     for name, default in BY_NAME["transformers"].defaults.items():
@@ -143,7 +143,7 @@ _EXPONENT_WITHOUT_POINT = re.compile(r"[1-9]\d*[eE]-\d+")
 
 
 def _is_parsed_without_conversion(launch: Document) -> bool:
-    """Whether the programs around a YAML file read it with `parse_yaml_file`, which keeps strings unchanged.
+    """Return whether the programs near a YAML file use `parse_yaml_file`, which does not convert strings to numbers.
 
     TRL's parser and OmegaConf convert strings that contain numbers.
     """
@@ -193,7 +193,7 @@ def _check_sign_holds(sign: str, launch: Mapping[str, Json], config: Json) -> bo
 
 
 def _has_several_devices(launch: Mapping[str, Json]) -> bool:
-    """Whether the environment variables in a launch file give each process of a job several GPUs."""
+    """Return whether the environment variables in a launch file give each process of a job more than one GPU."""
     visible, count = (
         value_at_dotted_path(launch, "ENV.CUDA_VISIBLE_DEVICES"),
         str(value_at_dotted_path(launch, "ENV.NPROC_PER_NODE")),
@@ -205,30 +205,30 @@ def _has_several_devices(launch: Mapping[str, Json]) -> bool:
 
 
 def _lacks_zero_section(config: Document) -> bool:
-    """Whether a config has no section `zero_optimization`."""
+    """Return whether a config has no section `zero_optimization`."""
     data = config.value()
     return isinstance(data, Mapping) and "zero_optimization" not in data
 
 
 def _is_config_known(_: Document) -> bool:
-    """Return True: a condition that requires nothing but a known config."""
+    """Return True, for checks that apply to every known config."""
     return True
 
 
 def _is_not_strict_json(config: Document) -> bool:
-    """Whether a config file is not strict JSON: `json.load` fails or returns other values than Hjson."""
+    """Return whether a config file is not strict JSON, so that `json.load` fails or returns other values than Hjson."""
     is_built = config.is_data or config.embedded_at is not None or ": " in config.name
     return not is_built and not config.is_readable("json")
 
 
 def _uses_tensor_parallelism(launch: Mapping[str, Json]) -> bool:
-    """Whether the launch file uses tensor parallelism."""
+    """Return whether the launch file uses tensor parallelism."""
     size = launch.get("tensor_parallel_size")
     return isinstance(size, int) and size > 1
 
 
 def _strict_json_check(key: str, source: str) -> FrameworkCheck:
-    """Return the check of a program that reads a config with `json.load` and passes a dict to DeepSpeed."""
+    """Return the check for a program that loads the config with `json.load` and passes DeepSpeed a dict."""
     return FrameworkCheck(
         key,
         (key,),

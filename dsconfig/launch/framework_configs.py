@@ -1,4 +1,4 @@
-"""Configs that Lightning, GPT-NeoX and OpenRLHF build from their own arguments and YAML files.
+"""Build the configs that Lightning, GPT-NeoX and OpenRLHF generate from their own arguments and YAML files.
 
 The first two build a config only where the user names none; OpenRLHF reads no config file. Checking the built
 config shows problems the user can fix by changing those arguments.
@@ -106,7 +106,7 @@ def build_lightning_config(data: Mapping[str, Json]) -> JsonObject | None:
 
 
 def lightning_added_keys(data: Mapping[str, Json]) -> JsonObject:
-    """Return the keys that Lightning's strategy adds to a config from the Trainer's arguments if they are absent.
+    """Return the keys that Lightning adds to a config from the Trainer's arguments if they are absent.
 
     Source: DeepSpeedStrategy._format_batch_size_and_grad_accum_config; fabric/strategies/deepspeed.py,
     _format_precision_config.
@@ -168,7 +168,7 @@ _BATCH_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_a
 
 
 def build_neox_config(data: Mapping[str, Json]) -> JsonObject | None:
-    """Return the config of a GPT-NeoX job, or None for the reasons in `why_neox_has_no_config`."""
+    """Return the config of a GPT-NeoX job, or None if `why_neox_has_no_config` gives a reason."""
     if why_neox_has_no_config(data):
         return None
     settings = _hyphens_to_underscores(data)
@@ -213,7 +213,7 @@ def neox_world_size(data: Mapping[str, Json]) -> int | None:
 
 
 def _neox_data_parallel_size(settings: Mapping[str, Json]) -> int | None:
-    """Return the ranks divided by the pipeline and model parallel sizes, or None if unknown."""
+    """Return the world size divided by the pipeline- and model-parallel sizes, or None if unknown."""
     ranks = neox_world_size(settings)
     sizes = {key: settings.get(key, 1) for key in ("pipe_parallel_size", "model_parallel_size")}
     if ranks is None or any(type(size) is not int for size in sizes.values()):
@@ -236,12 +236,12 @@ def _neox_optimizer_type(optimizer: Json) -> str:
 
 
 def _hyphens_to_underscores(data: Mapping[str, Json]) -> JsonObject:
-    """Return the keys of a NeoX file with underscores; NeoX accepts hyphens too."""
+    """Return a NeoX file's keys with underscores, because NeoX also accepts hyphens."""
     return {str(key).replace("-", "_"): value for key, value in data.items()}
 
 
 def _neox_batch_triplet(config: Mapping[str, Json], ranks: int | None) -> tuple[Json, Json, Json]:
-    """Return the batch triplet that NeoX passes to DeepSpeed; the accumulation steps default to 1."""
+    """Return the batch size, micro batch size and accumulation steps (default 1) that NeoX passes to DeepSpeed."""
     train, micro, steps = (config[key] for key in _BATCH_KEYS)
     is_valid = all(each is None or (type(each) is int and each > 0) for each in (train, micro, steps))
     if ranks is None or not is_valid or steps is None:
@@ -320,7 +320,7 @@ _OPENRLHF_BATCH = 128
 
 
 def _default_dtype(flags: Mapping[str, Json | UnknownValue]) -> Json | UnknownValue:
-    """Return OpenRLHF's dtype without `--param_dtype`: bf16 since 0.9, before that fp32 unless `--bf16` is set.
+    """Return the dtype that OpenRLHF uses without `--param_dtype`: bf16 since 0.9, earlier fp32 unless `--bf16` is set.
 
     Release 0.9 renamed the flags, so their spelling shows the release. Without any of them the dtype is unknown.
     """

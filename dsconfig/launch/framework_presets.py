@@ -1,4 +1,4 @@
-"""Named config presets of programs, for machines on which these programs are not installed.
+"""Named config presets that ship with other programs, for machines on which these programs are not installed.
 
 Sources: ms-swift 4.6 swift/config/*.json; trl 1.16 trl/accelerate_configs/*.yaml. Releases differ only in
 details that affect no diagnostic.
@@ -18,7 +18,7 @@ _NAME = r"(?:default-)?zero([0-3])([-_]offload)?"
 
 
 def framework_preset(program: str, name: str) -> JsonObject | None:
-    """Return the preset of a program by name, as a config or Accelerate launch file, or None if unknown."""
+    """Return a program's preset by name, as a config or an Accelerate launch file, or None if unknown."""
     match = re.fullmatch(_NAME, name)
     if match is None or (program == "TRL" and "-" in name):
         return None

@@ -1,4 +1,4 @@
-"""Calls of a program that generate, evaluate or recompute activations with a model that stage 3 partitions."""
+"""Find calls that generate, evaluate or recompute activations with a model that stage 3 partitions."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _GENERATING = frozenset({"GRPOConfig", "RLOOConfig", "OnlineDPOConfig", "NashMDC
 
 
 class GenerationCalls(ProgramCalls):
-    """The calls of a program that use partitioned parameters outside of a plain training step."""
+    """Search for calls that use partitioned parameters outside a plain training step."""
 
     def risky_generation_calls(self) -> Iterator[ConfigSensitiveCall]:
-        """Yield generation that waits for other ranks, gathers the whole model, or leaves inference tensors."""
+        """Yield generation calls that deadlock, gather the whole model, or leave inference tensors behind."""
         wrapped = self._names_of_wrapped_models()
         knows_stage = "HfDeepSpeedConfig" in self.referenced
         trains = any(called_function_name(call) == "backward" for call in self.calls)
@@ -43,7 +43,7 @@ class GenerationCalls(ProgramCalls):
                 yield self._describe_call("inference mode", call)
 
     def _passed_argument_names(self, call: ast.Call, *names: str) -> frozenset[str]:
-        """Return which of `names` a call passes as keywords, or may pass in an unpacked dict."""
+        """Return the `names` that a call passes as keywords or may pass by unpacking a dict."""
         passed = {each.arg for each in call.keywords if each.arg in names}
         for each in call.keywords:
             if each.arg is not None:
@@ -69,7 +69,7 @@ class GenerationCalls(ProgramCalls):
         return False
 
     def risky_checkpointing_calls(self) -> Iterator[ConfigSensitiveCall]:
-        """Yield training arguments with non-reentrant checkpointing, in a program that trains an adapter."""
+        """Yield training arguments that enable non-reentrant checkpointing in a program that trains an adapter."""
         has_adapter = "get_peft_model" in self.referenced or any(
             keyword_argument(call, "peft_config") is not None for call in self.calls
         )

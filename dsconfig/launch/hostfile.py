@@ -1,4 +1,4 @@
-"""Hostfiles of DeepSpeed's launcher: hosts and slots, rejected lines, and the number of processes started."""
+"""Parse hostfiles of DeepSpeed's launcher: hosts, slots, rejected lines, and the number of processes started."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class HostfileProblem(NamedTuple):
-    """A hostfile line that the launcher rejects (counted from 1; 0 for the whole file), and the reason."""
+    """A reason why the launcher rejects a hostfile, with the line (counted from 1, or 0 for the whole file)."""
 
     line: int
     message: str
@@ -35,7 +35,7 @@ _ENTRY = r"(?a)(\S+)\s+slots=(\d{1,9})"
 
 
 def read_hostfile(text: str) -> Hostfile:
-    """Read a hostfile as DeepSpeed does since 0.8.0: `worker-0 slots=8`, one host per line, `#` for comments.
+    """Parse a hostfile like DeepSpeed 0.8.0 and later: `worker-0 slots=8`, one host per line, `#` for comments.
 
     Earlier releases allow neither comments nor any text after the slots.
 
@@ -64,14 +64,14 @@ _LONGEST = 60
 
 
 def span_of_line(text: str, line: int) -> TextSpan:
-    """Return the span of a line, counted from 1, without its line end; line 0 is the start of the text."""
+    """Return the span of a line without its line ending; lines count from 1, and line 0 is the start of the text."""
     lines = text.split("\n")[:line]
     end = len("\n".join(lines))
     return TextSpan(end - len(lines[-1]), end) if lines else TextSpan(0, 0)
 
 
 def is_hostfile(name: str, text: str) -> bool:
-    """Whether a file is a hostfile, judging by its name and lines; `--hostfile` accepts any file name."""
+    """Return whether a file is a hostfile, based on its name and lines."""
     base, _, suffix = name.replace("\\", "/").rpartition("/")[2].partition(".")
     if suffix not in ("", "txt") or text.lstrip().startswith(("{", "[", "#!")):
         return False
@@ -113,7 +113,7 @@ _MAX_SLOTS = 1024
 
 
 def hosts_of(path: str, folder: str, script: ShellInterpreter) -> Mapping[str, int] | None:
-    """Return the slots by host of a hostfile that a script names, or None if unknown or rejected by DeepSpeed.
+    """Return the slots per host of a hostfile that a script names, or None if it is unknown or DeepSpeed rejects it.
 
     A file that the script writes is known if it is a here-document. `folder`: directory that the script has
     entered with `cd`.
@@ -141,7 +141,7 @@ _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
 
 def _may_write(script: ShellInterpreter, path: str) -> bool:
-    """Whether a script may redirect output to a file with the name of `path`."""
+    """Return whether a script may redirect output to a file named like `path`."""
     name = os.path.basename(path)
     for match in _REDIRECTION.finditer(script.text):
         variable = _VARIABLE.fullmatch(match[1])
@@ -152,7 +152,7 @@ def _may_write(script: ShellInterpreter, path: str) -> bool:
 
 
 def count_slots(slots: Mapping[str, int], launcher: LauncherCall) -> int | None:
-    """Count the processes that `deepspeed` starts on a hostfile's hosts; return None if it rejects its flags.
+    """Count the processes that `deepspeed` starts on the hosts of a hostfile; return None if it rejects the flags.
 
     Source: deepspeed launcher/runner.py:parse_resource_filter, main.
     """

@@ -1,4 +1,4 @@
-"""Jobs that the shell commands of a notebook start, including jobs with files written by its cells."""
+"""Find the jobs that a notebook's shell commands start, including those that use files written by its cells."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def consumer_of_written_file(document: Document) -> ConsumerEvidence | None:
-    """Return the consumer of a file written by a cell, according to the only command that receives the file.
+    """Return the consumer of a file written by a notebook cell, if exactly one command receives the file.
 
     Return None for any other config, or unless exactly one command receives the file.
     """

@@ -1,4 +1,4 @@
-"""Jobs of commands, such as `deepspeed main.py --zero_stage 3`, whose program builds its config as a dict."""
+"""Find the jobs whose program builds its config as a dict, such as `deepspeed main.py --zero_stage 3`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def jobs_with_built_configs(
 
 
 def _document_of_dict(literal: ValueOrigin) -> Document | None:
-    """Return the config that a dict literal in a program represents, or None if it has too few config keys."""
+    """Return a dict literal of a program as a config, or None if it has too few config keys."""
     from dsconfig.launch.python.config_dicts import config_documents_in_source
 
     path = literal.module.path
@@ -64,7 +64,7 @@ def _document_of_dict(literal: ValueOrigin) -> Document | None:
 
 @lru_cache(maxsize=64)
 def _may_pass_config(program: str, _: int) -> bool:
-    """Whether a program or a module in its repository may pass a config to DeepSpeed, judging by its words.
+    """Return whether a program or a module in its repository mentions the names needed to pass a config to DeepSpeed.
 
     Cached, because the scripts of a repository often start the same program dozens of times.
     """

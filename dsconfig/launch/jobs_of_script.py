@@ -1,4 +1,4 @@
-"""Jobs of a shell script or of a manifest that runs commands."""
+"""Find the jobs that a shell script, or a manifest with commands, starts."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ FollowFile: TypeAlias = Callable[[Document], "LaunchedJob | None"]
 def first_job_of_commands(
     launch_format: LaunchFileFormat, launch: Document, data: Mapping[str, Json] | None, follow: FollowFile
 ) -> LaunchedJob | None:
-    """Return the job of the first command whose config exists, else of the first command that names a config."""
+    """Return the job of the first command whose config exists; otherwise, of the first that names a config."""
     first: LaunchedJob | None = None
     for job in jobs_of_commands(launch_format, launch, data, follow=follow):
         if job.document is not None:
@@ -84,7 +84,7 @@ def jobs_of_commands(
     budget: ReadingBudget | None = None,
     follow: FollowFile = lambda _: None,
 ) -> Iterator[LaunchedJob]:
-    """Yield the job of each command, or nothing if reading the commands exceeds the budget.
+    """Yield the job of each command; yield nothing if reading the commands exceeds the budget.
 
     `data`: manifest that contains the commands, or None if the launch file is a script. `config_path`: real path of
     the only config whose jobs are needed. `budget`: budget of the directory. `follow`: function that returns the
@@ -127,7 +127,7 @@ def jobs_of_commands(
 
 
 def launchers_without_config(script: Document) -> Iterator[LaunchedJob]:
-    """Yield a job for each launcher command of a script that starts a program, with or without a config.
+    """Yield a job for each launcher command in a script that starts a program, even if it names no config.
 
     The program may build its config from flags, as the examples of DeepSpeed-Chat do: only `launcher`, `line`,
     `program_file` and `arguments` are known.
@@ -146,12 +146,12 @@ def launchers_without_config(script: Document) -> Iterator[LaunchedJob]:
 def commands_exceed_budget(
     launch_format: LaunchFileFormat, launch: Document, data: Mapping[str, Json] | None
 ) -> bool:
-    """Whether reading the commands of a launch file exceeds the budget, so that none of them is known."""
+    """Return whether reading a launch file's commands exceeds the budget, in which case no command is known."""
     return _read_script(launch_format, launch, data).shell is None
 
 
 def script_starts_job(script: Document, follow: FollowFile) -> bool:
-    """Whether a command of a script names a config, builds one, or passes a launch file to its program."""
+    """Return whether any command of a script names a config, builds one, or passes a launch file to its program."""
     commands = _read_script(SCRIPT, script, None).commands
     # An Accelerate launch file may start another backend, so it has to be read.
     if any(
@@ -164,7 +164,7 @@ def script_starts_job(script: Document, follow: FollowFile) -> bool:
 
 
 class _ParsedScript(NamedTuple):
-    """The commands of a shell text that run DeepSpeed, and the shell that read it (None if it was not read)."""
+    """The commands in a shell text that run DeepSpeed, and the interpreter that read it (None if it was not read)."""
 
     commands: tuple[LaunchCommand, ...]
     shell: ShellInterpreter | None
@@ -197,7 +197,7 @@ def _read_script(
 def _parse_shell_text(
     text: str, path: str, variables: tuple[tuple[str, str], ...], location: str, _: int
 ) -> _ParsedScript:
-    """Parse a shell text, cached because many configs of a directory need the same scripts."""
+    """Parse a shell text; the result is cached because many configs of a directory need the same scripts."""
     shell = ShellInterpreter(text, path, dict(variables), location=location)
     try:
         commands = tuple(islice(find_launch_commands(shell), _MAX_COMMANDS))
@@ -211,7 +211,7 @@ _LOOKUP_COST = 200
 
 
 def _command_names_config(config_path: str, command: LaunchCommand, launch: Document) -> bool:
-    """Whether a command names the config at a real path."""
+    """Return whether a command names the config at the given real path."""
     path = resolve_written_path(command.path, launch.name, command.folder).path if command.path else None
     return path is not None and os.path.realpath(path) == config_path
 
@@ -219,7 +219,7 @@ def _command_names_config(config_path: str, command: LaunchCommand, launch: Docu
 def _job_of_passed_launch_file(
     command: LaunchCommand, launch: Document, line: int | None, follow: FollowFile
 ) -> LaunchedJob | None:
-    """Return the job of a launch file that a command passes to its program, or None if it passes no launch file."""
+    """Return the job of the launch file that a command passes to its program, or None if there is none."""
     if command.flag.startswith("--") or not command.argument_file.endswith((".yaml", ".yml", ".json")):
         return None  # the command names the config itself
     lookup = resolve_written_path(command.argument_file, launch.name, command.folder)
@@ -239,7 +239,7 @@ def _job_of_passed_launch_file(
 
 
 def _with_command_arguments(job: LaunchedJob, command: LaunchCommand, data: Json) -> LaunchedJob:
-    """Return the job of an argument file, with the flags of the command that passes this file to its program.
+    """Return the job of an argument file, updated with the flags of the command that passes the file.
 
     In programs of the table, the flags override the file: trl scripts/utils.py:TrlParser, axolotl cli/utils/load.py,
     LLaMA-Factory hparams/parser.py:read_args. Any other program may use the file alone.
@@ -263,7 +263,7 @@ def _with_command_arguments(job: LaunchedJob, command: LaunchCommand, data: Json
 
 
 def _merge_argument_file(command: LaunchCommand, launch: Document) -> tuple[LaunchCommand, bool]:
-    """Merge the arguments of a command's file with its flags, which win; also return whether all are known.
+    """Merge a command's argument file with its overriding flags, and return whether all arguments are known.
 
     A Python program in the repository shows how it reads the file; see `training_arguments_of_command`.
     """
@@ -347,7 +347,7 @@ def _job_of_command(
 
 
 def _is_config_at(path: str) -> bool:
-    """Whether the file at a path has the keys of a config."""
+    """Return whether the file at a path contains config keys."""
     data = read_config_at_path(path).value()
     return isinstance(data, dict) and are_config_keys([key for key in data if isinstance(key, str)])
 
@@ -355,13 +355,13 @@ def _is_config_at(path: str) -> bool:
 def _without_defaults_of_unknown_flags(
     job_format: LaunchFileFormat, command: LaunchCommand
 ) -> LaunchFileFormat:
-    """Return the format with unknown defaults if a variable of the command may hold further flags."""
+    """Return the format without its defaults if a variable in the command may contain more flags."""
     defaults = dict.fromkeys(FILLING_ARGUMENTS) if command.may_have_more_flags else job_format.defaults
     return job_format._replace(arguments_key="", defaults=defaults)
 
 
 def _job_with_built_config(job: LaunchedJob, command: LaunchCommand) -> LaunchedJob | None:
-    """Return the job of a command without a config, or None if its program builds none from the flags."""
+    """Return the job whose program builds its config from the command's flags, or None if it builds none."""
     job_format = job.format
     if command.format is None:
         if "use_deepspeed" not in command.arguments:
@@ -375,7 +375,7 @@ def _job_with_built_config(job: LaunchedJob, command: LaunchCommand) -> Launched
 
 
 def _set_program_consumer(job: LaunchedJob, command: LaunchCommand) -> LaunchedJob:
-    """Return the job with the consumer to which its program passes the file of a flag."""
+    """Set the consumer of a job to the one that its program passes the flag's file to."""
     is_of_deepspeed = command.flag in DEEPSPEED_CONFIG_FLAGS or command.has_own_config_flag
     if command.format is not None or not is_of_deepspeed or job.document is None:
         return job
@@ -391,7 +391,7 @@ def _set_program_consumer(job: LaunchedJob, command: LaunchCommand) -> LaunchedJ
 def _add_program_defaults(
     job: LaunchedJob, command: LaunchCommand, script: ScriptWithVariables
 ) -> LaunchedJob:
-    """Return the job with the program's defaults for training arguments that the command leaves out."""
+    """Add the program's defaults for the training arguments that the command leaves out."""
     is_deepspeed_dict = job.format.builds == PROGRAM and job.format.reader == "deepspeed"
     if command.format is not None or not command.program_file or is_deepspeed_dict:
         return job
@@ -448,7 +448,7 @@ _TRAINER_IMPORT = (
 
 
 def _program_imports_trainer(path: str) -> bool:
-    """Whether a program imports a Trainer, which fills the config even if the program also calls Accelerate."""
+    """Return whether a program imports a Trainer, which resolves the config even if Accelerate is used too."""
     try:
         return re.search(_TRAINER_IMPORT, read_contents(path, MAX_SIZE)) is not None
     except OSError:
@@ -456,7 +456,7 @@ def _program_imports_trainer(path: str) -> bool:
 
 
 def _remove_process_count(launch: Document, command: LaunchCommand) -> Document:
-    """Remove `num_processes` from an Accelerate launch file if a flag with an unknown value overrides it."""
+    """Remove `num_processes` from an Accelerate launch file if the command overrides it with an unknown value."""
     data = launch.value()
     if not command.processes.open_expressions or not isinstance(data, dict) or "num_processes" not in data:
         return launch
@@ -464,18 +464,18 @@ def _remove_process_count(launch: Document, command: LaunchCommand) -> Document:
 
 
 def _flags_of_launch_file(command: LaunchCommand) -> JsonObject:
-    """Return the flags of `accelerate launch` that a launch file can also set, without the program's flags."""
+    """Return the flags of `accelerate launch` that its launch file could set too, excluding the program's flags."""
     return {key: parse_argument_text(command.arguments.get(key)) for key in _launcher_flags(command)}
 
 
 def _launcher_flags(command: LaunchCommand) -> Iterator[str]:
-    """Yield the launcher's own flags in a command that have a key in an Accelerate launch file."""
+    """Yield the flags of `accelerate launch` in a command that correspond to keys of its launch file."""
     known = BLOCK_KEYS | {"mixed_precision"}
     yield from (key for key in (command.launcher.flags if command.launcher else ()) if key in known)
 
 
 def _is_flag_without_trainer(command: LaunchCommand, config: Document) -> bool:
-    """Whether a program passes its `--deepspeed` file to DeepSpeed, judging by no Trainer arguments and no "auto"."""
+    """Return whether a program without Trainer arguments or "auto" passes its `--deepspeed` file to DeepSpeed."""
     has_trainer_arguments = "output_dir" in command.arguments or _config_filling_arguments(command)
     return (
         command.has_known_flags
@@ -485,7 +485,7 @@ def _is_flag_without_trainer(command: LaunchCommand, config: Document) -> bool:
 
 
 def _has_trainer(command: LaunchCommand, launch: Document) -> bool:
-    """Whether the program of a command uses a Trainer and has no training loop of its own."""
+    """Return whether a command's program uses a Trainer rather than its own training loop."""
     path = (
         resolve_written_path(command.program_file, launch.name, command.folder).path
         if command.program_file
@@ -495,12 +495,12 @@ def _has_trainer(command: LaunchCommand, launch: Document) -> bool:
 
 
 def _config_filling_arguments(command: LaunchCommand) -> set[str]:
-    """Return the names of a command's Trainer arguments that fill a config."""
+    """Return the names of the Trainer arguments in a command that fill in config values."""
     return command.arguments.keys() & BY_NAME["transformers"].defaults.keys()
 
 
 def _build_config_from_flags(command: LaunchCommand, launch: Document) -> Document | None:
-    """Return the config that a command's program builds from its flags."""
+    """Return the config that a command's program builds from its flags, or None if it builds none."""
     name = f"{launch.name}: {command.flag}"
     if command.format is not None and command.format.builds == "openrlhf":
         # A value such as `$3` is None among the arguments: only a run shows it.
@@ -520,7 +520,7 @@ def _build_config_from_flags(command: LaunchCommand, launch: Document) -> Docume
 
 
 def _use_config_written_by_script(job: LaunchedJob, name: str, shell: ShellInterpreter) -> LaunchedJob:
-    """Return the job with the config that its script writes to the path `name`, if the script does so."""
+    """Replace a job's config with the one that its script writes to the path `name`, if any."""
     try:
         document = _config_written_by_script(name, shell, job.launch)
     except BudgetExceededError:
@@ -534,7 +534,7 @@ def _use_config_written_by_script(job: LaunchedJob, name: str, shell: ShellInter
 
 
 def _config_written_by_script(name: str, shell: ShellInterpreter, launch: Document) -> Document | None:
-    """Return a config that the script writes: a here-document, or a template edited by `sed`.
+    """Return the config that a script writes as a here-document or by editing a template with `sed`, or None.
 
     Raises:
         BudgetExceededError: the text exceeds the size limit for configs.

@@ -1,4 +1,4 @@
-"""Commands of jobs: their configs, arguments and process counts, with shell variables expanded."""
+"""Find the commands that start jobs: their configs, arguments and process counts, with shell variables expanded."""
 
 from __future__ import annotations
 
@@ -81,14 +81,14 @@ class LaunchCommand(NamedTuple):
 
     @property
     def has_own_config_flag(self) -> bool:
-        """Whether one of the program's own flags names the config, provided that the named file is a config."""
+        """Return whether a flag that the program defines itself may name the config; the file must still be checked."""
         name = self.flag.removeprefix("--").replace("-", "_")
         return bool(self.path) and self.flag.startswith("--") and name not in CONFIG_FLAGS
 
     def job_without_config(
         self, job_format: LaunchFileFormat, launch: Document, argument_format: LaunchFileFormat
     ) -> LaunchedJob:
-        """Return the job of this command before its config is found. `argument_format`: argument names."""
+        """Return the job that this command starts, before its config is located."""
         return LaunchedJob(
             job_format,
             launch,
@@ -107,7 +107,7 @@ class LaunchCommand(NamedTuple):
 
 
 def find_launch_commands(shell: ShellInterpreter) -> Iterator[LaunchCommand]:
-    """Yield each command of a shell text that runs DeepSpeed with a config."""
+    """Yield the commands in a shell text that run DeepSpeed with a config."""
     for each in shell.run_commands():
         if command := _parse_launch_command(each, shell):
             yield command
@@ -145,7 +145,7 @@ def _parse_launch_command(shell: ShellCommand, script: ShellInterpreter) -> Laun
 
 
 def _may_name_config(flags: Mapping[str, Json], name: str) -> bool:
-    """Whether a program's own flag, such as `--ds_config_path`, may name a config; only the file can confirm it."""
+    """Return whether a flag such as `--ds_config_path` may name a config; only the file itself can confirm it."""
     value = flags[name]
     return (
         isinstance(value, str)
@@ -156,7 +156,7 @@ def _may_name_config(flags: Mapping[str, Json], name: str) -> bool:
 
 
 def names_other_config(command: LaunchCommand, config: str) -> bool:
-    """Whether a flag of a command replaces the default path of a config, even with an unknown value."""
+    """Return whether a command's flag replaces the program's default config path, even if the value is unknown."""
     name = os.path.basename(config)
     values = (
         value
@@ -172,14 +172,14 @@ _OWN_CONFIG_FLAG = re.compile(r"(?:\w+[_.])?(?:ds|deepspeed|deep_speed|zero)(?:_
 
 
 def find_program_commands(shell: ShellInterpreter) -> Iterator[LaunchCommand]:
-    """Yield each command of a shell text that starts a Python program, with or without a config."""
+    """Yield the commands in a shell text that start a Python program, with or without a config."""
     for each in shell.run_commands():
         if _starts_program(each.words):
             yield _build_launch_command(each, shell, _parse_long_flags(each.words), "", "", None)
 
 
 def _starts_program(words: tuple[str, ...]) -> bool:
-    """Whether a command starts a Python program, by itself or with a launcher."""
+    """Return whether a command starts a Python program, directly or through a launcher."""
     program = _program_file_of_command(words)
     before = words[: words.index(program)] if program in words else words[:1]
     return bool(program) and any(_STARTS_PROGRAMS.fullmatch(os.path.basename(word)) for word in before)
@@ -223,7 +223,7 @@ def _build_launch_command(
 
 
 def _may_have_more_flags(words: tuple[str, ...]) -> bool:
-    """Whether a word after the program that is not the value of a flag is a variable with an unknown value."""
+    """Return whether a variable with an unknown value, which may contain flags, follows the program."""
     program = _program_file_of_command(words)
     start = words.index(program) if program in words else 0
     return any(
@@ -237,7 +237,7 @@ _VARIABLE = re.compile(r"\$(?:\w+|[@*]|\{[^{}]*\})")
 
 
 def _argument_file(words: tuple[str, ...], flags: Mapping[str, Json]) -> str:
-    """Return the file with the arguments of a command's program, or an empty string if there is none.
+    """Return the file from which a command's program reads its arguments, or an empty string if there is none.
 
     The flag `--config` or the first word after the program names this file: transformers
     hf_argparser.py:parse_yaml_file, LLaMA-Factory hparams/parser.py:read_args, axolotl cli/main.py:train.
@@ -259,13 +259,13 @@ _TRAINING_COMMANDS = frozenset(("train", "sft", "pt", "rlhf", "grpo", "dpo", "fi
 
 
 def _flag_spelling(flag: str, words: tuple[str, ...]) -> str:
-    """Return a flag with the command's spelling, because DeepSpeed itself has no `--deepspeed-config`."""
+    """Return a flag as spelled in the command; DeepSpeed itself accepts `--deepspeed_config` but no hyphens."""
     spelling = f"--{flag.replace('_', '-')}"
     return spelling if any(word.partition("=")[0] == spelling for word in words) else f"--{flag}"
 
 
 def _program_file_of_command(words: tuple[str, ...]) -> str:
-    """Return the path of the program that a command starts; `-m package.module` becomes `package/module.py`."""
+    """Return the path of the program that a command starts; `-m package.module` gives `package/module.py`."""
     for word, following in zip(words[:_BEFORE_ARGUMENTS], (*words[1:], ""), strict=False):
         if word.endswith(".py"):
             return word
@@ -279,7 +279,7 @@ _LAUNCHERS = ("torch", "accelerate", "deepspeed")
 
 
 def _words_depending_on_variables(shell: ShellCommand, variables: tuple[str, ...]) -> frozenset[str]:
-    """Return the words of a command that depend on `variables`, including the values of `--flag=value`."""
+    """Return the words of a command that depend on `variables`, and the values in words such as `--flag=value`."""
     words = (
         [word for word, origins in shell.dependencies.items() if not origins.isdisjoint(variables)]
         if variables
@@ -297,7 +297,7 @@ def _config_of_elastic_run(words: tuple[str, ...]) -> str | None:
 
 
 def _script_name(words: tuple[str, ...]) -> str | None:
-    """Return the script or module that a command runs: `dpo` for `scripts/dpo.py` and `-m trl.scripts.dpo`."""
+    """Return the script or module that a command runs: `dpo` for both `scripts/dpo.py` and `-m trl.scripts.dpo`."""
     for word, before in zip(words, ("", *words), strict=False):
         if word.endswith(".py"):
             return word.rpartition("/")[2].removesuffix(".py")
@@ -307,7 +307,7 @@ def _script_name(words: tuple[str, ...]) -> str | None:
 
 
 def _program_format(words: tuple[str, ...], flags: Mapping[str, Json]) -> LaunchFileFormat | None:
-    """Return the table row of the program that a command runs, if there is one."""
+    """Return the launch format of the program that a command runs, or None if the table has no row for it."""
     first = [word for word in words[:_BEFORE_ARGUMENTS] if not word.startswith("-")]
     for each in _PROGRAMS:
         patterns = each.programs + (each.scripts if each.scripts and matches_format(each, flags) else ())
@@ -317,7 +317,7 @@ def _program_format(words: tuple[str, ...], flags: Mapping[str, Json]) -> Launch
 
 
 def _parse_long_flags(words: tuple[str, ...]) -> dict[str, Json]:
-    """Return the long flags of a command, each with its value as text, or True if no value follows."""
+    """Return the long flags of a command with their values as text; a flag without a value is True."""
     flags: dict[str, Json] = {}
     is_llamafactory = any(word.rpartition("/")[2] == "llamafactory-cli" for word in words[:_BEFORE_ARGUMENTS])
     for at, (word, following) in enumerate(zip(words, [*words[1:], "--"], strict=False)):
@@ -349,7 +349,7 @@ _OVERRIDE = re.compile(r"([a-z][a-z0-9_]*)=(.*)")
 def _flag_names_config(
     flag: str, flags: Mapping[str, Json], words: tuple[str, ...], program: LaunchFileFormat | None
 ) -> bool:
-    """Whether the value of `flag` names the config of a command."""
+    """Return whether the value of `flag` is the path of a command's config."""
     value = flags.get(flag)
     if not isinstance(value, str) or not value:
         return False
@@ -372,7 +372,7 @@ def _flag_names_config(
 
 
 def _builds_plugin_config(words: tuple[str, ...], flags: Mapping[str, Json]) -> bool:
-    """Whether `accelerate launch --use_deepspeed` builds the config from its own flags."""
+    """Return whether `accelerate launch --use_deepspeed` builds the config from its flags."""
     return "use_deepspeed" in flags and "launch" in words
 
 
@@ -380,7 +380,7 @@ def _builds_plugin_config(words: tuple[str, ...], flags: Mapping[str, Json]) -> 
 
 
 class ScriptWithVariables(NamedTuple):
-    """A shell text, its path, and the variables that are set before the text is run."""
+    """A shell text with its path and the variables that are set before it runs."""
 
     text: str
     path: str
@@ -388,13 +388,13 @@ class ScriptWithVariables(NamedTuple):
 
 
 def hashable_script_state(shell: ShellInterpreter) -> ScriptWithVariables:
-    """Return the text, path and variables of a shell as a hashable value."""
+    """Return the text, path and variables of a shell as a cache key."""
     return ScriptWithVariables(shell.text, shell.path, tuple(shell.environment.items()))
 
 
 @dataclass(frozen=True)
 class ArgumentsForRanks:
-    """Callable that returns the arguments of a command for a number of ranks.
+    """Evaluate a command's arguments for a given number of ranks.
 
     With `--nnodes=$N --nproc_per_node=8`, 16 ranks mean N=2, and the script is evaluated again with that value.
     """
@@ -407,7 +407,7 @@ class ArgumentsForRanks:
         return f"AtRanks({self.script.path!r}, {self.command.offset})"
 
     def __call__(self, ranks: int) -> LaunchArguments | None:
-        """Return the arguments for `ranks` ranks, or None if no values of the unset variables give that number."""
+        """Return the arguments at `ranks` ranks, or None if no values of the unset variables produce that number."""
         solution = _command_for_ranks(self.script, self.command.offset, self.command.open_variables, ranks)
         if solution is None:
             return None
@@ -437,7 +437,7 @@ def _command_for_ranks(
 def _command_at_offset(
     script: ScriptWithVariables, offset: int, values: Mapping[str, str], budget: ReadingBudget
 ) -> LaunchCommand | None:
-    """Return the command at `offset`, evaluated with `values` as variables of the job's shell."""
+    """Return the command at `offset` after evaluating the script with `values` as shell variables."""
     commands = find_launch_commands(
         ShellInterpreter(script.text, script.path, {**dict(script.variables), **values}, budget)
     )

@@ -1,4 +1,4 @@
-"""Launch file formats: how each is recognized, where its config is, and which arguments fill the config."""
+"""Table of launch file formats: how to recognize each, where its config is, and which arguments fill the config."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NONE: Mapping[str, Json] = MappingProxyType({})
 
 
 class ConfigWriteRule(NamedTuple):
-    """A key of the launch file that makes its program write into the config."""
+    """A launch-file key that makes the program write a value to the config."""
 
     key: str
     place: str
@@ -35,7 +35,7 @@ class ConfigWriteRule(NamedTuple):
 
 
 class LaunchFileFormat(NamedTuple):
-    """A format of launch files.
+    """A launch file format: how to recognize it, and where it names or contains its config.
 
     A sign is a dotted key; `key=a|b` requires one of these values, `key~word` a value that contains the word.
     """
@@ -393,7 +393,7 @@ _SCRIPT_NAMES = (
 
 
 def is_shell_script_name(name: str) -> bool:
-    """Whether a file with this name is read as shell commands."""
+    """Return whether a file with this name is read as shell commands."""
     return name.endswith(SCRIPTS) or re.fullmatch(_SCRIPT_NAMES, name.rpartition("/")[2]) is not None
 
 
@@ -402,7 +402,7 @@ SCRIPT = LaunchFileFormat("the shell", "transformers", (), (), "bash", commands=
 
 
 def _root_key_of_sign(sign: str) -> str:
-    """Return the root key of a sign."""
+    """Return the top-level key that a sign tests."""
     return sign.replace("=", ".").replace("~", ".").partition(".")[0]
 
 
@@ -419,7 +419,7 @@ def detect_launch_format(data: object) -> LaunchFileFormat | None:
 
 
 def matches_format(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> bool:
-    """Whether the keys of a file, or the flags of a command, match the signs of a format."""
+    """Return whether the keys of a file, or the flags of a command, match the signs of a format."""
     return any(all(_matches_sign(data, sign) for sign in signs) for signs in launch_format.signs)
 
 
@@ -433,7 +433,7 @@ def _matches_sign(data: Mapping[str, Json], sign: str) -> bool:
 
 
 def world_size_of(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> int | None:
-    """Return the world size of a launch file, the product of several keys, or None if a required key is missing."""
+    """Return the world size set by a launch file as a product of several keys, or None if a required key is missing."""
     from math import prod
 
     required = (*launch_format.world_size_keys[:1], *launch_format.required_keys)
@@ -449,7 +449,7 @@ def world_size_of(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> 
 
 
 def _positive_count(value: Json) -> int | None:
-    """Return a positive count given as a number or text, or None if it is unknown before the run."""
+    """Convert a count given as a number or text to an integer, or return None if it is unknown until run time."""
     if isinstance(value, str) and value.isdecimal() and len(value) < _MAX_DIGITS:
         value = int(value)
     return value if type(value) is int and value > 0 else None

@@ -1,4 +1,4 @@
-"""Jobs as launch files describe them: config, consumer, arguments, and number of processes."""
+"""The job that a launch file describes: its config, consumer, arguments and number of processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PROGRAM = "program"
 
 
 class LaunchedJob(NamedTuple):
-    """A job that a launch file describes."""
+    """A job that a launch file starts, with everything the file says about it."""
 
     format: LaunchFileFormat
     launch: Document
@@ -81,12 +81,12 @@ class LaunchedJob(NamedTuple):
 
     @property
     def location(self) -> str:
-        """File and line that start the job, as shown in messages."""
+        """The file and line that start the job, formatted for messages."""
         return self.started_by or f"{self.launch.name}{'' if self.line is None else f':{self.line}'}"
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Hashable key of the facts that affect diagnostics; jobs that differ only in their data have equal keys."""
+        """Key of all facts that affect diagnostics; jobs that differ only in their data have equal keys."""
         arguments = self.training_arguments
         names = consumer_from_spec(self.format.reader).training_argument_names
         relevant = (
@@ -113,11 +113,11 @@ class LaunchedJob(NamedTuple):
 
     @property
     def is_config_from_other_file(self) -> bool:
-        """Whether the text of the config comes from another file, perhaps edited by `sed`."""
+        """Return whether the config's text comes from another file, possibly edited with `sed`."""
         return self.document is not None and (self.is_template or not self.is_embedded)
 
     def config(self, version: str | None) -> Document | None:
-        """Return the config; the flags of the command override keys of an Accelerate launch file.
+        """Return the config as a consumer version reads it, with flags overriding an Accelerate launch file.
 
         Source: accelerate commands/launch.py:_validate_launch_command.
         """
@@ -144,7 +144,7 @@ class LaunchedJob(NamedTuple):
 
     @property
     def reader(self) -> ConsumerEvidence:
-        """The consumer of the config, with the launch file as evidence."""
+        """The consumer of the config, with the launch file given as evidence."""
         name = "it" if self.is_embedded else self.launch.name
         why = f"{name} is a launch file of {self.format.name}"
         if self.format.builds == PROGRAM:
@@ -158,7 +158,7 @@ class LaunchedJob(NamedTuple):
 
     @property
     def job_facts(self) -> RunFacts:
-        """Model, adapters, program and parallelism of the job."""
+        """The model, adapters, program and parallelism of the job."""
         from dsconfig.launch.training_arguments import (
             find_model_on_disk,
             is_hub_name,
@@ -195,7 +195,7 @@ class LaunchedJob(NamedTuple):
         return () if path is None else (path,)
 
     def describe_unknown_batch_sizes(self, world_size: int | None) -> list[str]:
-        """Return one line for each part of the batch size known only at run time. `world_size`: ranks, if known."""
+        """Return one line for each factor of the batch size that is known only at run time."""
         line = "" if self.line is None else f":{self.line}"
         where, lines = f"{self.launch.name}{line}", list[str]()
         if world_size is None and self.processes.open_expressions:
@@ -207,7 +207,7 @@ class LaunchedJob(NamedTuple):
 
     @property
     def command_span(self) -> TextSpan | None:
-        """Span of the command in a script, or None for launch files with keys."""
+        """Span of the command in a script, or None for launch files that consist of keys."""
         if self.line is None:
             return None
         lines = self.launch.text.split("\n")[: self.line]
@@ -216,7 +216,7 @@ class LaunchedJob(NamedTuple):
 
     @property
     def note(self) -> str:  # noqa: C901, PLR0911  one case for each way to a config
-        """Message that says how the launch file leads to the config, or why there is no config."""
+        """Message about how the launch file refers to the config, or why there is no config."""
         line = key_line_suffix(self.launch, self.key) if self.line is None else f":{self.line}"
         where = f"{self.launch.name}{line}"
         if self.embedded_path is not None:
@@ -259,14 +259,14 @@ class LaunchedJob(NamedTuple):
 
 
 class EncodedConfig(NamedTuple):
-    """A config passed instead of a path: its bytes and its encoding."""
+    """The bytes of a config passed on the command line instead of a path, and their encoding."""
 
     data: bytes
     encoding: str
 
 
 def decode_config_argument(word: str) -> EncodedConfig | None:
-    """Return the config that a command-line word contains as JSON or base64, or None if the word is a path."""
+    """Decode a command-line word that contains a config as JSON or base64; return None if it is a path."""
     if word.lstrip().startswith("{"):
         return EncodedConfig(word.encode("utf-8", "replace"), "json_text")
     if len(word) < _MIN_BASE64 or not _BASE64.fullmatch(word):
@@ -285,7 +285,7 @@ _MIN_BASE64 = 8
 
 
 def key_line_suffix(document: Document, key: str) -> str:
-    """Return the line of a key as a suffix of a file name (`:12`), or an empty string if the key has no line."""
+    """Return the line of a key as a suffix for a file name (`:12`), or an empty string if the line is unknown."""
     path = tuple(key.split("."))
     if document.is_data or not document.has_path(path):
         return ""

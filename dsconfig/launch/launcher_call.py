@@ -1,4 +1,4 @@
-"""Launchers that commands call, with the launchers' own flags, which precede the program."""
+"""Recognize the launcher that a command calls, and split the launcher's flags from the program that follows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEEPSPEED, TORCHRUN, ACCELERATE, PYTHON = "deepspeed", "torchrun", "accelerate",
 
 
 class LauncherCall(NamedTuple):
-    """A call of a launcher: its name, its flags, the visible GPUs, and the program."""
+    """A launcher call in a command: the launcher's name and flags, the visible GPUs, and the program."""
 
     name: str
     """`deepspeed`, `torchrun` or `accelerate`; `python` for a program without a launcher."""
@@ -47,7 +47,7 @@ class LauncherCall(NamedTuple):
         return tuple(part.strip() for part in text.split(","))
 
     def integer_flag(self, *names: str) -> int | None:
-        """Return the first of these flags that is set as an integer, or None if absent or unknown before the run."""
+        """Return the first of these flags that is set, as an integer; None if none is set or its value is unknown."""
         text = next((self.flags[name] for name in names if name in self.flags), "")
         return int(text) if text.isdecimal() and len(text) < _LONGEST_NUMBER else None
 
@@ -104,7 +104,7 @@ def _find_launcher(words: tuple[str, ...]) -> tuple[str, int] | None:
 
 
 def _is_python(words: tuple[str, ...]) -> bool:
-    """Whether the words before a program start Python with no options other than short ones such as `-u`."""
+    """Return whether the words before a program are a Python interpreter with only short options such as `-u`."""
     return (
         bool(words)
         and words[0].rpartition("/")[2].rstrip("0123456789.") == "python"

@@ -1,4 +1,4 @@
-"""Problems of launcher commands: flags that launchers reject, and flags without their intended effect."""
+"""Detect launcher flags that the launcher rejects, or that do not have the intended effect."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Kind: TypeAlias = Literal[
 
 
 class LauncherProblem(NamedTuple):
-    """A problem of a launcher command, its remedy, and the releases with this behavior."""
+    """A problem with a launcher command, its fix, and the launcher releases that behave this way."""
 
     kind: Kind
     message: str
@@ -46,7 +46,7 @@ class LauncherProblem(NamedTuple):
 
 
 def find_launcher_problems(job: LaunchedJob) -> Iterator[LauncherProblem]:
-    """Yield the problems of a job's launcher.
+    """Yield the problems with the launcher command of a job.
 
     Sources: deepspeed launcher/runner.py:main; torch distributed/run.py; accelerate utils/launch.py.
     """
@@ -138,7 +138,7 @@ def _conflicting_flags(launcher: LauncherCall) -> Iterator[LauncherProblem]:
 
 
 def _wrong_program(launcher: LauncherCall) -> Iterator[LauncherProblem]:
-    """Yield a problem for a word that the launcher treats as the program, although the program comes after it."""
+    """Yield a problem if the launcher mistakes a word before the actual program for the program."""
     first, second = (*launcher.program, "", "")[:2]
     is_free = not {"no_python", "module", "m"} & launcher.flags.keys()
     if is_free and first in ("python", "python3") and second == "-m":
@@ -179,7 +179,7 @@ _PLACE_FLAGS = {
 
 
 def _flags_behind_program(job: LaunchedJob, launcher: LauncherCall) -> Iterator[LauncherProblem]:
-    """Yield a problem for a launcher flag after the program, which does not know this flag.
+    """Yield a problem for each launcher flag that comes after the program, which does not know the flag.
 
     All launchers pass the words after the program to the program: `nargs=argparse.REMAINDER`.
     """
@@ -210,7 +210,7 @@ _RANK_VARIABLES = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE"})
 
 
 def _one_process_for_several_gpus(job: LaunchedJob, launcher: LauncherCall) -> Iterator[LauncherProblem]:
-    """Yield a problem for a program that starts as a single Python process although several GPUs are visible."""
+    """Yield a problem if a single Python process starts although several GPUs are visible."""
     devices = launcher.visible_device_entries
     variables = (job.arguments or {}).get("ENV")
     if devices is None or len(devices) < _SEVERAL or job.world_size not in (None, 1):
@@ -250,7 +250,7 @@ _FLAG_LINE = re.compile(r"--?[A-Za-z][\w.-]*")
 
 
 def _cut_command(text: str, line: int) -> Iterator[LauncherProblem]:
-    """Yield a problem for a line of flags that is cut off from the command above, for example by a missing `\\`.
+    """Yield a problem for a line of flags that a missing `\\` separates from the command above.
 
     `line`: first line of the command, counted from 1.
     """
@@ -283,7 +283,7 @@ def _is_command(line: str) -> bool:
 
 
 def _ignored_visible_devices(launcher: LauncherCall) -> Iterator[LauncherProblem]:
-    """Yield a problem for a `CUDA_VISIBLE_DEVICES` that the launcher ignores or cannot parse."""
+    """Yield a problem if the launcher ignores `CUDA_VISIBLE_DEVICES` or cannot parse it."""
     devices, flags = launcher.visible_device_entries, launcher.flags
     if devices is None or "hostfile" in flags:
         return
@@ -326,7 +326,7 @@ def _ignored_visible_devices(launcher: LauncherCall) -> Iterator[LauncherProblem
 
 
 class _NamedHostfile(NamedTuple):
-    """A hostfile that a command names, with its path as shown in messages."""
+    """A hostfile that a command names, and its path for use in messages."""
 
     path: str
     content: Hostfile
@@ -425,7 +425,7 @@ def _deepspeed_rendezvous_problems(
 
 
 def _too_few_visible_devices(launcher: LauncherCall) -> Iterator[LauncherProblem]:
-    """Yield a problem if more processes start on a node than GPUs are visible."""
+    """Yield a problem if a node starts more processes than it has visible GPUs."""
     devices = launcher.visible_device_entries
     variable = "CUDA_VISIBLE_DEVICES"
     if launcher.name == ACCELERATE:

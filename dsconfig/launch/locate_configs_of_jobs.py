@@ -1,4 +1,4 @@
-"""Location of the configs of all jobs that a file starts; a script may start several."""
+"""Locate the config of each job that a file starts; a script may start several."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dsconfig.launch.located_config import LocatedConfig, locate_config, locate_
 
 
 def locate_jobs(host: Document) -> list[LocatedConfig]:
-    """Locate the config of each distinct job that a file starts; jobs with equal `LaunchedJob.identity` count once.
+    """Locate the config of each distinct job in a file; jobs with equal `LaunchedJob.identity` count once.
 
     For a config, a file that starts no job, or a selected job, the only result is that of `locate_config`.
 
@@ -30,7 +30,7 @@ def locate_jobs(host: Document) -> list[LocatedConfig]:
 
 
 def locate_again(host: Document, job_number: int) -> LocatedConfig:
-    """Locate the config of a job in a changed text of its file. `job_number`: see `LocatedConfig`.
+    """Locate the config of a job again after the text of its file has changed.
 
     Raises:
         OSError: the config that a launch file names cannot be read.
@@ -61,7 +61,7 @@ def read_config_of_job(source: ConfigSource | Document, job: int | None) -> Docu
 
 
 class SelectedJob(NamedTuple):
-    """The job selected from a file, for functions and commands that have one result."""
+    """The job selected from a file, for commands that report on a single job."""
 
     document: Document
     """The file with the selected job, or the selected config of a Python source."""
@@ -73,7 +73,7 @@ class SelectedJob(NamedTuple):
 
     @property
     def note(self) -> str:
-        """Note that lists the jobs and names the selected one."""
+        """Note that lists all jobs and says which one is selected."""
         return f"{self.others}; this is about job {self.number}"
 
 

@@ -1,4 +1,4 @@
-"""Location of a config: in its own file, embedded in a launch file, or named by a launch file.
+"""Locate the config that a file is, contains or names.
 
 `locate_config` is the only path from a file named by the user to the config that its job reads.
 `LocatedConfig.map_diagnostic_to_host` maps a diagnostic of the config to the named file, and
@@ -70,7 +70,7 @@ class LocatedConfig(NamedTuple):
     """Index of the job among the jobs of the host."""
 
     def follow_accelerate_link(self, job: Job) -> LocatedConfig:
-        """Follow the Accelerate launch file that this host names, with the job's version of Accelerate."""
+        """Return the config named by this Accelerate launch file, with the job's version of Accelerate."""
         assert self.job is not None
         assert self.config is not None
         consumer = job.consumer and job.consumer.value
@@ -79,18 +79,18 @@ class LocatedConfig(NamedTuple):
 
     @property
     def host_kind(self) -> str:
-        """Clause that describes the host if it is not the config itself."""
+        """Clause that describes the file if it is not a config itself."""
         if is_shell_script_name(self.host.name):
             return "it is a shell script"
         return f"it is a launch file of {self.program_name or 'Accelerate'}"
 
     @property
     def program_name(self) -> str:
-        """Name of the launch file's program; empty for a config."""
+        """Name of the program that the launch file belongs to; empty for a config."""
         return "" if self.job is None else self.job.format.name
 
     def path_in_host(self, path: KeyPath) -> KeyPath | None:
-        """Return the host's path of a config key, or None if the program adds the key."""
+        """Return where a config key is in the host file, or None if the program adds the key."""
         job = self.job
         return (
             _path_in_launch_file(self.host, path)
@@ -99,7 +99,7 @@ class LocatedConfig(NamedTuple):
         )
 
     def map_diagnostic_to_host(self, diagnostic: Diagnostic) -> Diagnostic | None:
-        """Map a diagnostic of the config to the host, with the host's path and location.
+        """Convert a diagnostic of the config to one of the host file, with that file's key path and location.
 
         A fix that cannot be translated into an edit of the host becomes help text. Return None for a warning about a
         key that the launch file's program adds, because the user did not write this key and cannot change it.
@@ -132,7 +132,7 @@ class LocatedConfig(NamedTuple):
 
 
 class EditableConfig(NamedTuple):
-    """A config as editable text, with its location in the launch file."""
+    """The text of a config that can be edited, and its location in the launch file."""
 
     document: Document
     reader: ConsumerEvidence
@@ -156,7 +156,7 @@ class LinkedConfig(NamedTuple):
     """Result of the search for the config file."""
 
     def missing_file_note(self, launch: str) -> str:
-        """Return the message for a config file that was not found or may not be read."""
+        """Return the message for a config file that does not exist or may not be read."""
         if why := self.lookup.why_unread:
             return f"{launch}: {self.reference} {why}"
         tried = self.lookup.shown_tried_folders or "here"
@@ -167,7 +167,7 @@ class LinkedConfig(NamedTuple):
 
 
 def locate_config(host: Document, consumer: str | None = None) -> LocatedConfig:
-    """Find the config that a file is, embeds or names. `consumer`: the consumer, if the user named one.
+    """Find the config that a file is, contains or names.
 
     Raises:
         OSError: the config that a launch file names cannot be read.
@@ -219,7 +219,7 @@ def locate_config_of_job(job: LaunchedJob) -> LocatedConfig:
 
 
 def find_config_link(launch: Document) -> tuple[str, PathLookup] | None:
-    """Return the path in an Accelerate launch file's `deepspeed_config_file`, and the result of resolving this path.
+    """Return the path in `deepspeed_config_file` of an Accelerate launch file, and the file that it resolves to.
 
     Return None if there is no such key, or if the file selects another backend: FSDP ignores the block.
     """
@@ -371,7 +371,7 @@ _BUILDS_FROM_ARGUMENTS = ("lightning", "openrlhf", PRESET)
 
 
 def _location_mapper(job: LaunchedJob) -> Callable[[Location | None, KeyPath], Location | None]:
-    """Return a function that maps a location in the config to the location in the launch file."""
+    """Return a function that converts locations in the config to locations in the launch file."""
     config, launch, reference_location = job.document, job.launch, _location_of_reference(job)
     if config is not None and config.embedded_at is not None:
         return lambda at, _: at
@@ -393,13 +393,13 @@ def _location_mapper(job: LaunchedJob) -> Callable[[Location | None, KeyPath], L
 
 
 def _location_in_file(launch: Document, path: KeyPath) -> Location | None:
-    """Return the location of a config key in a launch file, where the key may be written with hyphens."""
+    """Return the location of a config key in a launch file, which may spell the key with hyphens."""
     path_in_host = _path_in_launch_file(launch, path[:1])
     return None if path_in_host is None else location_of_path(launch, (*path_in_host, *path[1:]))
 
 
 def _path_in_launch_file(launch: Document, path: KeyPath) -> KeyPath | None:
-    """Return the path of a config key in a launch file with the same keys, or None if the key is absent."""
+    """Return where a launch file with the same keys has a config key, or None if it lacks the key."""
     for first in (path[:1], tuple(str(part).replace("_", "-") for part in path[:1])):
         for base in ((), (_EXTRA_KEYS,)) if first else ():
             if launch.has_path((*base, *first, *path[1:])):
@@ -433,7 +433,7 @@ Writer: TypeAlias = "Callable[[str], str]"
 
 
 class EmbeddedLocation(NamedTuple):
-    """Location of a config in a launch file, and the way to write a new text there."""
+    """The location of a config inside a launch file, and how to replace its text there."""
 
     launch: Document
     span: TextSpan
@@ -446,11 +446,11 @@ class EmbeddedLocation(NamedTuple):
     format_text: Writer
 
     def line_in_host(self, inner: int | None) -> int | None:
-        """Translate a line of the config into a line of the launch file."""
+        """Convert a line number in the config to one in the launch file."""
         return None if inner is None else self.first_line + (inner - 1 if self.is_multiline else 0)
 
     def write_into_host(self, text: str) -> str | None:
-        """Return the launch file with a new config text, or None if the result would not parse as intended.
+        """Return the launch file with the config's text replaced, or None if the edit would change anything else.
 
         The result is parsed again: an edit must not change any value outside the config.
         """
@@ -476,7 +476,7 @@ class EmbeddedLocation(NamedTuple):
 
 
 def _locate_embedding(job: LaunchedJob, config: Document) -> EmbeddedLocation | None:
-    """Return the location of the config's text in the launch file, or None if it cannot be determined."""
+    """Return where the launch file contains the config's text, or None if that cannot be determined."""
     if config.embedded_at is not None and job.embedded_path is not None:
         return _locate_embedded_mapping(job.launch, job.embedded_path)
     return _locate_embedded_string(job, config.text)
@@ -490,7 +490,7 @@ def value_at_path(data: object, path: KeyPath) -> object:
 
 
 def _locate_embedded_mapping(launch: Document, path: KeyPath) -> EmbeddedLocation | None:
-    """Locate a config that is a mapping of the launch file."""
+    """Locate a config that is a mapping inside the launch file."""
     span = launch.span(path)
     start = span.start
     if launch.format == "yaml" and launch.text[start] != "{":  # a block mapping: include its first indent
@@ -542,7 +542,7 @@ def _locate_embedded_string(job: LaunchedJob, text: str) -> EmbeddedLocation | N
 
 
 def _line_end_writer(raw: str) -> Writer:
-    """Return a function that converts line endings to those of `raw`."""
+    """Return a function that converts line endings to the style of `raw`."""
     newline = "\r\n" if "\r\n" in raw else "\n"
     return lambda text: text.replace("\r\n", "\n").replace("\n", newline)
 

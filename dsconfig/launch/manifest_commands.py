@@ -1,4 +1,4 @@
-"""Commands in manifests with their variables and GPUs, and shell commands in Makefiles and Dockerfiles.
+"""Extract the commands from job manifests, Makefiles and Dockerfiles, with the variables and GPUs set for them.
 
 Commands from Makefiles and Dockerfiles keep their line numbers in the file.
 """
@@ -19,7 +19,7 @@ _KUBERNETES_VARIABLE = re.compile(r"\$\((\w+)\)")
 
 
 def commands_of(value: Json) -> Iterator[str]:
-    """Yield the commands in a value of a manifest; a list of words is one command, followed by its `args`.
+    """Yield the commands in a manifest value; a list of words is one command, to which `args` is appended.
 
     The variables and GPUs that the manifest gives to a command are prepended as assignments.
     """
@@ -54,7 +54,7 @@ _GPU_LIMITS = ("nvidia.com/gpu", "amd.com/gpu")
 
 
 def _gpu_count(container: Mapping[str, Json]) -> int | None:
-    """Return the GPU count from Kubernetes limits or Docker Compose reservations, or None if it is unknown."""
+    """Return the number of GPUs from Kubernetes limits or Docker Compose reservations, or None if unknown."""
     limits = value_at_dotted_path(container, "resources.limits")
     devices = value_at_dotted_path(container, "deploy.resources.reservations.devices")
     count: Json = None
@@ -82,7 +82,7 @@ def _environment_assignments(value: Json) -> Iterator[str]:
 
 
 def _join_command_words(words: list[Json]) -> str:
-    """Join the words of a command, with the variables `$(NAME)` of Kubernetes converted to shell syntax."""
+    """Join the words of a command, converting Kubernetes variables such as `$(NAME)` to shell syntax."""
     texts = [
         _KUBERNETES_VARIABLE.sub(r"${\1}", word) if isinstance(word, str) else json.dumps(word)
         for word in words
@@ -98,7 +98,7 @@ _INPUT = re.compile(r"\$\{\{\s*([\w.]{1,99})\s*\}\}")
 def manifest_environment_variables(
     launch_format: LaunchFileFormat, data: Mapping[str, Json]
 ) -> dict[str, str]:
-    """Return the environment variables that a manifest and its program set, by name."""
+    """Return the environment variables set by a manifest and its program."""
     mappings = (value_at_dotted_path(data, key) for key in launch_format.environment)
     entries = (each for holder in mappings if isinstance(holder, Mapping) for each in holder.items())
     variables = {name: text for name, value in entries if (text := _scalar_as_text(value)) is not None}
@@ -134,7 +134,7 @@ def manifest_environment_variables(
 
 
 def _is_elastic_pytorchjob(data: Mapping[str, Json]) -> bool:
-    """Whether the node count of a PyTorchJob may vary, so that `PET_NNODES` is a range.
+    """Return whether a PyTorchJob has a variable number of nodes, which makes `PET_NNODES` a range.
 
     Source: kubeflow training-operator pkg/controller.v1/pytorch/envvar.go.
     """
@@ -179,7 +179,7 @@ def _count_devices(value: Json) -> Json:
 
 
 def _count_replicas(value: Json) -> Json:
-    """Return a replica count: `value` if it is a number, else the sum of `replicas` over all replica specs."""
+    """Return the number of replicas: `value` itself if it is a number, otherwise the sum over all replica specs."""
     if not isinstance(value, Mapping):
         return value
     counts = [each.get("replicas", 1) for each in value.values() if isinstance(each, Mapping)]
@@ -193,7 +193,7 @@ _INSTRUCTION = re.compile(r"\s*(ENV|ARG|CMD|ENTRYPOINT)\s+(.*)", re.IGNORECASE |
 
 
 def extract_shell_commands(name: str, text: str) -> str:
-    """Return the shell commands of a script, a makefile or a Dockerfile."""
+    """Return the shell commands of a script, Makefile or Dockerfile."""
     base = name.rpartition("/")[2]
     if base.lower().endswith("makefile") or base.endswith(".mk"):
         return _makefile_recipes(text)
@@ -203,7 +203,7 @@ def extract_shell_commands(name: str, text: str) -> str:
 
 
 def _makefile_recipes(text: str) -> str:
-    """Return the recipes of a makefile as shell text in which each line runs in its own shell."""
+    """Return the recipes of a Makefile as shell text that runs each line in its own shell."""
     lines: list[str] = []
     continues = in_recipe = False
     for line in text.split("\n"):
@@ -227,7 +227,7 @@ def _makefile_recipes(text: str) -> str:
 
 
 def _dockerfile_commands(text: str) -> str:
-    """Return the variables and the command of a Dockerfile as shell text, without the build steps."""
+    """Return the variables and the command of a Dockerfile as shell text, without its build steps."""
     lines: list[str] = []
     entry = ""
     pending, count = "", 0

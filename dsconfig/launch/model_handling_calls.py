@@ -1,4 +1,4 @@
-"""Calls of a program that handle models in ways that fail with partitioned parameters."""
+"""Find calls that handle models in ways that fail with partitioned parameters."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PARTITIONS_WHILE_LOADING = frozenset(
 
 
 class ModelHandlingCalls(GenerationCalls):
-    """The calls of a program that handle its models."""
+    """Search for the calls in a program that handle its models."""
 
     def _model_load_calls(self) -> Iterator[ast.Call]:
         for call in self.calls:
@@ -45,7 +45,7 @@ class ModelHandlingCalls(GenerationCalls):
                     yield call
 
     def risky_model_calls(self) -> Iterator[ConfigSensitiveCall]:
-        """Yield calls that load, count or pass on models in a way that fails with partitioned parameters."""
+        """Yield calls that load, count or pass on a model in a way that fails with partitioned parameters."""
         yield from self._loads_on_one_rank_first()
         yield from self._several_models_prepared()
         yield from self._sizes_of_partitions()
@@ -96,7 +96,7 @@ class ModelHandlingCalls(GenerationCalls):
                 yield self._describe_call("several models", call, " and ".join(names))
 
     def _is_model(self, name: str, call: ast.Call) -> bool:
-        """Whether every value of a variable is a model that `from_pretrained` loads, or one wrapped by PEFT."""
+        """Return whether a variable can only hold a model loaded by `from_pretrained`, possibly wrapped by PEFT."""
         values = self._all_values_of_variable(name, call)
         loads = list(self._model_load_calls())
         return bool(values) and all(
@@ -106,7 +106,7 @@ class ModelHandlingCalls(GenerationCalls):
         )
 
     def _sizes_of_partitions(self) -> Iterator[ConfigSensitiveCall]:
-        """Yield the first call of `numel` on a parameter in a program that loads a partitioned model."""
+        """Yield the first `numel` call on a parameter in a program that loads a partitioned model."""
         if (
             self.referenced | self.strings
         ) & _KNOWS_PARTITIONS or not self.referenced & _PARTITIONS_WHILE_LOADING:
@@ -145,7 +145,7 @@ class ModelHandlingCalls(GenerationCalls):
                 yield self._describe_call("reference model", call)
 
     def _models_without_config(self) -> Iterator[ConfigSensitiveCall]:
-        """Yield trainers of a model whose class is defined in the same file without the attribute `config`."""
+        """Yield trainers whose model class is defined in the same file without a `config` attribute."""
         plain = {
             node.name
             for node in self.module.nodes
@@ -177,7 +177,7 @@ def _iterated_calls(loop: ast.For | ast.GeneratorExp | ast.ListComp) -> Iterator
 
 
 def _sets_config(node: ast.ClassDef) -> bool:
-    """Whether a class, or a method that customizes its attribute access, may provide the attribute `config`."""
+    """Return whether a class, or a method that customizes its attribute access, may provide a `config` attribute."""
     return any(
         (isinstance(each, ast.Attribute) and each.attr == "config" and isinstance(each.ctx, ast.Store))
         or (isinstance(each, ast.Name) and each.id == "config" and isinstance(each.ctx, ast.Store))

@@ -1,4 +1,4 @@
-"""Configs in YAML files of OmegaConf and Hydra: below any key, in group files, with interpolations.
+"""Find configs in OmegaConf and Hydra files: under any key, in config groups, and with interpolations.
 
 Source: omegaconf grammar_parser.py and base.py:Container._maybe_resolve_interpolation; hydra
 _internal/config_loader_impl.py and core/default_element.py.
@@ -44,7 +44,7 @@ _CONFIG_NAMES = frozenset(("deepspeed", "ds_config", "deepspeed_config", "deepsp
 
 
 def resolve_interpolations(document: Document, root: Json = None, base: KeyPath = ()) -> Document:
-    """Resolve numbers (`5e8`) and interpolations as OmegaConf does; values known only at run time are unknown.
+    """Resolve numbers (`5e8`) and interpolations like OmegaConf; values known only at run time stay unknown.
 
     `root`: composed data that contains the document at the path `base`, or None for the document itself.
     """
@@ -82,7 +82,7 @@ def _resolve_value(value: Json, root: Json, path: KeyPath, depth: int, budget: R
 
 
 def _look_up_interpolation(name: str, root: Json, path: KeyPath, depth: int, budget: ReadingBudget) -> Any:
-    """Return the value of `${name}`, absolute or relative with leading dots; that of a resolver is unknown."""
+    """Return the value of `${name}`, which may be relative with leading dots; a resolver's value is unknown."""
     if ":" in name or depth > _MAX_DEPTH:
         return UNKNOWN
     relative = name.lstrip(".")
@@ -104,7 +104,7 @@ def _look_up_interpolation(name: str, root: Json, path: KeyPath, depth: int, bud
 
 
 class _ComposedConfig(NamedTuple):
-    """Data composed from several files, with the file of each part."""
+    """A config composed from several files, recording which file each part came from."""
 
     data: Any
     files: tuple[tuple[KeyPath, Document], ...]
@@ -112,7 +112,7 @@ class _ComposedConfig(NamedTuple):
 
 
 def _compose_defaults(launch: Document, data: JsonObject) -> _ComposedConfig:
-    """Compose a root config with those group files of its defaults list that are known before the run."""
+    """Compose a root config with the files in its defaults list that are known before the run."""
     entries = data.get("defaults")
     root_values = {key: value for key, value in data.items() if key != "defaults"}
     if not isinstance(entries, list):
@@ -137,7 +137,7 @@ def _compose_defaults(launch: Document, data: JsonObject) -> _ComposedConfig:
 
 
 def _find_group_file(launch: Document, group: str, choice: str) -> tuple[KeyPath, Document] | None:
-    """Return the file of a group's choice and the path of its content: `- strategy@trainer.strategy: deepspeed`."""
+    """Return the file of a config group's choice and its target path: `- strategy@trainer.strategy: deepspeed`."""
     group = group.removeprefix("override ").removeprefix("optional ").strip().lstrip("/")
     group, _, package = group.partition("@")
     folder = group or os.path.dirname(launch.name)
@@ -172,7 +172,7 @@ def _merge_configs(base: JsonObject, over: Json) -> JsonObject:
 
 
 def find_omegaconf_job(launch: Document) -> LaunchedJob | None:
-    """Return the job of a YAML file with a config or a DeepSpeed strategy of Lightning below any key."""
+    """Return the job of a YAML file that contains a config or Lightning's DeepSpeed strategy under any key."""
     data = launch.value()
     if launch.format != "yaml" or not isinstance(data, dict) or are_config_keys(_collect_strings(data)):
         return None
@@ -205,7 +205,7 @@ def _collect_strings(data: Mapping[Any, Any]) -> list[str]:
 
 
 def _nested_mappings(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
-    """Yield the mappings in a value with their paths, outer mappings first."""
+    """Yield every mapping inside a value with its path, outer mappings first."""
     if isinstance(value, Mapping) and len(path) < _MAX_DEPTH:
         yield path, value
         for key, each in value.items():
@@ -217,21 +217,21 @@ def _is_deepspeed_strategy(target: object) -> bool:
 
 
 def _trainer_names_strategy(path: KeyPath, node: Mapping[str, Any]) -> bool:
-    """Whether a mapping configures Lightning's Trainer with the name of a DeepSpeed strategy."""
+    """Return whether a mapping configures Lightning's Trainer and names a DeepSpeed strategy."""
     strategy, target = node.get("strategy"), node.get("_target_")
     is_trainer = path[-1:] == ("trainer",) or (isinstance(target, str) and target.endswith(".Trainer"))
     return isinstance(strategy, str) and strategy.startswith("deepspeed") and is_trainer
 
 
 def _is_small_config(path: KeyPath, node: Mapping[str, Any]) -> bool:
-    """Whether a mapping under a typical config key has at least two config keys."""
+    """Return whether a mapping under a key typical of configs has at least two config keys."""
     return path[-1] in _CONFIG_NAMES and are_config_keys(_collect_strings(node), 2)
 
 
 def _source_of_path(
     launch: Document, composed: _ComposedConfig, path: KeyPath
 ) -> tuple[Document, KeyPath] | None:
-    """Return the file that defines a path of the composed data, and the path there, or None without one."""
+    """Return the file that a path of the composed data comes from and the path in that file, or None if unknown."""
     if launch.has_path(path):
         return launch, path
     for base, document in reversed(composed.files):
@@ -241,7 +241,7 @@ def _source_of_path(
 
 
 def _job_of_config(launch: Document, composed: _ComposedConfig, path: KeyPath) -> LaunchedJob | None:
-    """Return the job of a config that is a mapping at a path of the composed data."""
+    """Return the job of a config at a path of the composed data."""
     source = _source_of_path(launch, composed, path)
     if source is None:
         return None
@@ -264,7 +264,7 @@ def _job_of_config(launch: Document, composed: _ComposedConfig, path: KeyPath) -
 
 
 def _may_be_read_by_omegaconf(host: Document) -> bool:
-    """Whether OmegaConf may parse the numbers of a file; it reads `5e8` as a number, PyYAML as a string.
+    """Return whether OmegaConf may load a file; it reads `5e8` as a number, PyYAML as a string.
 
     The result is False only if programs of the repository load YAML, all of them with another library.
     """
@@ -304,7 +304,7 @@ def _job_of_strategy(
 
 
 def _trainer_arguments(values: Any, path: KeyPath) -> Mapping[str, Any]:
-    """Return the arguments of the Trainer: the mapping around the strategy, or the only `trainer` of the file."""
+    """Return the Trainer's arguments from the mapping around the strategy, or else from the file's only `trainer`."""
     if path[-1:] == ("strategy",):
         around = values
         for key in path[:-1]:
@@ -318,7 +318,7 @@ def _trainer_arguments(values: Any, path: KeyPath) -> Mapping[str, Any]:
 def _add_trainer_arguments(
     job: LaunchedJob, trainer: Mapping[str, Any], strategy: Mapping[str, Any]
 ) -> LaunchedJob:
-    """Return the job with the batch arguments and the world size of its Trainer."""
+    """Return the job with the batch arguments and world size set by its Trainer."""
     if not trainer:
         return job
     known = {key: value for key, value in trainer.items() if value is not UNKNOWN}
@@ -339,7 +339,7 @@ def _job_with_lightning_config(
     strategy: str | JsonObject,
     trainer: Mapping[str, Any],
 ) -> LaunchedJob | None:
-    """Return the job of a strategy without a config, from whose arguments Lightning builds one."""
+    """Return the job of a strategy that has no config, for which Lightning builds one from the strategy's arguments."""
     given: Json = strategy if isinstance(strategy, str) else {"class_path": "", "init_args": strategy}
     config = build_lightning_config({"trainer": {"strategy": given}})
     if config is None:

@@ -1,4 +1,4 @@
-"""Number of processes that a command starts, and the shell variables to change for another number."""
+"""Count the processes that a command starts, and find the shell variables that change the count."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _COUNT_NAMES = re.compile("node|gpu|proc|num|world|worker|machine|device|rank", 
 
 
 class ProcessCount(NamedTuple):
-    """Number of processes that a command starts, as far as it is known."""
+    """Number of processes that a command starts, or None where it is not known."""
 
     ranks: int | None
     """World size, or None if unknown before the run."""
@@ -52,7 +52,7 @@ class ProcessCount(NamedTuple):
 
 
 def count_processes(flags: Mapping[str, Json], shell: ShellCommand, script: ShellInterpreter) -> ProcessCount:
-    """Count the processes that a command starts on all nodes, from flags, hostfiles, MPI, variables or Slurm.
+    """Count the processes that a command starts on all nodes, based on its flags, hostfile, MPI, variables or Slurm.
 
     `accelerate launch --num_processes` is the total; the flags of `deepspeed` and `torchrun` count per node.
     """
@@ -89,7 +89,7 @@ def count_processes(flags: Mapping[str, Json], shell: ShellCommand, script: Shel
 
 
 def _local_gpus(variables: Mapping[str, str]) -> ProcessCount:
-    """Return the number of visible GPUs that `deepspeed` and `--nproc_per_node gpu` use on one node.
+    """Return the number of GPUs on the local node that `deepspeed` and `--nproc_per_node gpu` use.
 
     Source: deepspeed launcher/runner.py:main, which takes the local slots from CUDA_VISIBLE_DEVICES without a hostfile;
     torch distributed/run.py:determine_local_world_size.
@@ -133,7 +133,7 @@ _ALL_GPUS = ("gpu", "auto")
 
 
 def _multiply_counts(counts: Mapping[str, Json], nodes: str, processes: str) -> ProcessCount:
-    """Multiply counts of nodes and processes; messages name their flags or variables."""
+    """Multiply the number of nodes by the processes per node, keeping the flags or variables to show in messages."""
     ranks = _multiply_decimal_texts(*counts.values())
     open_counts = tuple(
         _format_flag_or_variable(name, count)
@@ -154,14 +154,14 @@ _SUBSTITUTION = re.compile(r"`([^`]*)`")
 
 
 def _format_flag_or_variable(name: str, value: Json) -> str:
-    """Return a flag or variable with its value as shown in messages."""
+    """Format a flag or variable and its value for a message."""
     text = "" if value in (None, True) else _SUBSTITUTION.sub(r"$(\1)", str(value))
     text = text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 1]}…"
     return f"{name}={text}" if name and text else name or text
 
 
 def _processes_from_include_filter(flags: Mapping[str, Json]) -> ProcessCount:
-    """Return the number of slots in `--include` of the launcher `deepspeed`, which `--exclude` leaves unknown.
+    """Return the number of slots that `deepspeed --include` selects; unknown if `--exclude` is set as well.
 
     Source: deepspeed launcher/runner.py:parse_resource_filter, where hosts are separated by `@`.
     """
@@ -176,7 +176,7 @@ def _processes_from_include_filter(flags: Mapping[str, Json]) -> ProcessCount:
 
 
 def _launcher_reads_variables(words: tuple[str, ...]) -> bool:
-    """Whether a command's launcher reads process counts from environment variables; `deepspeed` does not."""
+    """Return whether a command's launcher takes process counts from environment variables; `deepspeed` does not."""
     first = words[0].rpartition("/")[2]
     # `deepspeed` and `accelerate launch` do not read these variables.
     return first not in ("deepspeed", "accelerate") and not (
@@ -190,7 +190,7 @@ _TORCHRUN_WRAPPERS = re.compile(r"torch|swift|factory|xtuner|launch")
 
 
 def _processes_from_mpi(shell: ShellCommand) -> ProcessCount | None:
-    """Return the process count of `mpirun`, by default all slots of an MPIJob; None for any other command."""
+    """Return the process count of `mpirun`, which defaults to all slots of an MPIJob; None for other commands."""
     words = shell.words
     if words[0].rpartition("/")[2] not in ("mpirun", "mpiexec"):
         return None
@@ -225,7 +225,7 @@ _MAX_HOSTS = 10_000
 
 
 def _mpi_hosts(launcher: LauncherCall, shell: ShellCommand) -> Mapping[str, int] | None:
-    """Return the slots by worker of an MPIJob, or None for any other hostfile."""
+    """Return the slots per worker of an MPIJob, or None for any other hostfile."""
     workers, slots = (_multiply_decimal_texts(shell.variables.get(name)) for name in (MPI_WORKERS, MPI_SLOTS))
     if launcher.flags["hostfile"] != _MPI_JOB_HOSTFILE or workers is None or slots is None:
         return None
@@ -236,7 +236,7 @@ _TASK_OPTIONS = ("-n", "--ntasks", "-N", "--nodes", "--ntasks-per-node")
 
 
 def _processes_from_slurm(shell: ShellCommand) -> ProcessCount:
-    """Return the number of tasks of a Slurm step if each is a training process: `srun python train.py`.
+    """Return the number of tasks of a Slurm step whose tasks are training processes: `srun python train.py`.
 
     If the only task starts a launcher (`srun deepspeed train.py`), return the number of its GPUs.
     """
@@ -277,7 +277,7 @@ def _is_launcher_name(word: str) -> bool:
 
 
 def _flag_values(words: tuple[str, ...], flags: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Yield those of the first words that are one of `flags`, each with its value."""
+    """Yield each of the `flags` found among the first words, with its value."""
     for word, following in pairwise((*words[:_MAX_WORDS], "")):
         name, equals, value = word.partition("=")
         if name in flags:
@@ -285,7 +285,7 @@ def _flag_values(words: tuple[str, ...], flags: tuple[str, ...]) -> Iterator[tup
 
 
 def _multiply_decimal_texts(*counts: Json) -> int | None:
-    """Return the product of counts in decimal text, or None if one is not a number or the product is 0."""
+    """Return the product of counts given as text, or None if one is not a number or the product is 0."""
     numbers = [
         int(count) for count in counts if isinstance(count, str) and count.isdecimal() and len(count) < 10
     ]
@@ -296,7 +296,7 @@ def _multiply_decimal_texts(*counts: Json) -> int | None:
 
 
 def variables_deciding_processes(shell: ShellCommand) -> tuple[str, ...]:
-    """Return the unset shell variables that determine a command's process count; those of the nodes come first."""
+    """Return the unset shell variables that determine the process count, starting with those for the node count."""
     if not shell.dependencies:
         return ()
     unset: dict[str, None] = {}
@@ -309,7 +309,7 @@ def variables_deciding_processes(shell: ShellCommand) -> tuple[str, ...]:
 
 
 def _words_with_flag_values(words: tuple[str, ...], flags: tuple[str, ...]) -> Iterator[str]:
-    """Yield the words that are or contain the value of one of `flags`."""
+    """Yield the words that contain the value of one of `flags`, either alone or as `--flag=value`."""
     for word, following in pairwise((*words, "")):
         name, equals, _ = word[2:].partition("=")
         if word.startswith("--") and name.replace("-", "_") in flags:
@@ -317,7 +317,7 @@ def _words_with_flag_values(words: tuple[str, ...], flags: tuple[str, ...]) -> I
 
 
 class HasWorldSize(Protocol):
-    """Protocol for a command with a world size."""
+    """A command whose world size can be computed."""
 
     @property
     def world_size(self) -> int | None:
@@ -330,7 +330,7 @@ CommandT = TypeVar("CommandT", bound=HasWorldSize)
 def solve_variables_for_ranks(
     evaluate: Callable[[Mapping[str, str]], CommandT | None], names: tuple[str, ...], ranks: int
 ) -> tuple[CommandT, dict[str, str]] | None:
-    """Find values of shell variables with which a command starts `ranks` processes, or return None.
+    """Find values of shell variables for which a command starts `ranks` processes, or return None.
 
     `evaluate`: evaluates the command with the given values. One variable at a time is set to the missing factor,
     first with the others unset, then with the others set to 1.

@@ -1,4 +1,4 @@
-"""Text of Python programs: source files, and notebooks whose code cells form one module."""
+"""Read Python programs as text: source files, and notebooks whose code cells form one module."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _HERE_DOCUMENT = re.compile(
 
 
 class UnreadableProgramError(ValueError):
-    """Raised if a program cannot be read; the message says why, as the end of a clause."""
+    """Raised if a program cannot be read; the message gives the reason as a clause."""
 
 
 class NotebookWrittenFile(NamedTuple):
-    """A file that a notebook writes with `%%writefile` or with a here-document in a shell cell."""
+    """A file that a notebook writes, with `%%writefile` or a here-document in a shell cell."""
 
     path: str
     cell: NotebookCode
@@ -41,7 +41,7 @@ class NotebookWrittenFile(NamedTuple):
 
 
 class ProgramText(NamedTuple):
-    """The Python text of a program, with the notebook cells that it comes from."""
+    """The Python source of a program, with the notebook cells that it was joined from."""
 
     text: str
     cells: tuple[tuple[int, NotebookCode], ...] = ()
@@ -49,12 +49,12 @@ class ProgramText(NamedTuple):
     written: tuple[NotebookWrittenFile, ...] = ()
 
     def cell_at(self, offset: int) -> tuple[int, NotebookCode | None]:
-        """Return the start and content of the cell at an offset in the text, or (0, None) for a source file."""
+        """Return the start offset and content of the cell at an offset, or (0, None) for a source file."""
         return next((each for each in reversed(self.cells) if each[0] <= offset), (0, None))
 
 
 def decode_python_source(data: bytes) -> tuple[str, bool]:
-    """Decode a source file as Python does; also return whether it can be written back as UTF-8.
+    """Decode a source file like Python, and return whether it can be written back as UTF-8.
 
     Raises:
         UnreadableProgramError: the encoding is unknown or does not fit the bytes.
@@ -86,7 +86,7 @@ def read_program_text(text: str, name: str) -> ProgramText:
 
 
 def _join_code_cells(notebook: Notebook) -> ProgramText:
-    """Join the code cells of a notebook in order, as if they were run from top to bottom."""
+    """Join the code cells of a notebook as if they ran from top to bottom."""
     parts: list[str] = []
     cells: list[tuple[int, NotebookCode]] = []
     written: list[NotebookWrittenFile] = []
@@ -113,7 +113,7 @@ def _here_documents(cell: NotebookCode, text: str) -> Iterator[NotebookWrittenFi
 
 
 def _blank_non_python_cell(text: str) -> str:
-    """Return the code of a cell, or blanks if the cell is not Python, which Jupyter cannot run either."""
+    """Return the code of a cell, replaced by blanks if it is not valid Python."""
     for code in (text, python_of_cell(text)):
         try:
             with warnings.catch_warnings():

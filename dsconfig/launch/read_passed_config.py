@@ -1,4 +1,4 @@
-"""Configs whose paths a job passes to a consumer, parsed as the consumer parses them, whatever the suffix."""
+"""Read a config whose path a job passes to a consumer, with that consumer's parser, whatever the file's suffix."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOADS_YAML = rb"\b(?:(?:import|from) yaml|[Oo]mega[Cc]onf|ruamel|hydra|(?:load|
 
 
 def read_config_at_path(path: str) -> Document:
-    """Read the config at a path with the parser of the consumer that receives this path.
+    """Read the config at a path with the parser of its consumer.
 
     Raises:
         OSError: the file cannot be read.
@@ -49,7 +49,7 @@ def read_config_at_path(path: str) -> Document:
 
 
 def _resolve_yaml_interpolations(document: Document) -> Document:
-    """Return a YAML config with its interpolations resolved; plain JSON with `${...}` is a template."""
+    """Resolve the interpolations of a YAML config; JSON that contains `${...}` is a template and stays as it is."""
     if document.format != "yaml" or "${" not in document.text:
         return document
     from dsconfig.launch.omegaconf import resolve_interpolations
@@ -58,7 +58,7 @@ def _resolve_yaml_interpolations(document: Document) -> Document:
 
 
 def parse_passed_config(data: bytes, path: str, reader: str, *, is_direct: bool = False) -> Document:
-    """Parse a config file whose path is passed to the consumer `reader`.
+    """Parse a config file as the consumer `reader` does when it gets the file's path.
 
     `is_direct`: whether no program in between could load the file itself.
     """
@@ -79,7 +79,7 @@ def parse_passed_config(data: bytes, path: str, reader: str, *, is_direct: bool 
 
 
 def _is_loaded_as_yaml(path: str) -> bool:
-    """Whether a program in the repository of a config loads YAML itself."""
+    """Return whether a program in the config's repository loads YAML itself."""
     return any(re.search(_LOADS_YAML, each) for each in deepspeed_program_texts(path))
 
 

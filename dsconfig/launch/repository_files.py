@@ -1,4 +1,4 @@
-"""Repository of a config: its scripts and launch files, path resolution, and a budget for reading files."""
+"""Find the scripts and launch files in a config's repository, resolve paths, and limit how much is read."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _MAX_JSON = 64 * 1024
 
 
 def deepspeed_texts(folder: str, path: str, *, deep: bool) -> tuple[tuple[str, bytes], ...]:
-    """Return the paths and bytes of the scripts and launch files in a directory that mention DeepSpeed.
+    """Return the paths and contents of the scripts and launch files in a directory that mention DeepSpeed.
 
     Files that pass a config to `dsconfig elastic run` count as well.
 
@@ -58,7 +58,7 @@ def deepspeed_texts(folder: str, path: str, *, deep: bool) -> tuple[tuple[str, b
 
 
 def time_cache_key() -> int:
-    """Return a cache key that changes every 5 seconds, or on `invalidate_cache` while files are watched."""
+    """Return a cache key that changes every 5 seconds, or with `invalidate_cache` while files are watched."""
     return _generations[-1] if _generations else int(monotonic() / 5)
 
 
@@ -67,7 +67,7 @@ _generations: list[int] = []
 
 @contextmanager
 def assume_unchanged_files() -> Iterator[None]:
-    """Keep cached results within a `with` block, assuming that no file changes."""
+    """Keep cached results inside a `with` block, on the assumption that no file changes."""
     outer = list(_generations)
     invalidate_cache()
     try:
@@ -77,7 +77,7 @@ def assume_unchanged_files() -> Iterator[None]:
 
 
 def invalidate_cache() -> None:
-    """Invalidate all cached results, for a server that watches the files and reports each change."""
+    """Invalidate all cached results; called by a server that watches the files."""
     _generations[:] = [_generations[-1] + 1 if _generations else -1 << 30]
     repository_root.cache_clear()
 
@@ -129,12 +129,12 @@ def _files_with_suffixes(
 
 
 def python_files_of_repository(path: str) -> tuple[tuple[str, bytes], ...]:
-    """Return the paths and bytes of Python files in the repository of a file, else in its directory."""
+    """Return the paths and contents of the Python files in a file's repository, or else in its directory."""
     return files_of_repository(path, (".py",))
 
 
 def files_of_repository(path: str, suffixes: tuple[str, ...]) -> tuple[tuple[str, bytes], ...]:
-    """Return the paths and bytes of files with some suffixes in a file's repository, else in its directory."""
+    """Return the paths and contents of files with certain suffixes in a file's repository, or else in its directory."""
     folder = os.path.dirname(path)
     top = repository_root(folder)
     found_files = _files_with_suffixes(top or folder, suffixes, top is not None, time_cache_key())
@@ -144,7 +144,7 @@ def files_of_repository(path: str, suffixes: tuple[str, ...]) -> tuple[tuple[str
 
 
 def _mentions_deepspeed(data: bytes) -> bool:
-    """Whether a text mentions DeepSpeed, or names a file that may lead to a config.
+    """Return whether a text mentions DeepSpeed, or a file through which a config may be found.
 
     Files that may lead to a config are Accelerate launch files, and configs for `dsconfig elastic run` or `rdzv-conf`.
     """
@@ -164,12 +164,12 @@ _LAUNCH_WORDS = (
 
 
 def may_start_deepspeed_job(data: bytes) -> bool:
-    """Whether a script may start a job with DeepSpeed, by a word search far cheaper than reading its commands."""
+    """Return whether a script may start a DeepSpeed job; a word search is much cheaper than reading its commands."""
     return re.search(_LAUNCH_WORDS, data) is not None or _mentions_deepspeed(data)
 
 
 def calls_launch_script(data: bytes, path: str) -> bool:
-    """Whether a script runs another script that may start a job: `bash scripts/train.sh 8 zero3`."""
+    """Return whether a script runs another script that may start a job: `bash scripts/train.sh 8 zero3`."""
     names = dict.fromkeys(
         match[1].decode("latin-1") for match in islice(re.finditer(_CALLS, data), _MAX_CALLS)
     )
@@ -194,12 +194,12 @@ _MAX_SCRIPT = 256 * 1024
 
 
 def stop_watching_files() -> None:
-    """Return to time-based cache keys because no server watches the files any longer."""
+    """Return to time-based cache keys because no server watches the files anymore."""
     _generations.clear()
 
 
 def repository_cache_key(path: str) -> tuple[int, ...]:
-    """Return a cache key that changes with all files and unsaved editor buffers except the file at `path`."""
+    """Return a cache key that changes with any file or unsaved editor buffer except the file at `path`."""
     return (
         time_cache_key(),
         *(hash(data) for name, data in unsaved.items() if name != path and _mentions_deepspeed(data)),
@@ -209,7 +209,7 @@ def repository_cache_key(path: str) -> tuple[int, ...]:
 def _walk_directory_entries(
     folder: str, skipped: frozenset[str], *, deep: bool
 ) -> Iterator[os.DirEntry[str]]:
-    """Yield directory entries breadth-first, so that limits cut off deep directories. `skipped`: names to skip."""
+    """Yield directory entries breadth-first, so that a limit cuts off the deepest directories."""
     folders = [folder]
     for current in islice(folders, _MAX_FOLDERS):
         try:
@@ -233,7 +233,7 @@ _LEADING_VARIABLE = r"\$(?:\w+|\{\w+\})/+"
 
 
 class PathLookup(NamedTuple):
-    """Result of a search for a file: the path (None if not found), and the directories that were tried."""
+    """Result of a search for a file: its path (None if not found) and the directories that were tried."""
 
     path: str | None
     tried: tuple[str, ...]
@@ -242,24 +242,24 @@ class PathLookup(NamedTuple):
 
     @property
     def shown_folder(self) -> str:
-        """The directory in which the file was found, as shown in messages."""
+        """Directory in which the file was found, formatted for messages."""
         return _display_folder(self.tried[-1]) if self.tried else "the file system's root"
 
     @property
     def shown_tried_folders(self) -> str:
-        """All directories tried, as shown in messages."""
+        """All directories that were tried, formatted for messages."""
         return ", ".join(map(_display_folder, self.tried))
 
     @property
     def why_unread(self) -> str | None:
-        """Why an existing file is not read, as the end of a sentence, or None if no such file was found."""
+        """Reason, as a clause, why an existing file is not read, or None if no such file was found."""
         if self.outside is None:
             return None
         return f"{OUTSIDE} and is not read: pass {self.outside} as well to check it"
 
 
 def project_root(folder: str) -> str | None:
-    """Return the repository of a folder, else the current directory if it contains the folder, else None.
+    """Return the repository that contains a folder, or the current directory if it contains the folder, or None.
 
     Users also check folders without `.git`, such as an unpacked archive or a part of a repository.
     """
@@ -271,7 +271,7 @@ def project_root(folder: str) -> str | None:
 
 
 def resolve_written_path(reference: str, launch: str, script_folder: str = "") -> PathLookup:
-    """Resolve a path written in a launch file.
+    """Resolve a path as written in a launch file.
 
     `script_folder`: directory that the job's script has entered with `cd`.
 
@@ -312,7 +312,7 @@ def resolve_written_path(reference: str, launch: str, script_folder: str = "") -
 def _lookup_at_path(
     path: str, launch: str, tried: Sequence[str], *, is_relative: bool = False
 ) -> PathLookup | None:
-    """Return the lookup of a file at a path, or None if there is none; a forbidden file becomes `outside`.
+    """Return the lookup of the file at a path, or None if there is none; a file that may not be read becomes `outside`.
 
     `is_relative`: whether messages show the path relative to the current directory.
     """
@@ -326,7 +326,7 @@ def _lookup_at_path(
 
 
 def _resolve_path_of_other_machine(reference: str, launch: str) -> PathLookup:
-    """Resolve an absolute path from another machine, on which the repository has a different parent directory."""
+    """Resolve an absolute path from a machine on which the repository is in another directory."""
     parts = reference.split("/")[2:]
     for at in range(min(len(parts), _MAX_PARTS)):
         lookup = resolve_written_path("/".join(parts[at:]), launch)
@@ -348,7 +348,7 @@ def _display_path(path: str) -> str:
 
 
 def find_installed_preset(pattern: str, name: str) -> str | None:
-    """Return the file of a preset in the installed packages, or None if it is not installed."""
+    """Return the file of a preset in an installed package, or None if the package is not installed."""
     if not pattern or not is_preset_name(name):
         return None
     paths = (os.path.join(folder, pattern.format(name)) for folder in sys.path if folder)
@@ -356,7 +356,7 @@ def find_installed_preset(pattern: str, name: str) -> str | None:
 
 
 def is_preset_name(name: str) -> bool:
-    """Whether a word in a command can be the name of a preset."""
+    """Return whether a word of a command may be the name of a preset."""
     return name.replace("_", "").replace("-", "").isalnum()
 
 
@@ -372,11 +372,11 @@ def _display_folder(folder: str) -> str:
 
 
 class BudgetExceededError(Exception):
-    """Raised if reading a text exceeds the budget; the code that creates a budget catches this exception."""
+    """Raised when reading a text exceeds the budget; the code that creates a budget catches it."""
 
 
 class ReadingBudget:
-    """Budget of reading steps; one step, under 1 µs, examines one character or copies eight.
+    """A limit on reading steps; one step takes less than 1 µs, and examines one character or copies eight.
 
     `parent`: budget of the directory, which is charged as well.
     """
@@ -393,7 +393,7 @@ class ReadingBudget:
         return self.total - self.left
 
     def spend(self, steps: int) -> None:
-        """Charge steps to the budget before they are taken.
+        """Charge steps to the budget before performing them.
 
         Raises:
             BudgetExceededError: fewer steps are left.
@@ -412,7 +412,7 @@ FOLDER_STEPS = 10_000_000
 
 
 def budget_for_text(length: int, parent: ReadingBudget | None = None) -> ReadingBudget:
-    """Return the budget of a script or launch file with `length` characters, limited by `parent`."""
+    """Return the budget for a script or launch file of `length` characters, limited by `parent`."""
     return ReadingBudget(min(_BASE_STEPS + _STEPS_PER_CHARACTER * length, FOLDER_STEPS), parent)
 
 
@@ -434,7 +434,7 @@ _LEAF_MODULE_WORDS = (
 
 
 def repository_sets_leaf_modules(name: str) -> bool:
-    """Whether a script or launch file in the repository of a config sets leaf modules."""
+    """Return whether a script or launch file in the repository of a config sets leaf modules."""
     return _mentions(name, _LEAF_MODULE_WORDS)
 
 
@@ -449,12 +449,12 @@ _CHECKPOINTING_WORDS = (
 
 
 def configures_activation_checkpointing(name: str) -> bool:
-    """Whether a script in the repository of a config may call `deepspeed.checkpointing`."""
+    """Return whether a script in the repository of a config may call `deepspeed.checkpointing`."""
     return _mentions(name, _CHECKPOINTING_WORDS)
 
 
 def _mentions(name: str, words: tuple[bytes, ...]) -> bool:
-    """Whether a script or launch file in the repository of a config contains one of `words`."""
+    """Return whether a script or launch file in the repository of a config contains one of `words`."""
     if name.startswith("<") or not name:
         return False
     path = os.path.abspath(name)

@@ -1,4 +1,4 @@
-"""Versions of packages according to a repository's requirements, lock files and images, or as installed."""
+"""Determine package versions from a repository's requirements, lock files and images, or from the installation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CLAUSE = rf"{_OPERATOR}\s*v?[0-9][\w.*+!]*"
 
 
 class VersionRequirement(NamedTuple):
-    """Version requirement of a repository for one package."""
+    """The version of a package that a repository requires."""
 
     specifier: str
     """A version specifier as pip reads it (PEP 440): `==0.14.5`, `>=0.14,<0.16`."""
@@ -51,23 +51,23 @@ class VersionRequirement(NamedTuple):
 
     @property
     def installed_version(self) -> str | None:
-        """The version that pip is likely to install, from `==`, `~=` or `<=` in the specifier, or None without one."""
+        """The version that pip would likely install, from `==`, `~=` or `<=`, or None without such a clause."""
         match = re.search(r"(?:^|,)(?:===?|~=|<=)(\d+(?:\.\d+){0,2})", self.specifier)
         return match[1] if match else None
 
     @property
     def has_lower_bound(self) -> bool:
-        """Whether a lower bound excludes old releases. With `<0.15` alone, pip installs the newest release below."""
+        """Whether a lower bound excludes old releases; with only `<0.15`, pip installs the newest allowed release."""
         return any(clause.startswith(("==", "~=", ">")) for clause in self.specifier.split(","))
 
     @property
     def shown_requirement(self) -> str:
-        """The requirement with its source, as shown in messages: `0.14.5 (requirements.txt:3)`."""
+        """The requirement and its source, formatted for messages: `0.14.5 (requirements.txt:3)`."""
         return f"{self.exact_version or self.specifier} ({self.source})"
 
 
 class DirectoryRequirements(NamedTuple):
-    """Version requirements for one package in the files of one directory."""
+    """The version requirements for one package in the files of a directory."""
 
     requirements: tuple[VersionRequirement, ...]
 
@@ -86,7 +86,7 @@ class DirectoryRequirements(NamedTuple):
 
 
 def find_requirements(package: str, name: str) -> DirectoryRequirements | None:
-    """Find the version requirement for a package in the repository of the file at a path.
+    """Find the version of a package that the repository of a file requires.
 
     The nearest directory with a requirement wins. There, a lock file wins, because its versions get installed.
     A requirement without a version is ignored.
@@ -126,14 +126,14 @@ def _requirements_in_folder(folder: str, package: str, _: int) -> tuple[VersionR
 
 
 def _matching(pattern: str, names: list[str]) -> list[str]:
-    """Return the first names that match a pattern, in order of length."""
+    """Return the first names that match a pattern, shortest first."""
     return sorted(filter(re.compile(pattern).fullmatch, names), key=lambda each: (len(each), each))[
         :_MAX_FILES
     ]
 
 
 def _requirement_folder(folder: str, names: list[str]) -> list[str]:
-    """Return the text files in a subfolder `requirements`, which larger projects have instead of one file."""
+    """Return the text files in the `requirements` subfolder, which larger projects use instead of a single file."""
     try:
         nested = os.listdir(os.path.join(folder, "requirements")) if "requirements" in names else []
     except OSError:
@@ -144,7 +144,7 @@ def _requirement_folder(folder: str, names: list[str]) -> list[str]:
 def _requirements_in_file(
     path: str, package: str, origin: str = "", depth: int = 0
 ) -> list[VersionRequirement]:
-    """Return the requirements in a file and in the requirements files that this file includes.
+    """Return the requirements in a file and in the requirements files that it includes.
 
     `origin`: the file that includes this one, if any.
     """
@@ -180,7 +180,7 @@ def _requirements_in_file(
 
 
 def _lock_file_versions(text: str, package: str) -> Iterator[tuple[int, str]]:
-    """Yield the versions of a package in the lock files of uv, Poetry and PDM, where they follow the name."""
+    """Yield the versions of a package in a lock file of uv, Poetry or PDM, where the version follows the name."""
     pattern = rf'(?m)^name = "{re.escape(package)}"\r?\nversion = "([^"\n]+)"'
     line = last = 0
     for match in re.finditer(pattern, text):
@@ -190,14 +190,14 @@ def _lock_file_versions(text: str, package: str) -> Iterator[tuple[int, str]]:
 
 
 def _pipfile_lock_versions(text: str, package: str) -> Iterator[tuple[int, str]]:
-    """Yield the versions of a package in `Pipfile.lock`, whose sections map packages to hashes and a version."""
+    """Yield the versions of a package in `Pipfile.lock`, whose sections map each package to its hashes and version."""
     pattern = rf'"{re.escape(package)}":\s*\{{[^{{}}]*?"version":\s*"(==[^"\n]+)"'
     for match in re.finditer(pattern, text):
         yield text.count("\n", 0, match.start(1)) + 1, match[1]
 
 
 def _requirement_pattern(package: str) -> re.Pattern[str]:
-    """Return the pattern of a requirement in a line: name, extras, and at least one version clause."""
+    """Return the pattern of a requirement: name, extras, and at least one version clause."""
     name = re.escape(package)
     extras = r"(?:\[[\w,\s.-]*\])?"
     return re.compile(
@@ -206,7 +206,7 @@ def _requirement_pattern(package: str) -> re.Pattern[str]:
 
 
 def _requirements_in_lines(text: str, package: str, *, conda: bool = False) -> Iterator[tuple[int, str]]:
-    """Yield the requirements in lines: requirements files, `setup.cfg`, strings of `setup.py`, `pip install`."""
+    """Yield the requirements in a requirements file, `setup.cfg`, strings of `setup.py`, or `pip install` commands."""
     pattern = _requirement_pattern(package)
     git_pattern = re.compile(rf"(?<![\w./-]){re.escape(package)}\s*@\s*git\+(\S+)", re.IGNORECASE)
     conda_pin = rf"^\s*-\s*[\"']?(?:[\w-]+::)?{re.escape(package)}\s*=\s*(\d[\w.*]*)"  # one `=`
@@ -246,7 +246,7 @@ def _project_file_requirements(text: str, package: str) -> Iterator[tuple[int, s
 
 
 def _convert_poetry_constraint(text: str) -> str:
-    """Convert a Poetry constraint to a version specifier, or to an empty string if it is unlimited or unclear.
+    """Convert a Poetry constraint to a version specifier, or to an empty string if it sets no clear limit.
 
     A caret keeps the first number that is not zero, a tilde the minor version; a bare version is exact.
     Source: Poetry's documentation, "Dependency specification".
@@ -272,7 +272,7 @@ def _convert_poetry_clause(text: str) -> str:
 
 
 def _normalize_specifier(specifier: str) -> str:
-    """Return a version specifier without spaces and without a `v` before the versions."""
+    """Return a version specifier without spaces and without a `v` before versions."""
     return re.sub(r"(?<=[=<>~])v(?=\d)", "", re.sub(r"\s+", "", specifier))
 
 
@@ -280,7 +280,7 @@ def _normalize_specifier(specifier: str) -> str:
 
 
 def consumer_version(consumer: str, name: str) -> tuple[str, str] | None:
-    """Return the version of a consumer for the config at a path, with its source, or None if unknown.
+    """Return the version of a config's consumer and where it was found, or None if unknown.
 
     A pin in the nearest directory of the repository wins over the installed version.
     """
@@ -291,7 +291,7 @@ def consumer_version(consumer: str, name: str) -> tuple[str, str] | None:
 
 
 def pinned_consumer_version(consumer: str, name: str) -> tuple[str, str] | None:
-    """Return the version pinned in the nearest directory of a config's repository and its source, or None.
+    """Return the consumer version pinned nearest to a config in its repository, with its source, or None.
 
     `<=` counts as a pin, because pip installs the newest version that it allows.
     """

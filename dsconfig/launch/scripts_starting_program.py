@@ -1,4 +1,4 @@
-"""Scripts that start a Python program, and the training arguments that they pass to the program."""
+"""Find the scripts that start a Python program, and the training arguments that they pass."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MAX_FILE = 256 * 1024
 
 
 def ray_workers(program: str) -> int | None:
-    """Return the number of workers in the only `ScalingConfig` of a program, or None if unknown.
+    """Return the number of workers in a program's only `ScalingConfig`, or None if unknown.
 
     Source: ray.air.config.ScalingConfig, whose workers are the ranks of a `TorchTrainer`.
     """
@@ -79,13 +79,13 @@ class ProgramLaunch(NamedTuple):
 
     @property
     def shown_location(self) -> str:
-        """Location of the command as shown in messages: `run.sh:12`."""
+        """Location of the command, formatted for messages: `run.sh:12`."""
         path = os.path.relpath(self.script)
         return path if is_notebook_name(path) else f"{path}:{self.line}"
 
 
 def find_program_launches(program: str) -> tuple[ProgramLaunch, ...]:
-    """Return the commands in scripts of the repository that start a program."""
+    """Return the commands in the repository's scripts that start a program."""
     path = os.path.abspath(program)
     return _cached_program_launches(path, repository_cache_key(path))
 
@@ -115,7 +115,7 @@ def _program_launches_in_script(script: str, text: str, program: str) -> Iterato
 
 
 def add_program_launch_facts(reader: ConsumerEvidence, program: str, config: str) -> ConsumerEvidence:
-    """Return the consumer with the world size and the training arguments of a program that names a config.
+    """Add the world size and training arguments of the program that names a config to the config's consumer.
 
     Facts in which several commands differ are unknown. Without a command, the flags of the program are unknown.
     """
@@ -146,7 +146,7 @@ def add_program_launch_facts(reader: ConsumerEvidence, program: str, config: str
 def _training_arguments_of_launches(
     program: str, launches: tuple[ProgramLaunch, ...]
 ) -> LaunchArguments | None:
-    """Return the training arguments of a program in all its launches, or None if they are not known."""
+    """Return the training arguments that all launches of a program share, or None if unknown."""
     read: list[tuple[ArgumentsInCode, JsonObject]] = []
     for each in launches:
         command = each.command

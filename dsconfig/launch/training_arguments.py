@@ -1,4 +1,4 @@
-"""Training arguments in launch files, values derived from them, degrees of parallelism, and the model."""
+"""Read training arguments from launch files, and derive other arguments, the degrees of parallelism and the model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def read_launch_file_arguments(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> LaunchArguments:
-    """Read the arguments that a launch file gives to the consumer of its config."""
+    """Read the training arguments that a launch file passes to the config's consumer."""
     values = _read_argument_values(launch_format, data)
     likely = derive_arguments(launch_format.name, values, data)
     unknown = frozenset(name for name, value in values.items() if value is None)
@@ -54,7 +54,7 @@ def read_launch_file_arguments(launch_format: LaunchFileFormat, data: Mapping[st
 
 
 def _batch_keys_written_by_program(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> JsonObject:
-    """Return the batch keys that the program writes into a config without a batch size."""
+    """Return the batch keys that a program adds to configs that have none."""
     if launch_format.builds != "lightning":
         config = next(
             (
@@ -88,7 +88,7 @@ _ACCUMULATION = "gradient_accumulation_steps"
 
 
 def _triggered_write(data: Mapping[str, Json], write: ConfigWriteRule) -> ProgramWrite | None:
-    """Return the write into the config that a launch file's key causes, or None if it causes none."""
+    """Return the write to the config that a launch-file key causes, or None if its value does not cause one."""
     value = parse_argument_text(data.get(write.key))
     if value is None or (write.minimum is not None and not (_is_number(value) and value > write.minimum)):
         return None
@@ -102,7 +102,7 @@ def _is_number(value: Json) -> TypeGuard[int | float]:
 
 
 def _read_argument_values(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> JsonObject:
-    """Return the arguments by the Trainer's names; a value of None is unknown before the run."""
+    """Return the arguments under the Trainer's names; None marks a value known only at run time."""
     arguments = (
         value_at_dotted_path(data, launch_format.arguments_key) if launch_format.arguments_key else data
     )
@@ -121,7 +121,7 @@ def _read_argument_values(launch_format: LaunchFileFormat, data: Mapping[str, Js
 
 
 def _explicit_optimizer_values(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> JsonObject:
-    """Return the optimizer and schedule arguments that the launch file sets explicitly."""
+    """Return the optimizer and scheduler arguments that a launch file sets explicitly."""
     arguments = (
         value_at_dotted_path(data, launch_format.arguments_key) if launch_format.arguments_key else data
     )
@@ -137,12 +137,12 @@ def _explicit_optimizer_values(launch_format: LaunchFileFormat, data: Mapping[st
 
 
 def determined_constant(value: Json) -> Json:
-    """Return the value of a constant hyperparameter of Determined (`{type: const, val: ...}`), else `value`."""
+    """Return the value of a constant Determined hyperparameter (`{type: const, val: ...}`), or else `value`."""
     return value["val"] if isinstance(value, dict) and {"type", "val"} <= value.keys() else value
 
 
 def parse_argument_text(value: Json) -> Json:
-    """Parse a value as argparse and OmegaConf do: `1e-5` becomes a number, although YAML 1.1 reads it as a string."""
+    """Parse a value like argparse and OmegaConf: `1e-5` is a number, although YAML 1.1 reads a string."""
     if not isinstance(value, str):
         return value
     try:
@@ -158,7 +158,7 @@ def parse_argument_text(value: Json) -> Json:
 
 
 def parse_exponents(value: Json) -> Json:
-    """Convert strings such as `1e-5` into numbers, as OmegaConf does; YAML 1.1 requires a decimal point.
+    """Convert strings such as `1e-5` to numbers like OmegaConf; YAML 1.1 requires a decimal point.
 
     Source: omegaconf _utils.py, get_yaml_loader.
     """
@@ -205,7 +205,7 @@ _WARMUP, _RATE = "warmup_steps", "learning_rate"
 
 
 def derive_arguments(program: str, values: JsonObject, data: Mapping[str, Json]) -> JsonObject:
-    """Add derived arguments to `values` and return likely values for arguments that stay unknown.
+    """Add derived arguments to `values`, and return likely values for those that remain unknown.
 
     `values`: arguments by the Trainer's names, None if unknown before the run. `data`: keys of the launch
     file.
@@ -215,7 +215,7 @@ def derive_arguments(program: str, values: JsonObject, data: Mapping[str, Json])
 
 
 def _derive_ms_swift_arguments(values: JsonObject, data: Mapping[str, Json]) -> JsonObject:
-    """Derive the precision from the model's dtype, and the learning rate from the tuning type.
+    """Derive the precision from the model's dtype, and the learning rate from the tuning method.
 
     Source: ms-swift 4.6 arguments/base_args/model_args.py:ModelArguments._init_mixed_precision;
     sft_args.py:_init_override;
@@ -240,7 +240,7 @@ _DTYPES = ("bfloat16", "float16", "float32")
 
 
 def _derive_axolotl_arguments(values: JsonObject, data: Mapping[str, Json]) -> JsonObject:
-    """Derive the precision (the default `bf16: auto` depends on the GPU), and raise one warm-up step to two.
+    """Derive the precision (`bf16: auto`, the default, depends on the GPU), and raise a single warmup step to two.
 
     Source: axolotl 0.19 utils/config/__init__.py:resolve_dtype, normalize_config; core/builders/base.py:
     _configure_precision_settings, _configure_warmup_and_logging.
@@ -281,7 +281,7 @@ _DERIVATIONS: Mapping[str, Callable[[JsonObject, Mapping[str, Json]], JsonObject
 
 
 class HasArguments(Protocol):
-    """Protocol for a job with a program and arguments, such as `launched_job.LaunchedJob`."""
+    """A job that has a program and training arguments, such as `LaunchedJob`."""
 
     @property
     def format(self) -> LaunchFileFormat:
@@ -293,7 +293,7 @@ class HasArguments(Protocol):
 
     @property
     def line(self) -> int | None:
-        """Line of the command in a script."""
+        """Line of the command in a script, or None if there is no command."""
 
     @property
     def arguments(self) -> Mapping[str, Json] | None:
@@ -301,7 +301,7 @@ class HasArguments(Protocol):
 
     @property
     def program_file(self) -> str:
-        """The Python program that the command starts."""
+        """Path of the Python program that the command starts."""
 
     @property
     def folder(self) -> str:
@@ -309,7 +309,7 @@ class HasArguments(Protocol):
 
 
 class ParallelDegreeArgument(NamedTuple):
-    """An argument that sets a degree of parallelism: its names, and its effect on the batch (see `ParallelDegree`)."""
+    """An argument that sets a degree of parallelism, with its effect on the batch size (see `ParallelDegree`)."""
 
     names: tuple[str, ...]
     kind: str
@@ -371,7 +371,7 @@ _KINDS |= {"pipe": "pipeline", "seq": "sequence"}
 
 
 def job_parallelism(job: HasArguments) -> Parallelism:
-    """Return the degrees of parallelism of a job, each with its source."""
+    """Return the degrees of parallelism of a job, each with the argument that sets it."""
     arguments = job.launch.value() if job.arguments is None else job.arguments
     data = (
         {str(key).replace("-", "_"): value for key, value in arguments.items()}
@@ -385,7 +385,7 @@ def job_parallelism(job: HasArguments) -> Parallelism:
 
 
 def accelerate_file_parallelism(data: Json, name: str) -> Parallelism:
-    """Return the degrees of parallelism in the block `parallelism_config` of an Accelerate launch file."""
+    """Return the degrees of parallelism in the `parallelism_config` block of an Accelerate launch file."""
     block = value_at_dotted_path(data, "parallelism_config") if isinstance(data, Mapping) else None
     if not isinstance(block, Mapping):
         return Parallelism()
@@ -414,7 +414,7 @@ def _degrees_of_program(job: HasArguments, data: Mapping[str, Json]) -> Iterator
 
 
 def _accelerate_degrees(job: HasArguments, data: Mapping[str, Json]) -> Iterator[ParallelDegree]:
-    """Yield the degrees of parallelism from flags of `accelerate launch` and the argument `parallelism_config`."""
+    """Yield the degrees of parallelism set by `accelerate launch` flags or the argument `parallelism_config`."""
     rows = [row._replace(names=row.names[:1]) for row in ACCELERATE]
     yield from _read_parallel_degrees(rows, data, _job_location_suffix(job), flags=job.arguments is not None)
     if isinstance(block := data.get("parallelism_config"), Mapping) and BLOCK not in data:
@@ -442,7 +442,7 @@ def _read_parallel_degrees(
 
 
 def _positive_degree(value: Json) -> int | None:
-    """Return a degree of parallelism, at least 1, or None if it is unknown before the run."""
+    """Return a degree of parallelism of at least 1, or None if it is known only at run time."""
     number = parse_argument_text(value)
     return max(1, number) if type(number) is int else None
 
@@ -468,7 +468,7 @@ _MAX_PROGRAM = 1 << 20
 def _add_pipeline_degree(
     job: HasArguments, data: Mapping[str, Json], degrees: list[ParallelDegree]
 ) -> list[ParallelDegree]:
-    """Add the pipeline degree of a job whose program builds a `PipelineModule`.
+    """Add the pipeline degree if the job's program builds a `PipelineModule`.
 
     A pipelined model brings its own grid, by which DeepSpeed divides the batch:
     deepspeed/__init__.py:initialize.
@@ -494,7 +494,7 @@ def _read_program_source(job: HasArguments) -> str:
 
 
 def _pipeline_stages(text: str, data: Mapping[str, Json]) -> tuple[int | None, str]:
-    """Return the number of stages (None if unknown before the run) and the argument that sets this number."""
+    """Return the number of pipeline stages (None if known only at run time) and the argument that sets it."""
     matches = list(_NUM_STAGES.finditer(text))
     if len({match[0] for match in matches}) != 1:
         return None, ""
@@ -530,7 +530,7 @@ Sources: LLaMA-Factory hparams/finetuning_args.py and model_args.py; ms-swift ar
 
 
 def tuning_type(data: Mapping[str, Json], program: str) -> str:
-    """Return the tuning type in the program's own words: `full`, `lora` and others."""
+    """Return the tuning method under the program's own name, such as `full` or `lora`."""
     explicit = next((value for key in _TUNING_KEYS if isinstance(value := data.get(key), str)), None)
     has_adapters = program in ADAPTER_PROGRAMS or any(
         parse_argument_text(data.get(key)) is True for key in _ADAPTER_SWITCHES
@@ -539,12 +539,12 @@ def tuning_type(data: Mapping[str, Json], program: str) -> str:
 
 
 def trains_adapters(data: Json, program: str) -> bool:
-    """Whether a job trains adapters, so that most of the model's weights stay frozen."""
+    """Return whether a job trains adapters, which leaves most of the model's weights frozen."""
     return isinstance(data, Mapping) and tuning_type(data, program) != "full"
 
 
 def model_name_in_launch_file(data: Json) -> str | None:
-    """Return the model that a launch file or the flags of a command name."""
+    """Return the model named by a launch file or a command's flags, or None."""
     if not isinstance(data, Mapping):
         return None
     return next(
@@ -557,12 +557,12 @@ _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 def is_hub_name(name: str) -> bool:
-    """Whether a name may be that of a model on the Hugging Face Hub: `owner/model`."""
+    """Return whether a name has the form of a Hugging Face Hub model: `owner/model`."""
     return _HUB_NAME.fullmatch(name) is not None
 
 
 def find_model_on_disk(name: str, launch: str) -> str | None:
-    """Find a model relative to the launch file or in the Hugging Face cache; return None if it is not on disk."""
+    """Find a model next to the launch file or in the Hugging Face cache; return None if it is not on disk."""
     if is_model_outside_repository(name, launch):
         return None
     if find_config_json(name):

@@ -1,4 +1,4 @@
-"""Training arguments of Python programs: their class, its defaults, and values from code or a YAML file."""
+"""Find the training arguments of Python programs: their class, its defaults, and values set in code or a YAML file."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _MAX_DEPTH = 8
 
 
 class ArgumentsInCode(NamedTuple):
-    """Training arguments that a program sets in code or by default, in addition to those of its command."""
+    """Training arguments that a program sets in code or by default, beyond those of its command."""
 
     defaults: Mapping[str, Json]
     """Defaults that differ from `TrainingArguments`, by the Trainer's names; None if unknown before the run.
@@ -65,14 +65,14 @@ class ArgumentsInCode(NamedTuple):
 
     @property
     def origin_note(self) -> str:
-        """Message about the origin of the defaults; empty if the defaults are those of Transformers."""
+        """Message that says where the defaults come from; empty if they are those of Transformers."""
         if not self.defaults and not self.changed:
             return ""
         return f"{self.why}, which supplies the arguments that the command leaves out"
 
 
 class _TrainingArgumentsClass(NamedTuple):
-    """A class of training arguments with its defaults."""
+    """A class of training arguments and its defaults."""
 
     name: str
     defaults: Mapping[str, Json]
@@ -88,7 +88,7 @@ _UNREAD_CLASS = _TrainingArgumentsClass("", dict.fromkeys(FILLING_ARGUMENTS))
 def program_training_arguments(
     program: str, launch: str, flags: Mapping[str, Json], version: str | None, *, has_all_flags: bool = True
 ) -> ArgumentsInCode | None:
-    """Return the training arguments of a program, or None if there are none.
+    """Return the training arguments of a program, or None if it has none.
 
     Args:
         program: path of the program.
@@ -107,7 +107,7 @@ def program_training_arguments(
 
 
 def training_arguments_without_command(program: str) -> ArgumentsInCode | None:
-    """Return the training arguments built in code when no command is known, or None if there are none.
+    """Return the training arguments that a program builds in code, for use when no command is known.
 
     Return None as well if a parser fills the arguments, because no flag is known without a command.
     """
@@ -130,7 +130,7 @@ def training_arguments_of_command(
     *,
     has_all_flags: bool = True,
 ) -> ArgumentsInCode | None:
-    """Return the training arguments of a program with a command's flags and argument file.
+    """Return the training arguments of a program, including a command's flags and argument file.
 
     Args:
         program: path of the program.
@@ -173,7 +173,7 @@ def training_arguments_of_command(
 
 
 def common_training_arguments(arguments: list[ArgumentsInCode]) -> ArgumentsInCode:
-    """Merge the arguments of alternative programs; an argument that differs becomes unknown."""
+    """Merge the arguments of alternative programs; arguments that differ become unknown."""
     changed = frozenset().union(*(each.changed for each in arguments))
     return arguments[0]._replace(
         defaults=_values_in_common([each.defaults for each in arguments]),
@@ -186,7 +186,7 @@ _YAML_SUFFIXES = (".yaml", ".yml", ".json")
 
 
 def _has_loop_of_accelerate(parsed_modules: tuple[ParsedModule, ...]) -> bool:
-    """Whether a program trains with its own `Accelerator`.
+    """Return whether a program trains with an `Accelerator` of its own.
 
     An accelerator used only for the rank or the device, as in many programs with a Trainer, does not count.
     """
@@ -205,7 +205,7 @@ def _has_loop_of_accelerate(parsed_modules: tuple[ParsedModule, ...]) -> bool:
 
 
 class _ProgramModules:
-    """The parsed modules of a program, with their classes and imports."""
+    """The parsed modules of a program, used to resolve classes and imports."""
 
     def __init__(self, parsed_modules: tuple[ParsedModule, ...], version: str | None) -> None:
         self.modules, self.version = parsed_modules, version
@@ -225,7 +225,7 @@ class _ProgramModules:
     # ----------------------------------------------------------------------------------------------
 
     def arguments_from_parser(self, flags: Mapping[str, Json]) -> ArgumentsInCode | None:
-        """Return the arguments that a parser such as `HfArgumentParser` fills from flags, or None."""
+        """Return the arguments that a parser such as `HfArgumentParser` fills from flags, or None if there is none."""
         classes: list[tuple[str, _TrainingArgumentsClass]] = []
         for module, call in calls_in_modules(self.modules):
             if called_function_name(call) in _PARSERS:
@@ -260,7 +260,7 @@ class _ProgramModules:
     # ----------------------------------------------------------------------------------------------
 
     def arguments_from_constructor(self, flags: Mapping[str, Json] | None) -> ArgumentsInCode | None:
-        """Return the arguments that the program builds in code, or None. `flags`: flags, or None if unknown."""
+        """Return the arguments that the program builds in code, or None; `flags` is None if they are unknown."""
         built: list[tuple[ParsedModule, _TrainingArgumentsClass, ast.Call]] = []
         for module, call in calls_in_modules(self.modules):
             built_class = self._resolve_class(call.func, module)
@@ -301,7 +301,7 @@ class _ProgramModules:
     def _keyword_argument_values(
         self, module: ParsedModule, call: ast.Call, flags: Mapping[str, Json] | None, names: Collection[str]
     ) -> JsonObject:
-        """Return the values of keyword arguments in `names`; a value of None is unknown before the run."""
+        """Return the values of the keyword arguments in `names`; None marks a value known only at run time."""
         return {
             each.arg: self._evaluate_argument(module, each.value, flags)
             for each in call.keywords
@@ -311,7 +311,7 @@ class _ProgramModules:
     def _evaluate_argument(
         self, module: ParsedModule, node: ast.expr, flags: Mapping[str, Json] | None
     ) -> Json:
-        """Return the value of an argument, a constant or a flag's value, or None if unknown before the run."""
+        """Return an argument's constant or flag value, or None if it is known only at run time."""
         value = ConstantEvaluator(module, self._repository).evaluate_constant(node)
         if value is not UNKNOWN:
             return value
@@ -334,7 +334,7 @@ class _ProgramModules:
     def _resolve_class(
         self, node: ast.expr, module: ParsedModule, depth: int = 0, defined_class: str = ""
     ) -> _Resolved:
-        """Resolve an expression to a class.
+        """Resolve an expression to the class that it names.
 
         `defined_class`: name of the class being defined, whose base may have the same name.
         """
@@ -379,7 +379,7 @@ class _ProgramModules:
 
 
 def _imported_names(module: ParsedModule) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield the imported names of a module, each with its package and its name in that package."""
+    """Yield the imported names of a module, each with its package and its original name."""
     for node in module.nodes:
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
@@ -409,7 +409,7 @@ def _arguments_assigned_after_parsing(program: tuple[ParsedModule, ...]) -> Iter
 
 
 def _values_assigned_to_variable(module: ParsedModule, name: str) -> Iterator[ast.expr]:
-    """Yield the values assigned to a variable anywhere in a module."""
+    """Yield every value that a module assigns to a variable."""
     for node in module.nodes:
         if isinstance(node, ast.Assign) and any(last_dotted_name(target) == name for target in node.targets):
             yield node.value
@@ -428,14 +428,14 @@ def _attributes_set_on_self(method: ast.FunctionDef) -> Iterator[str]:
 
 
 def _dataclass_field_default(value: ast.expr | None) -> Json:
-    """Return the default of a dataclass field, a constant or `field(default=...)`, or None if not constant."""
+    """Return the default of a dataclass field, as a constant or `field(default=...)`, or None if not constant."""
     if isinstance(value, ast.Call) and called_function_name(value) == "field":
         value = keyword_argument(value, "default")
     return literal_value(value)
 
 
 def _values_in_common(mappings: list[Mapping[str, Json]]) -> JsonObject:
-    """Return all keys of the mappings, with the shared value or None (unknown) if the values differ."""
+    """Merge mappings: keep all keys, and set values that differ to None, which means unknown."""
     names = dict.fromkeys(name for each in mappings for name in each)
     values: JsonObject = {}
     for name in names:
@@ -449,7 +449,7 @@ _ABSENT = object()
 
 
 def _add_trl_bf16_default(defaults: Mapping[str, Json], explicit: Mapping[str, Json]) -> JsonObject:
-    """Return defaults with TRL's default of `bf16`, which is true unless `fp16` is set.
+    """Add TRL's default for `bf16`, which is true unless `fp16` is set.
 
     Source: trl trainer/base_config.py:_BaseConfig.__post_init__.
     """
@@ -465,7 +465,7 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 def _program_flag_defaults(program: tuple[ParsedModule, ...]) -> JsonObject:
-    """Return the defaults of a program's own flags by name, from argparse calls and function parameters.
+    """Return the defaults of a program's own flags, from its argparse calls or function parameters.
 
     Fire, Typer and click build flags from function parameters.
     """
@@ -504,7 +504,7 @@ _PARSES = re.compile(rb"\b(?:Hf|H4|Trl)\w*Parser\b")
 def read_arguments_with_program_defaults(
     launch_format: LaunchFileFormat, data: Mapping[str, Json], launch: str
 ) -> LaunchArguments:
-    """Read the arguments of a launch file, with the defaults of the program that reads it."""
+    """Read the arguments of a launch file, including the defaults of the program that reads it."""
     arguments = (
         None
         if launch.startswith("<")
@@ -523,7 +523,7 @@ def read_arguments_with_program_defaults(
 
 @lru_cache(maxsize=64)
 def _arguments_of_nearby_programs(launch: str, _: int) -> ArgumentsInCode | None:
-    """Return the training arguments of the programs that may read the launch file, or None if there are none."""
+    """Return the training arguments of the programs that may read a launch file, or None if there are none."""
     texts = list(_nearby_scripts_and_programs(launch))
     base = re.escape(os.fsencode(os.path.basename(launch)))
     # Bounded repeats, so that a text full of names takes no more than linear time.
@@ -545,7 +545,7 @@ def _arguments_of_nearby_programs(launch: str, _: int) -> ArgumentsInCode | None
 
 
 def _nearby_scripts_and_programs(launch: str) -> Iterator[tuple[str, bytes]]:
-    """Yield the scripts and programs in the launch file's directory and its parents within the repository."""
+    """Yield the scripts and programs in a launch file's directory and its parents within the repository."""
     folder = os.path.dirname(launch)
     top = repository_root(folder)
     for _ in range(_MAX_FOLDERS):

@@ -1,4 +1,4 @@
-"""Root keys by which a DeepSpeed config is recognized, whatever the name of its file."""
+"""Root keys that identify a DeepSpeed config, whatever the name of its file."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ LEAST_TYPICAL = 3
 
 
 def are_config_keys(keys: Collection[str], least: int = LEAST_TYPICAL) -> bool:
-    """Whether one of the keys is unmistakable, or at least `least` of them are typical of a DeepSpeed config."""
+    """Return whether a key is unmistakable for a DeepSpeed config, or at least `least` keys are typical of one."""
     return not UNMISTAKABLE.isdisjoint(keys) or len(TYPICAL.intersection(keys)) >= least

@@ -1,1 +1,1 @@
-"""Python sources: config dicts in them, and how the values of a program flow; nothing is imported or run."""
+"""Analyze Python sources without importing or running them: find config dicts, and follow how values flow."""

@@ -1,4 +1,4 @@
-"""Values of a program's flags (`args.batch_size` in a config dict), from the scripts that start the program."""
+"""Find the values of a program's flags (`args.batch_size` in a config dict) in the scripts that start the program."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _ArgparseFlag(NamedTuple):
 
 
 def argument_value(module: ParsedModule, node: ast.expr) -> Json:
-    """Return the value that all commands of the program give to `args.name`, or `UNKNOWN` if there is none.
+    """Return the value of `args.name` in all commands that start the program, or `UNKNOWN` if they do not agree on one.
 
     Source: argparse, whose flags without a `type` are strings.
     """
@@ -66,13 +66,13 @@ def argument_value(module: ParsedModule, node: ast.expr) -> Json:
 
 
 def _is_parser_result(value: ast.expr | None) -> bool:
-    """Whether an expression is the result of a parser, perhaps returned by a function of the program."""
+    """Return whether an expression is the result of an argument parser, possibly returned by a function."""
     return isinstance(value, ast.Call) and "arg" in last_dotted_name(value.func)
 
 
 @lru_cache(maxsize=16)
 def _values_of_flags(path: str, _: tuple[int, ...]) -> Mapping[str, Json]:
-    """Return the known values of a program's flags, by the names of their attributes."""
+    """Return the known values of a program's flags by attribute name."""
     launches = find_program_launches(path)
     modules = program_modules(path, path) if launches else ()
     values = flag_values_of_commands(modules, [each.command for each in launches])
@@ -82,7 +82,7 @@ def _values_of_flags(path: str, _: tuple[int, ...]) -> Mapping[str, Json]:
 def flag_values_of_commands(
     modules: tuple[ParsedModule, ...], commands: Sequence[LaunchCommand]
 ) -> dict[str, Json]:
-    """Return the values of a program's flags by attribute name; `UNKNOWN` if the commands differ in the value.
+    """Return the values of a program's flags by attribute name; a value that differs between commands is `UNKNOWN`.
 
     A flag that has no default and that no command sets is None.
     """
@@ -106,7 +106,7 @@ def flag_values_of_commands(
 
 
 def _is_assigned(module: ParsedModule, name: str) -> bool:
-    """Whether a module assigns a parsed argument; an attribute of `self` belongs to another object."""
+    """Return whether a module assigns an attribute with the name of a parsed argument, on anything but `self`."""
     return any(
         not (isinstance(each.node, ast.Name) or _is_attribute_of_self(each.node))
         for each in module.names.fields.get(name, ())
@@ -118,7 +118,7 @@ def _is_attribute_of_self(target: ast.AST) -> bool:
 
 
 def _may_set_unknown_arguments(module: ParsedModule) -> bool:
-    """Whether a module may set arguments whose names do not appear in the source."""
+    """Return whether a module may set arguments by computed names, for example with `setattr`."""
     parents = module.names.parents
     for node in module.nodes:
         is_vars = isinstance(node, ast.Call) and last_dotted_name(node.func) == "vars"
@@ -137,7 +137,7 @@ def _may_set_unknown_arguments(module: ParsedModule) -> bool:
 
 
 def _may_hold_arguments(module: ParsedModule, target: ast.expr | None) -> bool:
-    """Whether an expression may be the result of a parser, judging by its name or by the calls that pass it."""
+    """Return whether an expression may be a parser's result, based on its name or the calls that pass it."""
     if not isinstance(target, ast.Name) or _NAMESPACE.fullmatch(target.id):
         return not isinstance(target, ast.Attribute) or _NAMESPACE.fullmatch(target.attr) is not None
     function = module.names.enclosing_function(target)
@@ -152,7 +152,7 @@ def _may_hold_arguments(module: ParsedModule, target: ast.expr | None) -> bool:
 
 
 def _defined_flags(modules: tuple[ParsedModule, ...]) -> dict[str, _ArgparseFlag]:
-    """Return the flags that a program defines; a flag with several different definitions has no known value."""
+    """Return the flags that a program defines; a flag with conflicting definitions has no known value."""
     flags: dict[str, _ArgparseFlag] = {}
     for _, call in calls_in_modules(modules):
         if called_function_name(call) == "add_config_arguments":
@@ -184,7 +184,7 @@ def _defined_flags(modules: tuple[ParsedModule, ...]) -> dict[str, _ArgparseFlag
 
 
 def _default_of_flag(kind: str, default: ast.expr | None) -> Json:
-    """Return the default of a flag, converted as by argparse if it is a string, or None if there is no default."""
+    """Return the default of a flag, which argparse converts if it is a string, or None if there is no default."""
     value = literal_value(default)
     is_none = default is None or (isinstance(default, ast.Constant) and default.value is None)
     if value is None:
@@ -198,7 +198,7 @@ _OPEN = _ArgparseFlag("", UNKNOWN)
 
 
 def _convert_flag_text(flag: _ArgparseFlag, value: Json) -> Json:
-    """Convert a flag's text as argparse does, or return `UNKNOWN` for an unsupported conversion."""
+    """Convert a flag's text like argparse, or return `UNKNOWN` if the conversion is not supported."""
     try:
         match flag.kind:
             case "store_true" | "store_false":

@@ -1,4 +1,4 @@
-"""Configs that a program builds for one command: dicts from functions, with the values of the command's flags."""
+"""Find the config dicts that a program builds for one command, using the values of the command's flags."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MAX_STEPS = 40_000
 
 
 class BuiltConfig(NamedTuple):
-    """A config that a program builds."""
+    """A config that a program builds as a dict."""
 
     value: JsonObject | None
     """The config, with `UNKNOWN` for values known only at run time; None if the whole config is unknown."""
@@ -55,7 +55,7 @@ class _ConfigReceiver(NamedTuple):
 
 
 class _Program:
-    """The modules of a program, the calls that receive a config, and the data flows that have been followed."""
+    """The modules of a program, the calls that receive a config, and a cache of data flows."""
 
     def __init__(self, path: str) -> None:
         self.modules = program_modules(path, path)
@@ -76,7 +76,7 @@ class _Program:
                         yield _ConfigReceiver(module, call, each.value, consumer)
 
     def flow_of(self, origin: ValueOrigin) -> DataFlow:
-        """Return the data flow of a value: everything that the program may do with the value."""
+        """Return the data flow of a value, which is everything that the program may do with it."""
         if origin not in self._flows:
             flow = DataFlow(self.repository, lambda *call: consumer_of_argument(self.repository, *call))
             self._flows[origin] = flow.follow_values(origin.module, origin.node)
@@ -89,7 +89,7 @@ def _read_program(path: str, _: int) -> _Program:
 
 
 def configs_built_by_program(path: str, command: LaunchCommand) -> tuple[BuiltConfig, ...]:
-    """Return the configs that a program builds as dicts when it is started by a command."""
+    """Return the configs that a program builds as dicts when a command starts it."""
     program = _read_program(os.path.abspath(path), time_cache_key())
     if not program.receivers:
         return ()
@@ -103,14 +103,14 @@ def configs_built_by_program(path: str, command: LaunchCommand) -> tuple[BuiltCo
 
 
 class _ConfigReader:
-    """Reader of the configs that a program builds from the flags of one command."""
+    """Evaluate the configs that a program builds from the flags of one command."""
 
     def __init__(self, program: _Program, flags: dict[str, Json], ranks: int | None) -> None:
         self._program, self._flags, self._ranks = program, flags, ranks
         self._values: dict[int | None, CommandValues] = {}
 
     def read_config(self, receiver: _ConfigReceiver) -> BuiltConfig | None:
-        """Return the config that a call receives, or None if the call does not receive a dict."""
+        """Return the config that a call receives, or None if the argument is not a dict."""
         value = self._value_for_ranks(receiver, self._ranks)
         if not isinstance(value, Container) or value.kind != "dict":
             return None
@@ -130,7 +130,7 @@ class _ConfigReader:
         return self._values[ranks].value_of(receiver.module, receiver.argument)
 
     def _with_batch_for_any_ranks(self, receiver: _ConfigReceiver, config: JsonObject) -> JsonObject:
-        """Drop the batch size if the program computes it from the number of ranks as DeepSpeed itself would.
+        """Drop the batch size if the program derives it from the number of ranks just as DeepSpeed would.
 
         Source: deepspeed runtime/config.py:DeepSpeedConfig._set_batch_related_parameters.
         """

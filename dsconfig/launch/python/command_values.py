@@ -1,4 +1,4 @@
-"""Values of expressions in a program started by one command, found by interpreting the functions around them."""
+"""Evaluate expressions in a program that one command starts, by interpreting the functions around them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MAX_DEPTH = 6
 
 
 class CommandValues(OuterValues):
-    """Values in a program that one command starts; `modules` are the program and the modules that it imports."""
+    """Values of expressions in the program that a command starts; `modules` are the program and what it imports."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class CommandValues(OuterValues):
         return UNKNOWN if value is UNREACHED else value
 
     def _value_or_unreached(self, module: ParsedModule, node: ast.expr) -> object:
-        """Return the value of an expression, or `UNREACHED` if its function never evaluates the expression."""
+        """Return the value of an expression, or `UNREACHED` if its function never evaluates it."""
         if node in self._known:
             return self._known[node]
         self._known[node] = UNKNOWN  # a value that depends on itself
@@ -71,7 +71,7 @@ class CommandValues(OuterValues):
         return value
 
     def value_of_parameter(self, module: ParsedModule, function: Function, name: str) -> object:
-        """Return the value of a function's parameter, taken from the only call of the function."""
+        """Return the value of a function's parameter, based on the only call of the function."""
         if ARGUMENT_NAMES.fullmatch(name):
             return COMMAND_ARGUMENTS
         call = self._only_call(module, function)
@@ -97,7 +97,7 @@ class CommandValues(OuterValues):
         )
 
     def value_of_global(self, module: ParsedModule, name: ast.Name) -> object:
-        """Return the value of a global variable that only one statement of the program sets."""
+        """Return the value of a global variable that exactly one statement of the program sets."""
         names = module.names
         bindings = names.bindings_of_name(name)
         if ARGUMENT_NAMES.fullmatch(name.id) and all(map(_is_parser_result, bindings)):
@@ -109,7 +109,7 @@ class CommandValues(OuterValues):
         return self.value_of(module, value)
 
     def value_of_assigned_argument(self, name: str) -> object:
-        """Return the value of an argument that the program assigns, if all statements that are reached agree."""
+        """Return the value that the program assigns to an argument, provided that all executed assignments agree."""
         assigned = [
             (module, each)
             for module in self._modules
@@ -125,7 +125,7 @@ class CommandValues(OuterValues):
         return reached[0] if reached and is_same else UNKNOWN
 
     def value_of_field(self, module: ParsedModule, access: ast.Attribute) -> object:
-        """Return the value of an attribute that only one statement in the module sets."""
+        """Return the value of an attribute that exactly one statement in the module sets."""
         if ARGUMENT_NAMES.fullmatch(access.attr):
             return COMMAND_ARGUMENTS
         bindings = module.names.fields.get(access.attr, ())
@@ -176,7 +176,7 @@ def _is_parser_result(binding: NameBinding) -> bool:
 
 
 def _apply_unknown_write(config: Container, write: DictWrite) -> None:
-    """Make a path of a config unknown, because code elsewhere in the program sets that path."""
+    """Mark a path of a config as unknown because code elsewhere in the program sets it."""
     container, path = config, write.path
     for key in path[:-1]:
         inner = container.entries.get(key)

@@ -1,4 +1,4 @@
-"""Configs in Python sources: the dicts that are configs, their consumers, and what is unknown before a run."""
+"""Find the DeepSpeed configs in a Python source, their consumers, and the values known only at run time."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ _TYPES = frozenset(("int", "float", "bool", "str", "dict", "list", "object", "An
 
 
 class PythonConfig(NamedTuple):
-    """One config in a Python source, with its unknown values and the code that changes them."""
+    """A config in a Python source, with its unknown values and the code that changes it."""
 
     document: Document
     reader: ConsumerEvidence | None
@@ -105,7 +105,7 @@ class PythonConfig(NamedTuple):
 
 
 def config_documents_in_source(data: bytes, path: str) -> list[Document]:
-    """Return the configs in a Python source as documents, or an empty list if the source cannot be read."""
+    """Return the configs in a Python source as documents; empty if the source cannot be read."""
     try:
         return [each.document for each in _decode_and_find_configs(data, path)]
     except UnreadableProgramError:
@@ -113,7 +113,7 @@ def config_documents_in_source(data: bytes, path: str) -> list[Document]:
 
 
 def why_source_unread(data: bytes, path: str) -> str | None:
-    """Return why a Python source cannot be searched for configs, as the end of a clause, or None if it can be."""
+    """Return why a Python source cannot be searched for configs, as a clause, or None if it can."""
     if not _WORDS.search(data):
         return None
     try:
@@ -141,7 +141,7 @@ def _as_utf8_text(data: bytes) -> str:
 
 
 def find_python_configs(text: str, name: str) -> tuple[PythonConfig, ...]:
-    """Return the configs in a Python source, in source order; empty if the source is not valid Python."""
+    """Return the configs in a Python source, in source order; empty if it is not valid Python."""
     try:
         return _read_configs(text, name)
     except UnreadableProgramError:
@@ -158,7 +158,7 @@ def _read_configs(text: str, name: str) -> tuple[PythonConfig, ...]:
 
 @lru_cache(maxsize=32)
 def _cached_configs(text: str, name: str, _: tuple[int, ...]) -> tuple[PythonConfig, ...] | str:
-    """Return the configs in a Python source, or the reason why the source cannot be read."""
+    """Return the configs in a Python source, or a text that says why the source cannot be read."""
     try:
         program = read_program_text(text, name)
         source = PythonSourceText(program.text)
@@ -175,7 +175,7 @@ def _cached_configs(text: str, name: str, _: tuple[int, ...]) -> tuple[PythonCon
 
 
 def config_of_document(document: Document) -> PythonConfig | None:
-    """Return the config that a document was made from, or None if the source no longer contains the config."""
+    """Return the config from which a document was made, or None if the source no longer contains it."""
     root = document.root
     if root is None:
         return None
@@ -188,13 +188,13 @@ def config_of_document(document: Document) -> PythonConfig | None:
 
 
 def sibling_documents(document: Document, text: str | None = None) -> list[Document]:
-    """Return all configs in the file that contains a config; `text` is an edited text of that file."""
+    """Return all configs in a document's Python file, using `text` as the edited text of the file."""
     text = document.file_text if text is None else text
     return [each.document for each in find_python_configs(text, document.name)]
 
 
 def _reread_config(document: Document, index: int, count: int, text: str) -> Document:
-    """Return the same config in an edited text of its source, given that edits do not reorder configs."""
+    """Return the same config from an edited text of its source; edits never reorder configs."""
     configs = find_python_configs(document.file_text_with(text), document.name)
     if len(configs) != count:
         raise ValueError("the edited source does not contain the same configs")
@@ -202,7 +202,7 @@ def _reread_config(document: Document, index: int, count: int, text: str) -> Doc
 
 
 def consumer_of_document(document: Document) -> ConsumerEvidence:
-    """Return the consumer of a config: the library that the source passes the config to, else the most likely one."""
+    """Return the library to which the source passes a config, or else the most likely one."""
     config = config_of_document(document)
     if config is not None and config.reader is not None:
         return config.reader
@@ -214,13 +214,13 @@ def consumer_of_document(document: Document) -> ConsumerEvidence:
 
 
 def paths_unknown_before_run(document: Document) -> frozenset[KeyPath]:
-    """Return the paths of values known only at run time; a final `*` stands for every key not in the source."""
+    """Return the paths of values known only at run time; a final `*` covers every key that the source does not show."""
     config = config_of_document(document)
     return frozenset() if config is None else config.unknown
 
 
 def notes_on_document(document: Document) -> tuple[str, ...]:
-    """Return a note if other code may change the whole config, or an empty tuple."""
+    """Return a note if code elsewhere may change the whole config, otherwise an empty tuple."""
     config = config_of_document(document)
     place = None if config is None else config.places.get((ANY,))
     if place is None:
@@ -231,7 +231,7 @@ def notes_on_document(document: Document) -> tuple[str, ...]:
 
 
 def is_key_read_by_program(document: Document, path: KeyPath) -> bool:
-    """Whether the program reads a key or a key inside it, so that removing the key in a fix would break the program."""
+    """Return whether the program reads a key or anything inside it, so that a fix must not remove the key."""
     config = config_of_document(document)
     return config is not None and any(each[: len(path)] == path for each in config.reads)
 
@@ -239,7 +239,7 @@ def is_key_read_by_program(document: Document, path: KeyPath) -> bool:
 def add_unknown_overwrites(
     document: Document, overwrite: Callable[[str, Json], ConfigOverwrite | None] | None
 ) -> Callable[[str, Json], ConfigOverwrite | None]:
-    """Return a function that reports an overwrite for unknown keys of the source, else calls `overwrite`."""
+    """Wrap `overwrite` so that keys with unknown values in the source also count as overwritten."""
     config = config_of_document(document)
     unknown = sorted(config.unknown if config else (), key=len)
     line = document.position(document.root.span.start).line if document.root else 1
@@ -259,7 +259,7 @@ def add_unknown_overwrites(
 
 
 class _ConfigCandidate(NamedTuple):
-    """An expression that may be a config, and the data flow of its value."""
+    """An expression that may be a config, together with its data flow."""
 
     value: ast.expr
     flow: DataFlow
@@ -270,7 +270,7 @@ class _ConfigCandidate(NamedTuple):
 
 
 class _PythonSource:
-    """A parsed Python source, and a search for the configs in it."""
+    """A parsed Python source that is searched for configs."""
 
     def __init__(self, program: ProgramText, text: PythonSourceText, name: str) -> None:
         self.program, self.text, self.name = program, text, name
@@ -282,7 +282,7 @@ class _PythonSource:
     # ------------------------------------------------------------ find configs
 
     def find_configs(self) -> Iterator[PythonConfig]:
-        """Yield the configs in source order; a dict nested in another config is not a config of its own."""
+        """Yield the configs in source order, without dicts that are nested in another config."""
         candidates: list[_ConfigCandidate] = []
         nested: set[ast.AST] = set()
         for value in self._candidate_dicts():
@@ -305,7 +305,7 @@ class _PythonSource:
             yield each
 
     def _json_text_candidates(self, *functions: str) -> Iterator[_ConfigCandidate]:
-        """Yield the JSON texts of configs that the program passes to a function with one of the given names."""
+        """Yield the JSON configs in string literals that the program passes to one of the given functions."""
         for call in self.names.calls:
             if last_dotted_name(call.func) not in functions or not call.args:
                 continue
@@ -321,7 +321,7 @@ class _PythonSource:
                     yield _ConfigCandidate(call, flow, literal, literal.value)
 
     def _configs_in_written_files(self) -> Iterator[PythonConfig]:
-        """Yield the configs that cells of a notebook write to files."""
+        """Yield the configs that notebook cells write to files."""
         for file in self.program.written:
             text = file.cell.text
             written = text[file.start : file.end]
@@ -347,7 +347,7 @@ class _PythonSource:
         return sorted(dicts, key=lambda each: (each.lineno, each.col_offset))
 
     def _dicts_passed_to_call(self, call: ast.Call) -> Iterator[ast.expr]:
-        """Yield the nonempty dicts that a call receives as a config, either directly or in a variable."""
+        """Yield the nonempty dicts that a call receives as a config, directly or through a variable."""
         arguments: list[tuple[int | str, ast.expr]] = list(enumerate(call.args))
         arguments += [(each.arg or "", each.value) for each in call.keywords]
         for key, argument in arguments:
@@ -363,7 +363,7 @@ class _PythonSource:
                 )
 
     def _make_candidate(self, value: ast.expr) -> _ConfigCandidate | None:
-        """Return a dict with its data flow as a candidate, or None if the dict is not a config."""
+        """Return a dict and its data flow as a candidate, or None if the dict cannot be a config."""
         if self._updates_batch(value):
             return None
         flow = self._follow_value(value)
@@ -382,18 +382,18 @@ class _PythonSource:
         return None
 
     def _updates_batch(self, value: ast.expr) -> bool:
-        """Whether a dict only updates the batch of a config defined elsewhere, as in `ds_config.update({...})`."""
+        """Return whether a dict only updates the batch size of another config, as in `ds_config.update({...})`."""
         parent = self.names.parents.get(value)
         is_update = isinstance(parent, ast.Call) and last_dotted_name(parent.func) == "update"
         return is_update and set(literal_keys_of_dict(value)) <= set(_NUMBERS)
 
     def _keys_of_dict(self, value: ast.expr) -> list[str]:
-        """Return the keys of a dict: the keys of its literal, and the keys that later statements set."""
+        """Return the keys of a dict, from its literal and from statements that set keys later."""
         statements = statements_setting_keys(variable_of_dict(self.names, value), _ROOT_KEYS)
         return [*literal_keys_of_dict(value), *(each.path[0] for each in statements)]
 
     def _is_named_like_config(self, value: ast.expr) -> bool:
-        """Whether a dict is assigned to a name that suggests a config, such as `ds_config`."""
+        """Return whether the variable that holds a dict is named like a config, such as `ds_config`."""
         node: ast.AST = value
         parent = self.names.parents.get(node)
         # `ds_config = BASE | {...}`, and `ds_config = {...} if fp16 else {...}`
@@ -442,12 +442,12 @@ class _PythonSource:
         return PythonConfig(document, reader, unknown, places, frozenset(flow.reads), written_to)
 
     def _written_to(self, flow: DataFlow) -> str:
-        """Return the path of the file to which the program writes a dict as JSON; empty unless there is exactly one."""
+        """Return the only path to which the program writes a dict as JSON; empty unless there is exactly one."""
         paths = {self._path_of_dump(call) for module, call in flow.dumps if module is self.module}
         return paths.pop() if len(paths) == 1 else ""
 
     def _path_of_dump(self, call: ast.Call) -> str:
-        """Return the file path in `json.dump(x, file)`, `file.write(json.dumps(x))` or `Path(...).write_text(...)`."""
+        """Return the path of the file that `json.dump(x, file)` or a similar call writes."""
         target: ast.expr | None = call.args[1] if len(call.args) > 1 else keyword_argument(call, "fp")
         if last_dotted_name(call.func) == "dumps":
             parent = self.names.parents.get(call)
@@ -480,14 +480,14 @@ class _PythonSource:
         return path if isinstance(path, str) and path.endswith(_CONFIG_SUFFIXES) else ""
 
     def _is_in_same_cell(self, value: ast.expr, other: ast.expr) -> bool:
-        """Whether two expressions are in the same cell of a notebook; always true for a Python source file."""
+        """Return whether two expressions are in the same notebook cell; always true for Python source files."""
         cells = [self.program.cell_at(self.text.span_of_node(each).start)[0] for each in (value, other)]
         return cells[0] == cells[1]
 
     def _writes_before_use(
         self, value: ast.expr, flow: DataFlow, receivers: list[ConfigReceiver]
     ) -> Iterator[DictWrite]:
-        """Yield the writes to a dict that may happen before the last call that receives the dict."""
+        """Yield the writes to a dict that may run before the last call that receives the dict."""
         variable = variable_of_dict(self.names, value)
         used_at: Position | None = None
         if variable is not None and flow.receivers == receivers:
@@ -507,7 +507,7 @@ class _PythonSource:
                 yield write
 
     def _follow_value(self, value: ast.expr, *, is_section: bool = False) -> DataFlow:
-        """Return the data flow of the value of an expression."""
+        """Return the data flow of an expression's value."""
         return DataFlow(
             self.repository,
             partial(consumer_of_argument, self.repository),
@@ -527,7 +527,7 @@ class _PythonSource:
         return f"{_format_key_path(module.path)}:{line}"
 
     def _consumer_among_receivers(self, receivers: list[ConfigReceiver]) -> ConsumerEvidence | None:
-        """Return the library that receives the config, together with other libraries that receive it elsewhere."""
+        """Return the library that receives the config, noting any other libraries that receive it too."""
         why: dict[str, str] = {}
         prepared: dict[str, str] = {}
         for each in receivers:
@@ -550,7 +550,7 @@ class _PythonSource:
 
 
 def _has_config_values(value: ast.expr) -> bool:
-    """Whether a dict has values like those of a config, rather than those of a JSON Schema or a help table."""
+    """Return whether the values of a dict look like those of a config, rather than of a JSON Schema or a help table."""
     items = [value_of_literal_key(value, key) for key in literal_keys_of_dict(value)]
     constants = [item.value for item in items if isinstance(item, ast.Constant)]
     strings = [each for each in constants if isinstance(each, str)]
@@ -575,7 +575,7 @@ def _has_config_values(value: ast.expr) -> bool:
 
 
 def _is_prose(value: object) -> bool:
-    """Whether a value is a string of several words, such as the description of a setting."""
+    """Return whether a value is a string of several words, such as a description."""
     return isinstance(value, str) and " " in value.strip() and not value.strip().startswith(("$", "{", "<"))
 
 
@@ -584,7 +584,7 @@ def _document_start(document: Document) -> int:
 
 
 def _is_scalar_at_path(root: ast.expr, path: tuple[str, ...]) -> bool:
-    """Whether a dict literal has a scalar at a path, which code cannot change in place."""
+    """Return whether a dict literal has a scalar at a path, which code cannot modify in place."""
     value: ast.expr | None = root
     for key in path:
         if value is None or not is_dict_expression(value) or has_hidden_entries(value):

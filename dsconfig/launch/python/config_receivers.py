@@ -1,4 +1,4 @@
-"""Calls in a Python program that receive a DeepSpeed config, by the packages that define the functions."""
+"""Recognize the calls in a Python program that receive a DeepSpeed config, by the package of the called function."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TRAINER_ARGUMENT = "deepspeed"
 def consumer_of_argument(
     repository: ProgramRepository, module: ParsedModule, call: ast.Call, key: int | str
 ) -> str | None:
-    """Return the consumer if the argument of a call, given by name or position, is a config; else None."""
+    """Return the consumer of a call's argument if that argument is a config, else None."""
     name = last_dotted_name(call.func)
     if name in _CONFIG_CALLS:
         consumer, keywords, position, packages = _CONFIG_CALLS[name]
@@ -52,7 +52,7 @@ def consumer_of_argument(
 
 
 def _uses_fabric(repository: ProgramRepository, module: ParsedModule, strategy: ast.Call) -> bool:
-    """Whether a strategy is for Lightning's Fabric, or its predecessor LightningLite, instead of the Trainer.
+    """Return whether a strategy is used with Lightning Fabric (or LightningLite) instead of the Trainer.
 
     Only the Trainer rejects or fills in batch keys: the method below returns early if there is no module.
     Source: lightning pytorch/strategies/deepspeed.py:DeepSpeedStrategy._format_batch_size_and_grad_accum_config.
@@ -71,7 +71,7 @@ def _uses_fabric(repository: ProgramRepository, module: ParsedModule, strategy: 
 def _is_from_packages(
     repository: ProgramRepository, module: ParsedModule, function: ast.expr, packages: tuple[str, ...]
 ) -> bool:
-    """Whether a call resolves to a function of these packages, not to one of the program or of another library."""
+    """Return whether a call resolves to a function of these packages, not of the program or another library."""
     root = function
     while isinstance(root, ast.Attribute):
         root = root.value
@@ -99,7 +99,7 @@ def _is_from_packages(
 
 
 def _imported_package(names: ModuleNames, binding: NameBinding) -> str:
-    """Return the package that an import names; empty for a relative import."""
+    """Return the package that an import statement names; empty for a relative import."""
     statement, alias = names.parents.get(binding.node), binding.node
     if isinstance(statement, ast.ImportFrom):
         return "" if statement.level else statement.module or ""

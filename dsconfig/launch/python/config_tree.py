@@ -1,4 +1,4 @@
-"""Tree of a config in a Python source: its dict literal, the keys that later statements set, and the unknown values.
+"""Build the tree of a config in a Python source from its dict literal and the statements that set keys later.
 
 A later statement such as `ds_config["train_batch_size"] = 8` or `ds_config.update(...)` makes its key known if it
 certainly runs, and runs before any other code can get hold of the dict. All other changes make a key unknown:
@@ -37,7 +37,7 @@ _READING_METHODS = frozenset(("get", "keys", "values", "items", "update", "setde
 
 
 class KeyStatement(NamedTuple):
-    """One key of a dict that a statement sets."""
+    """A statement that sets one key of a dict."""
 
     path: tuple[str, ...]
     key: ast.expr | ast.keyword
@@ -54,7 +54,7 @@ _MAX_STATEMENTS = 500
 
 
 class DictVariable(NamedTuple):
-    """A variable or attribute that is assigned a new dict, and the block that contains the assignment."""
+    """A variable or attribute to which a new dict is assigned, and the block that contains the assignment."""
 
     names: ModuleNames
     value: ast.expr
@@ -65,7 +65,7 @@ class DictVariable(NamedTuple):
     block: list[ast.stmt]
 
     def position_in_block(self, node: ast.AST) -> Position | None:
-        """Return the position in the block of the statement around a node, or None unless it follows the dict."""
+        """Return where the statement around a node is in the block, or None if it does not follow the dict."""
         names = self.names
         if names.enclosing_function(node) is not names.enclosing_function(self.value):
             return None
@@ -83,7 +83,7 @@ class DictVariable(NamedTuple):
         )
 
     def key_statements(self) -> Iterator[KeyStatement]:
-        """Yield the keys that are certainly set before other code can access the dict, in order."""
+        """Yield, in order, the keys that are certainly set before any other code can access the dict."""
         uses: dict[Position, list[ast.expr]] = {}
         for use in self.uses:
             if (at := self.position_in_block(use)) is not None:
@@ -103,12 +103,12 @@ class DictVariable(NamedTuple):
                 return
 
     def _following_statements(self) -> Iterator[ast.stmt]:
-        """Yield the statements in the block after the one that assigns the dict."""
+        """Yield the statements that follow the dict's assignment in its block."""
         start = _position_of_node(self.names.parents[self.value])
         yield from islice(self.block, bisect_right(self.block, start, key=_position_of_node), None)
 
     def _is_harmless_use(self, use: ast.expr) -> bool:
-        """Whether an expression only looks up or changes entries of the dict, without passing the dict on."""
+        """Return whether an expression only reads or changes entries of the dict, without passing it on."""
         parent = self.names.parents.get(use)
         if isinstance(parent, ast.Subscript):
             return parent.value is use
@@ -125,7 +125,7 @@ class DictVariable(NamedTuple):
 
 
 def variable_of_dict(names: ModuleNames, value: ast.expr) -> DictVariable | None:
-    """Return the variable that a dict expression is assigned to, or None if the dict is used in another way."""
+    """Return the variable to which a dict is assigned, or None if the dict is used directly."""
     statement = names.parents.get(value)
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
         target = statement.targets[0]
@@ -152,7 +152,7 @@ def variable_of_dict(names: ModuleNames, value: ast.expr) -> DictVariable | None
 
 
 def _block_of_statement(names: ModuleNames, statement: ast.stmt) -> list[ast.stmt]:
-    """Return the block of statements that contains a statement, or an empty list if there is none."""
+    """Return the block of statements that a statement belongs to, or an empty list if it belongs to none."""
     parent, at = names.parents.get(statement), _position_of_node(statement)
     for field in ("body", "orelse", "finalbody"):
         block: object = getattr(parent, field, None)
@@ -170,7 +170,7 @@ def _position_of_node(node: ast.AST) -> Position:
 
 
 def statements_setting_keys(variable: DictVariable | None, keys: frozenset[str]) -> list[KeyStatement]:
-    """Return the statements that set keys in a variable's dict, or none if no statement sets one of `keys`.
+    """Return the statements that set keys of a variable's dict, or none unless at least one of `keys` is set.
 
     Most dicts have no such key, so they are not analyzed further.
     """
@@ -218,7 +218,7 @@ def _keys_of_update_call(path: tuple[str, ...], call: ast.Call) -> Iterator[KeyS
 
 
 def _subscript_path(node: ast.expr, uses: Sequence[ast.expr]) -> tuple[str, ...] | None:
-    """Return the keys of `variable["a"]["b"]`, empty for the variable itself, or None for any other expression."""
+    """Return the keys in `variable["a"]["b"]`, empty for the variable itself, or None for other expressions."""
     keys: list[str] = []
     while isinstance(node, ast.Subscript):
         key = subscript_key(node.slice)
@@ -230,7 +230,7 @@ def _subscript_path(node: ast.expr, uses: Sequence[ast.expr]) -> tuple[str, ...]
 
 
 def _runs_other_code(statement: ast.stmt, names: ModuleNames) -> bool:
-    """Whether a statement may call a method, or a function of the module."""
+    """Return whether a statement may call a method or a function of the module."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return False
     for node in ast.walk(statement):
@@ -251,14 +251,14 @@ _MAX_VARIABLES = 20
 
 
 class SectionVariable(NamedTuple):
-    """A dict that a config contains by the name of its variable: `{"zero_optimization": zero}`."""
+    """A section of a config that is given by a variable: `{"zero_optimization": zero}`."""
 
     path: KeyPath
     value: ast.expr
 
 
 class ConfigNodeBuilder(DictNodeBuilder):
-    """Builder of the nodes of a config made of a literal, of dicts in variables, and of statements that set keys.
+    """Build the nodes of a config from its literal, from dicts in variables, and from statements that set keys.
 
     `is_in_text` tells whether an expression is in the text of the config; each notebook cell is a text of its own.
     """
@@ -284,7 +284,7 @@ class ConfigNodeBuilder(DictNodeBuilder):
         self.comments: dict[tuple[TextSpan, str], None] = {}
 
     def build_node(self, value: ast.expr, path: KeyPath = ()) -> TreeNode:
-        """Convert an expression to a node; the name of a variable is replaced with the variable's dict."""
+        """Convert an expression to a node, replacing variables with the dicts that they hold."""
         literal = self._dict_behind_name(value)
         if literal is not None:
             self.sections.append(SectionVariable(path, literal))
@@ -299,7 +299,7 @@ class ConfigNodeBuilder(DictNodeBuilder):
         return self._add_key_statements(value, path, node)
 
     def _value(self, value: ast.expr) -> Json:
-        """Evaluate an expression of constants and flags, or return `UNKNOWN` if its value is known only at run time."""
+        """Evaluate an expression of constants and flags; return `UNKNOWN` if it is known only at run time."""
         known = self._constants.evaluate_constant(value)
         if known is not UNKNOWN:
             return known
@@ -321,7 +321,7 @@ class ConfigNodeBuilder(DictNodeBuilder):
         return UNKNOWN
 
     def _dict_behind_name(self, value: ast.expr) -> ast.expr | None:
-        """Return the dict that a variable holds, or None if the variable may hold something else."""
+        """Return the dict that a variable holds, or None if it may hold something else."""
         if not isinstance(value, ast.Name) or len(self.sections) >= _MAX_VARIABLES:
             return None
         literal = self._constants.only_binding_of(value)
@@ -330,7 +330,7 @@ class ConfigNodeBuilder(DictNodeBuilder):
         return None if any(each.value is literal for each in self.sections) else literal
 
     def _add_key_statements(self, value: ast.expr, path: KeyPath, node: TreeNode) -> TreeNode:
-        """Add the keys that later statements set in a dict to the node of that dict."""
+        """Add the keys that later statements set in a dict to its node."""
         variable = variable_of_dict(self._names, value)
         for each in () if variable is None else variable.key_statements():
             key = each.key.value if isinstance(each.key, ast.keyword) else each.key
@@ -353,7 +353,7 @@ class ConfigNodeBuilder(DictNodeBuilder):
 
 
 def _object_at_path(node: TreeNode, path: KeyPath) -> TreeNode | None:
-    """Return the object at a path below a node, or None if there is no object at the path."""
+    """Return the object at a path below a node, or None if there is none."""
     for key in path:
         if node.kind != "object":
             return None
@@ -365,7 +365,7 @@ def _object_at_path(node: TreeNode, path: KeyPath) -> TreeNode | None:
 
 
 def _replace_member(node: TreeNode, path: KeyPath, member: ObjectMember) -> TreeNode:
-    """Return an object with a member added at a path, replacing any member that has the same key."""
+    """Return an object with a member set at a path, replacing any member with the same key."""
     if len(path) > 1:
         index = max(at for at, each in enumerate(node.members) if each.key == path[0])
         old = node.members[index]
@@ -377,7 +377,7 @@ def _replace_member(node: TreeNode, path: KeyPath, member: ObjectMember) -> Tree
 
 
 def _keys_before_unpacking(value: ast.expr, path: KeyPath) -> Iterator[KeyPath]:
-    """Yield the paths of keys in a literal that a later `**other` or computed key may overwrite."""
+    """Yield the paths of the keys in a literal that a later `**other` or computed key may overwrite."""
     before: list[KeyPath] = []
     for key in value.keys if isinstance(value, ast.Dict) else ():
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
@@ -388,7 +388,7 @@ def _keys_before_unpacking(value: ast.expr, path: KeyPath) -> Iterator[KeyPath]:
 
 
 def json_literal_tree(text: PythonSourceText, literal: ast.expr, json_text: str) -> LocatedTree:
-    """Return the tree of JSON text in a string literal; with escapes, every span is that of the whole literal."""
+    """Return the tree of the JSON in a string literal; if it has escapes, every node spans the whole literal."""
     span = text.span_of_node(literal)
     source = text.text[span.start : span.end]
     at = source.find(json_text)
@@ -401,7 +401,7 @@ def json_literal_tree(text: PythonSourceText, literal: ast.expr, json_text: str)
 
 
 class ChangedConfig:
-    """The value of a config, with `UNKNOWN` for everything that the program changes."""
+    """A config's value in which everything that the program changes is `UNKNOWN`."""
 
     def __init__(self, root: TreeNode) -> None:
         self._nodes = dict(walk_nodes(root))
@@ -410,7 +410,7 @@ class ChangedConfig:
         self.places: dict[KeyPath, str] = {}
 
     def apply_write(self, write: DictWrite, place: str, path: KeyPath = ()) -> None:
-        """Apply a change that code at `place` makes; `path` is the path of the dict that is changed."""
+        """Mark what a write at `place` changes as unknown; `path` is the path of the dict that it changes."""
         parent, last = (*path, *write.path[:-1]), write.path[-1]
         full_path: KeyPath = (*parent, last)
         if last != ANY:
@@ -429,7 +429,7 @@ class ChangedConfig:
             self.make_unknown(tuple(parent), place)
 
     def make_unknown(self, path: KeyPath, place: str) -> None:
-        """Make the value at a path unknown, because code at `place` changes the value."""
+        """Mark the value at a path as unknown because code at `place` changes it."""
         self.unknown.add(path)
         if place:
             self.places.setdefault(path, place)

@@ -1,4 +1,4 @@
-"""Values of constant expressions and of JSON string literals in a Python program, which is not executed."""
+"""Evaluate constant expressions and JSON string literals in a Python program without running it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _LIMIT = 1e18
 
 
 class ConstantEvaluator:
-    """Evaluator of constants in a module; `repository` has the other modules, which may rebind the module's names."""
+    """Evaluate the constants of a module; the other modules in `repository` may rebind its names."""
 
     def __init__(self, module: ParsedModule, repository: ProgramRepository) -> None:
         self._module, self._names, self._repository = module, module.names, repository
 
     def evaluate_constant(self, value: ast.expr, depth: int = 0) -> Json:
-        """Evaluate constants, simple arithmetic, and names assigned only once; return `UNKNOWN` for anything else."""
+        """Evaluate constants, simple arithmetic and names assigned once; return `UNKNOWN` for anything else."""
         if isinstance(value, ast.Constant) and isinstance(value.value, str | bool | int | float | None):
             return value.value
         if depth > 8:
@@ -56,7 +56,7 @@ class ConstantEvaluator:
         return UNKNOWN
 
     def only_binding_of(self, name: ast.Name) -> ast.expr | None:
-        """Return the only value that a name can have, or None if another statement may bind the name."""
+        """Return the only value that a name can have, or None if several statements may bind it."""
         bindings = self._names.bindings_of_name(name)
         if len(bindings) != 1 or bindings[0].kind != "value":
             return None
@@ -75,7 +75,7 @@ class ConstantEvaluator:
         return value
 
     def _is_rebound_elsewhere(self, binding: NameBinding, name: str) -> bool:
-        """Whether a global name may be bound again, by a later `import *` or by another module."""
+        """Return whether a later `import *` or another module may rebind a global name."""
         stars = self._names.bindings.get((self._names.tree, "*"), ())
         line = getattr(binding.node, "lineno", 0)
         if any(getattr(each.node, "lineno", 0) > line for each in stars):
@@ -87,7 +87,7 @@ class ConstantEvaluator:
 
 
 def compute_arithmetic(operator: ast.operator, left: Json, right: Json) -> Json:
-    """Compute simple arithmetic, or return `UNKNOWN` for numbers that are too large for a config."""
+    """Compute simple arithmetic; return `UNKNOWN` for numbers that no config would contain."""
     if not all(isinstance(each, int | float) and abs(each) < _LIMIT for each in (left, right)):
         return UNKNOWN
     try:
@@ -112,7 +112,7 @@ def compute_arithmetic(operator: ast.operator, left: Json, right: Json) -> Json:
 
 
 def parse_json_tree(text: str, start: int) -> LocatedTree:
-    """Return the tree of a JSON text, with spans for its offset `start` in a longer text."""
+    """Parse JSON text into a tree whose spans are relative to a longer text, in which it begins at `start`."""
     document = read_text(text)
     tree = document.tree
     return shift_tree(tree, start)
@@ -127,7 +127,7 @@ def json_root_keys(text: str) -> frozenset[str]:
 
 
 def collapse_to_span(node: TreeNode, span: TextSpan) -> TreeNode:
-    """Return a node in which every part has the same span, for a text whose characters cannot be located."""
+    """Return a copy of a node in which every part has the same span, because its characters cannot be located."""
     return node._replace(
         span=span,
         members=tuple(

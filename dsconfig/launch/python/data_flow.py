@@ -1,4 +1,4 @@
-"""Data flow of a config dict in a Python program: what may change it, and which call receives it.
+"""Follow a config dict through a Python program to find what may change it and which call receives it.
 
 Nothing is executed. A value is unknown unless the analysis shows that the program does not change it: aliases are
 followed, functions in the repository are entered, and any other code that receives the dict may change all of it.
@@ -47,7 +47,7 @@ _PLAIN_PARENTS = (
 
 
 class DictWrite(NamedTuple):
-    """A change of a dict; a path that ends in `*` stands for every key at that level, present or not."""
+    """A change to a dict; a path that ends in `*` stands for every key at that level, present or not."""
 
     path: Path
     module: ParsedModule
@@ -65,7 +65,7 @@ class ConfigReceiver(NamedTuple):
 
 
 class ValueReference(NamedTuple):
-    """An expression whose value is, or contains, the followed dict or a part of that dict."""
+    """An expression whose value is the followed dict or a part of it, or contains either."""
 
     module: ParsedModule
     node: ast.expr
@@ -86,7 +86,7 @@ class DataFlow:
         *,
         is_section: bool = False,
     ) -> None:
-        """Prepare to follow a value; if `is_section`, it is part of a config, and calls receive the whole config."""
+        """Prepare to follow a value, which is part of a config if `is_section` is true."""
         self.writes: list[DictWrite] = []
         self.reads: set[Path] = set()
         """Keys of the dict that the program looks up by name."""
@@ -99,7 +99,7 @@ class DataFlow:
         self._queue: list[ValueReference] = []
 
     def follow_values(self, module: ParsedModule, *values: ast.expr) -> DataFlow:
-        """Follow the values of expressions to every place that they may reach."""
+        """Follow the values of expressions to every place they may reach."""
         for value in values:
             self._add_reference(ValueReference(module, value))
         while self._queue:
@@ -126,11 +126,11 @@ class DataFlow:
         self.writes.append(DictWrite(path, reference.module, reference.node, absent_only))
 
     def _mark_unknown(self, reference: ValueReference) -> None:
-        """Record that everything below the reference's path may change."""
+        """Record that anything below the reference's path may change."""
         self._record_write((*reference.path, ANY), reference)
 
     def _record_use(self, ref: ValueReference) -> None:
-        """Record the effects of the expression around a reference, and add the new references that result."""
+        """Record what the expression around a reference does, and queue the references that result."""
         parent = ref.module.names.parents.get(ref.node)
         match parent:
             case ast.Assign() | ast.AnnAssign() | ast.NamedExpr() | ast.AugAssign():
@@ -173,7 +173,7 @@ class DataFlow:
                 self._follow_element(ref, parent)
 
     def _follow_element(self, ref: ValueReference, parent: ast.expr) -> None:
-        """Follow an element of a list, tuple or set, or a value that a comprehension collects."""
+        """Follow an element of a list, tuple or set, or a value collected by a comprehension."""
         whole = ref._replace(node=parent)
         match parent:
             case ast.Starred():
@@ -213,7 +213,7 @@ class DataFlow:
             self._add_reference(ref._replace(node=statement))
 
     def _follow_stored_value(self, target: ast.expr, ref: ValueReference) -> None:
-        """Follow a value that is stored in a variable, an attribute or an element of a container."""
+        """Follow a value that is stored in a variable, an attribute or a container."""
         names = ref.module.names
         if isinstance(target, ast.Name):
             self._follow_variable(names.scope_binding_name(target, target.id), target.id, ref)
@@ -258,7 +258,7 @@ class DataFlow:
             self._follow_field(name, ref)
 
     def _follow_field(self, name: str, ref: ValueReference) -> None:
-        """Follow a value that is stored in an attribute, to every access to an attribute with the same name."""
+        """Follow a value stored in an attribute to every access of an attribute with this name."""
         for access in ref.module.names.attributes.get(name, ()):
             self._add_reference(ref._replace(node=access))
         for module, use in self._repository.accesses_to_attribute(ref.module, name):
@@ -319,7 +319,7 @@ class DataFlow:
             self._mark_unknown(ref)
 
     def _follow_result(self, ref: ValueReference, function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        """Follow the value that a function returns to the calls of the function."""
+        """Follow the return value of a function to the function's calls."""
         names = ref.module.names
         is_property = any("property" in ast.unparse(each) for each in function.decorator_list)
         owner = names.class_of_method(function)
@@ -340,7 +340,7 @@ class DataFlow:
                 self._add_reference(ref._replace(module=module, node=parent))
 
     def _follow_lambda_result(self, ref: ValueReference, function: ast.Lambda) -> None:
-        """Follow the value of a lambda: of a variable, or of a dataclass field's `default_factory`."""
+        """Follow the result of a lambda that is a variable or a dataclass field's `default_factory`."""
         names = ref.module.names
         parent = names.parents.get(function)
         if isinstance(parent, ast.keyword) and parent.arg == "default_factory":
@@ -393,7 +393,7 @@ class DataFlow:
             self._mark_unknown(ref)
 
     def _follow_container_method(self, ref: ValueReference, method: str, call: ast.Call) -> None:
-        """Follow an object that a method call takes out of a container."""
+        """Follow an object that a method retrieves from a container."""
         first = ref.inside[0]
         if method in ("get", "pop", "setdefault", "__getitem__") and call.args:
             if _may_equal_key(first, subscript_key(call.args[0])):
@@ -410,7 +410,7 @@ class DataFlow:
             self._mark_unknown(ref)
 
     def _record_dict_method(self, ref: ValueReference, method: str, call: ast.Call) -> None:
-        """Record the changes made by a method of the dict, and follow the result of the method."""
+        """Record what a method of the dict changes, and follow the method's result."""
         key = str(subscript_key(call.args[0])) if call.args else ANY
         child = ref._replace(node=call, path=(*ref.path, key))
         if method in ("get", "__getitem__", "pop", "setdefault"):
@@ -443,7 +443,7 @@ class DataFlow:
     def _record_merge(
         self, ref: ValueReference, others: Iterable[ast.expr], keywords: Iterable[ast.keyword]
     ) -> None:
-        """Record the keys that another mapping overwrites."""
+        """Record the keys that merging another mapping overwrites."""
         for other in others:
             for key in keys_of_merged_mapping(other):
                 self._record_write((*ref.path, key), ref._replace(node=other))
@@ -475,7 +475,7 @@ class DataFlow:
             self.dumps.append((ref.module, call))
 
     def _follow_copy(self, ref: ValueReference, call: ast.Call, key: int | str) -> bool:
-        """Follow a value through a builtin or a copy; return whether the call is of that kind."""
+        """Follow a value through a builtin or a copy; return whether the call is one of these."""
         name, whole = last_dotted_name(call.func), ref._replace(node=call)
         is_builtin = isinstance(call.func, ast.Name) and not ref.module.names.bindings_of_name(call.func)
         if name in DICT_COPIES:
@@ -493,7 +493,7 @@ class DataFlow:
         return is_builtin and name in BUILTIN_READS
 
     def _follow_collection(self, ref: ValueReference, call: ast.Call, key: int | str) -> bool:
-        """Follow a value that a method adds to a container; return whether the method does so."""
+        """Follow a value that a method adds to a container; return whether the call does so."""
         if not isinstance(call.func, ast.Attribute):
             return False
         name, container = call.func.attr, call.func.value
@@ -510,7 +510,7 @@ class DataFlow:
         return True
 
     def _definition_of(self, module: ParsedModule, function: ast.expr) -> tuple[ParsedModule, ast.AST] | None:
-        """Return the function or class that a call runs, or None if it is not in the module or its repository."""
+        """Return the function or class that a call refers to, or None if it is outside the repository."""
         if isinstance(function, ast.Name):
             bindings = module.names.bindings_of_name(function)
             if len(bindings) == 1 and bindings[0].kind in ("function", "class"):
@@ -521,7 +521,7 @@ class DataFlow:
 
     @staticmethod
     def _methods_of_self(module: ParsedModule, function: ast.expr) -> list[ast.AST]:
-        """Return the methods in this module that a call of `self.method` may run."""
+        """Return the methods in this module to which `self.method` may refer."""
         if not (isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name)):
             return []
         if function.value.id not in ("self", "cls"):
@@ -532,7 +532,7 @@ class DataFlow:
     def _follow_callee(
         self, ref: ValueReference, call: ast.Call, key: int | str, module: ParsedModule, definition: ast.AST
     ) -> None:
-        """Follow an argument of a call into the function or class that is called."""
+        """Follow an argument into the function or class that receives it."""
         names = module.names
         if isinstance(definition, ast.ClassDef):
             self._follow_init(ref, key, module, definition)
@@ -548,7 +548,7 @@ class DataFlow:
 
     @staticmethod
     def _is_bound(call: ast.Call, definition: Function, names: ModuleNames) -> bool:
-        """Whether a call binds the first parameter of a method to the object that the method is called on."""
+        """Return whether a method call passes its object as the first parameter."""
         if isinstance(definition, ast.Lambda) or names.class_of_method(definition) is None:
             return False
         decorators = {ast.unparse(each) for each in definition.decorator_list}
@@ -557,7 +557,7 @@ class DataFlow:
     def _follow_init(
         self, ref: ValueReference, key: int | str, module: ParsedModule, definition: ast.ClassDef
     ) -> None:
-        """Follow an argument into a class, where it becomes a parameter of `__init__` or a field of a dataclass."""
+        """Follow an argument into a class, as a parameter of `__init__` or as a dataclass field."""
         inner = ref._replace(module=module)
         for each in definition.body:
             if isinstance(each, ast.FunctionDef) and each.name == "__init__":
@@ -587,7 +587,7 @@ class DataFlow:
 
 
 def _is_new_container(binding: NameBinding) -> bool:
-    """Whether a binding creates a container that no other code can access."""
+    """Return whether a binding creates a container that no other code can access."""
     value = binding.value
     if binding.kind != "value" or binding.steps:
         return False

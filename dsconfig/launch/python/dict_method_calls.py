@@ -1,4 +1,4 @@
-"""Calls in a Python program: functions that only read a dict, keys that a merge overwrites, and called parameters."""
+"""Classify calls in a Python program that receive a dict: what they read, overwrite or pass to a parameter."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _READ_FUNCTIONS = frozenset((
 
 
 def only_reads_dict(function: ast.expr) -> bool:
-    """Whether a function outside the repository only reads a dict: it prints, logs or saves it."""
+    """Return whether a function outside the repository only reads a dict, as printing, logging and saving do."""
     name = last_dotted_name(function)
     if isinstance(function, ast.Name):
         return name in _READ_FUNCTIONS
@@ -40,7 +40,7 @@ def only_reads_dict(function: ast.expr) -> bool:
 
 
 def keys_of_merged_mapping(other: ast.expr) -> Iterator[str]:
-    """Yield the keys that a mapping overwrites when merged into another mapping; `*` if not all keys are known."""
+    """Yield the keys that merging a mapping into another overwrites; `*` if not all keys are known."""
     if isinstance(other, ast.Dict):
         for key, value in zip(other.keys, other.values, strict=True):
             if key is None:
@@ -58,7 +58,7 @@ def keys_of_merged_mapping(other: ast.expr) -> Iterator[str]:
 
 
 def parameter_for_argument(function: Function, key: int | str, *, is_bound: bool) -> str | None:
-    """Return the parameter that receives an argument, or None if that is `*args` or `**kwargs`."""
+    """Return the parameter that receives an argument, or None if it goes to `*args` or `**kwargs`."""
     arguments = function.args
     positional = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
     if isinstance(key, int):

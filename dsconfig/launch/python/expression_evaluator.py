@@ -1,4 +1,4 @@
-"""Values of expressions in a Python program, and the effects of its calls, while a function is interpreted.
+"""Evaluate expressions of a Python program, and the effects of its calls, during interpretation.
 
 Nothing is executed. After code outside the repository receives a container, the contents are unknown.
 """
@@ -53,7 +53,7 @@ _UNHANDLED: object = object()
 
 
 class CommandFacts(NamedTuple):
-    """Facts about a command that determine the values in the program that it starts."""
+    """Facts about a command on which the values in its program depend."""
 
     flags: Mapping[str, Json]
     """Values of the arguments of the program's parser; `UNKNOWN` for values known only at run time."""
@@ -63,7 +63,7 @@ class CommandFacts(NamedTuple):
 
 
 class OuterValues(ABC):
-    """Source of the values that an interpreted function gets from other code."""
+    """Source of the values that an interpreted function takes from other code."""
 
     @abstractmethod
     def value_of_parameter(self, module: ParsedModule, function: Function, name: str) -> object:
@@ -75,15 +75,15 @@ class OuterValues(ABC):
 
     @abstractmethod
     def value_of_assigned_argument(self, name: str) -> object:
-        """Return the value of an argument that is not a flag but is assigned in the program: `args.steps = 4`."""
+        """Return the value of an argument that the program assigns although it is no flag: `args.steps = 4`."""
 
     @abstractmethod
     def value_of_field(self, module: ParsedModule, access: ast.Attribute) -> object:
-        """Return the value of an attribute of `self` that another function sets."""
+        """Return the value of an attribute of `self` that another method sets."""
 
 
 class FunctionCall:
-    """A call that is being interpreted, with its variables and the states in which it returns."""
+    """A call that is being interpreted, with its variables and its states at each return."""
 
     def __init__(self, module: ParsedModule, scope: ast.AST, variables: Container) -> None:
         self.module, self.scope, self.variables = module, scope, variables
@@ -91,7 +91,7 @@ class FunctionCall:
 
 
 class ExpressionEvaluator(ABC):
-    """Evaluator of expressions in the program that one command starts."""
+    """Evaluate expressions in the program that one command starts."""
 
     def __init__(self, repository: ProgramRepository, facts: CommandFacts, outer: OuterValues) -> None:
         self._repository, self._facts, self._outer = repository, facts, outer
@@ -109,7 +109,7 @@ class ExpressionEvaluator(ABC):
 
     @abstractmethod
     def run_block(self, body: Sequence[ast.stmt]) -> bool:
-        """Run statements; return whether they always leave the function."""
+        """Interpret statements; return whether they always leave the function."""
 
     @abstractmethod
     def assign(self, target: ast.expr, value: object) -> None:
@@ -118,7 +118,7 @@ class ExpressionEvaluator(ABC):
     # ------------------------------------------------------------ expressions
 
     def evaluate(self, node: ast.expr) -> object:
-        """Return the value of an expression, after applying its effects."""
+        """Evaluate an expression, including its side effects, and return its value."""
         self._facts.budget.spend(1)
         value = self._evaluate_expression(node)
         if isinstance(value, Container):
@@ -126,7 +126,7 @@ class ExpressionEvaluator(ABC):
         return value
 
     def skip_nodes(self, nodes: Iterable[ast.AST]) -> None:
-        """Record that the branch with these nodes is not taken, so that it has no effects."""
+        """Record that a branch is not taken, so that its nodes have no effect."""
         self.visited.update(inner for each in nodes for inner in ast.walk(each))
 
     def _evaluate_expression(self, node: ast.expr) -> object:
@@ -182,7 +182,7 @@ class ExpressionEvaluator(ABC):
                 return UNKNOWN
 
     def _merge_expressions(self, nodes: Sequence[ast.expr]) -> object:
-        """Return the merged value of several expressions, any one of which may be evaluated."""
+        """Return the merged value of several expressions of which any one may be evaluated."""
         before, states, values = self.heap.save(), [], []
         self.open_branches += 1
         for each in nodes:
@@ -212,7 +212,7 @@ class ExpressionEvaluator(ABC):
         return UNKNOWN  # a variable of an enclosing function, or a builtin
 
     def _value_from_outside(self, key: ast.AST | tuple[ast.AST, str], read: Callable[[], object]) -> object:
-        """Return a value that other code creates; the value is read only once, because all uses share it."""
+        """Return a value that other code creates; it is read once, so that all uses share the same object."""
         if key not in self._outer_values:
             self._outer_values[key] = self.heap.adopt(read())
         return self._outer_values[key]
@@ -300,7 +300,7 @@ class ExpressionEvaluator(ABC):
         return UNKNOWN if is_text else compute_arithmetic(op, left, right)
 
     def _evaluate_boolean(self, node: ast.BoolOp) -> object:
-        """Return the value of `and` or `or`; operands after an unknown one may or may not be evaluated."""
+        """Evaluate `and` or `or`; operands after an unknown one may or may not run."""
         stops_at = isinstance(node.op, ast.Or)
         for index, operand in enumerate(node.values):
             value = self.evaluate(operand)
@@ -363,13 +363,13 @@ class ExpressionEvaluator(ABC):
         return _UNHANDLED
 
     def _is_receiver(self, node: ast.Call) -> bool:
-        """Whether a call receives a config as an argument, which it does not change."""
+        """Return whether a call receives a config, which it does not modify."""
         keys: list[int | str] = [*range(len(node.args)), *(each.arg or "" for each in node.keywords)]
         module = self._call.module
         return any(consumer_of_argument(self._repository, module, node, key) for key in keys)
 
     def _definition_of(self, function: ast.expr, receiver: object) -> tuple[ParsedModule, ast.AST] | None:
-        """Return the function or class that a call runs, or None if it is not in the repository."""
+        """Return the function or class that a call refers to, or None if it is outside the repository."""
         module = self._call.module
         if isinstance(function, ast.Name):
             bindings = module.names.bindings_of_name(function)
@@ -392,7 +392,7 @@ class ExpressionEvaluator(ABC):
         positional: Sequence[object],
         keywords: Mapping[str | None, object],
     ) -> object:
-        """Interpret a function of the repository; a class keeps its arguments, whose further use `DataFlow` follows."""
+        """Interpret a call within the repository; for a class, keep the arguments for `DataFlow` to follow."""
         module, function = definition
         values = (*positional, *keywords.values())
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -443,7 +443,7 @@ class ExpressionEvaluator(ABC):
         return variables
 
     def default_values(self, module: ParsedModule, function: Function) -> dict[str, object]:
-        """Return the value of each parameter of a function by name: its constant default, or `UNKNOWN`."""
+        """Return the default of each parameter of a function, or `UNKNOWN` if it is not a constant."""
         arguments = function.args
         names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
         values: dict[str, object] = dict.fromkeys(
@@ -510,7 +510,7 @@ class ExpressionEvaluator(ABC):
         return copied
 
     def _call_container_method(self, node: ast.Call, name: str, container: Container) -> object:
-        """Return the result of a method of a dict or list, and apply the effect of the method."""
+        """Apply a method of a dict or list, and return its result."""
         positional = [self.evaluate(each) for each in node.args]
         keywords = {each.arg: self.evaluate(each.value) for each in node.keywords}
         key = positional[0] if positional else UNKNOWN
@@ -540,14 +540,14 @@ class ExpressionEvaluator(ABC):
 
 
 def _has_known_fields(definition: ast.ClassDef) -> bool:
-    """Whether a class has an `__init__` or is a dataclass, so that `DataFlow` can follow an argument of the class."""
+    """Return whether a class has an `__init__` or is a dataclass, so that `DataFlow` can follow its arguments."""
     has_init = any(isinstance(each, ast.FunctionDef) and each.name == "__init__" for each in definition.body)
     return has_init or any("dataclass" in ast.unparse(each) for each in definition.decorator_list)
 
 
 @lru_cache(maxsize=256)
 def _may_concern_config(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether a function is short or contains the name of a config key, so that it may affect a config."""
+    """Return whether a function may affect a config, because it is short or mentions a config key."""
     nodes = list(ast.walk(function))
     return len(nodes) <= _MAX_NODES or any(
         isinstance(each, ast.Constant) and isinstance(each.value, str) and each.value in _CONFIG_WORDS

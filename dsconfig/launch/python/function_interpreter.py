@@ -1,4 +1,4 @@
-"""Interpretation of functions in a Python program, to find the values of a dict and the variables around it.
+"""Interpret the functions of a Python program to find the values of a dict and of the variables around it.
 
 Nothing is executed. Statements are read in order, with the values of one command's flags. If a test is decided only at
 run time, both branches are read, and the values in which they differ are `UNKNOWN`.
@@ -39,7 +39,7 @@ UNREACHED: Final = UnknownValue()
 
 
 class FunctionInterpreter(ExpressionEvaluator):
-    """Interpreter of one function, and of the functions in the repository that it calls."""
+    """Interpret one function, and the functions of the repository that it calls."""
 
     def __init__(
         self, repository: ProgramRepository, facts: CommandFacts, outer: OuterValues, watched: ast.expr
@@ -49,7 +49,7 @@ class FunctionInterpreter(ExpressionEvaluator):
         self._observed: list[tuple[HeapState, object]] = []
 
     def value_in_scope(self, module: ParsedModule, scope: ast.AST) -> object:
-        """Return the value of the watched expression at the point where a function or module evaluates it.
+        """Return the value that the watched expression has when a function or module evaluates it.
 
         Return `UNREACHED` if the function never evaluates the expression.
 
@@ -80,7 +80,7 @@ class FunctionInterpreter(ExpressionEvaluator):
         return self.heap.merge(list(states), values)
 
     def evaluate(self, node: ast.expr) -> object:
-        """Return the value of an expression, after applying its effects."""
+        """Evaluate an expression, including its side effects, and return its value."""
         value = super().evaluate(node)
         if node is self._watched:
             self._observed.append((self.heap.save(), value))
@@ -91,7 +91,7 @@ class FunctionInterpreter(ExpressionEvaluator):
     # ------------------------------------------------------------ statements
 
     def run_block(self, body: Iterable[ast.stmt]) -> bool:
-        """Run statements; return whether they always leave the function."""
+        """Interpret statements; return whether they always leave the function."""
         return any(self._run_statement(each) for each in body)
 
     def _run_statement(self, statement: ast.stmt) -> bool:
@@ -167,7 +167,7 @@ class FunctionInterpreter(ExpressionEvaluator):
         return self._run_branches([statement.body, statement.orelse])
 
     def _run_branches(self, bodies: Sequence[Sequence[ast.stmt]]) -> bool:
-        """Run several alternative blocks from the same state, and merge the states of those that do not leave."""
+        """Interpret alternative blocks from the same state, and merge the states of those that continue."""
         before, states = self.heap.save(), []
         self.open_branches += 1
         for body in bodies:
@@ -180,7 +180,7 @@ class FunctionInterpreter(ExpressionEvaluator):
         return not states
 
     def _run_loop(self, statement: ast.For | ast.AsyncFor | ast.While) -> bool:
-        """Run the body of a loop until nothing changes any more, to cover any number of rounds, including zero."""
+        """Interpret a loop until its state is stable, which covers any number of iterations, including zero."""
         self.evaluate(statement.test if isinstance(statement, ast.While) else statement.iter)
         self.open_branches += 1
         for _ in range(_MAX_ROUNDS):

@@ -1,4 +1,4 @@
-"""Operations on values while a function is interpreted: comparisons, conversions and tests."""
+"""Operations on interpreted values, some of which may be unknown: comparisons, conversions and tests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def convert_values(function: Callable[..., object], values: Sequence[object]) ->
 
 
 def change_entry(method: str, container: Container, key: object, default: object) -> object:
-    """Apply `setdefault` or `pop` to a dict, and return its result."""
+    """Apply `setdefault` or `pop` to a dict, and return the result."""
     if not isinstance(key, str | int):
         container.forget_values()
         return UNKNOWN
@@ -49,7 +49,7 @@ def change_entry(method: str, container: Container, key: object, default: object
 
 
 def remove_key(container: Container, key: object) -> None:
-    """Remove a key from a dict; for any other container, or a key that is unknown, make all values unknown."""
+    """Remove a key from a dict; if the key or container is unknown, mark all values as unknown."""
     if isinstance(key, str | int) and container.kind == "dict":
         container.entries.pop(key, None)
     else:
@@ -57,7 +57,7 @@ def remove_key(container: Container, key: object) -> None:
 
 
 def compare_values(op: ast.cmpop, left: object, right: object) -> object:
-    """Compare two values, or return `UNKNOWN` if one of them is unknown."""
+    """Compare two values; return `UNKNOWN` if either is unknown."""
     if isinstance(op, ast.In | ast.NotIn):
         if not isinstance(right, Container) or isinstance(left, Container) or left is UNKNOWN:
             return UNKNOWN
@@ -89,7 +89,7 @@ def _plain_values(container: Container) -> list[object]:
 
 
 def compute_unary(op: ast.unaryop, value: object) -> object:
-    """Return the result of a unary operator, such as a negation, or `UNKNOWN` if the value is unknown."""
+    """Return the result of a unary operator such as `-`, or `UNKNOWN` if the value is unknown."""
     if isinstance(op, ast.Not):
         truth = truth_of(value)
         return UNKNOWN if truth is None else not truth
@@ -99,7 +99,7 @@ def compute_unary(op: ast.unaryop, value: object) -> object:
 
 
 def truth_of(value: object) -> bool | None:
-    """Return whether a value is true in a test, or None if that is known only at run time."""
+    """Return whether a value is true in a condition, or None if only the run can tell."""
     if value is None or isinstance(value, str | bool | int | float):
         return bool(value)
     if isinstance(value, Container) and value.kind in ("dict", "list"):
@@ -110,6 +110,6 @@ def truth_of(value: object) -> bool | None:
 
 
 def forget_container(value: object) -> None:
-    """Make the contents of a container unknown, because other code receives the container."""
+    """Mark the contents of a container as unknown because other code receives it."""
     if isinstance(value, Container) and value.kind in ("dict", "list"):
         value.forget_values()

@@ -1,4 +1,4 @@
-"""Values of variables while a function of a Python program is interpreted, and how two branches are merged.
+"""Values of variables during interpretation, and the merging of values from two branches.
 
 The interpreter does not execute the program: it knows dicts, lists and constants, and every other value is `UNKNOWN`.
 """
@@ -20,7 +20,7 @@ _MAX_DEPTH = 20
 
 
 class Container:
-    """A dict, a list, an object with attributes, or the variables of a call; names refer to a container by identity."""
+    """A dict, a list, an object with attributes, or the variables of a call, compared by identity."""
 
     __slots__ = ("entries", "has_other_keys", "kind", "literal", "origins")
 
@@ -37,19 +37,19 @@ class Container:
         """Outermost expressions that created the dict, one for each branch; empty for any other container."""
 
     def value_at(self, key: object) -> object:
-        """Return the value of a key: `UNKNOWN` if the key may or may not exist, or None if it does not exist."""
+        """Return the value of a key: `UNKNOWN` if the key may be absent, None if it is absent."""
         missing = UNKNOWN if self.has_other_keys else None
         return self.entries.get(key, missing) if _is_plain_key(key) else UNKNOWN
 
     def set_value(self, key: object, value: object) -> None:
-        """Set the value of a key; if the key is unknown, all values become unknown, because it may be any key."""
+        """Set the value of a key; an unknown key may be any key, so it makes all values unknown."""
         if _is_plain_key(key):
             self.entries[key] = value
         else:
             self.forget_values()
 
     def forget_values(self) -> None:
-        """Make all values unknown, including those of inner containers, because other code may have changed them."""
+        """Mark all values as unknown, including those of inner containers, because other code may have changed them."""
         inner = list(self.entries.values())
         self.has_other_keys = True
         self.entries = dict.fromkeys(self.entries, UNKNOWN)
@@ -59,14 +59,14 @@ class Container:
 
 
 class ValueOrigin(NamedTuple):
-    """Expression in a module that creates a value."""
+    """The expression that creates a value, and its module."""
 
     module: ParsedModule
     node: ast.expr
 
 
 class CommandArguments:
-    """The result of an argument parser, whose attributes are the flags of the command."""
+    """The result of an argument parser, with the command's flags as attributes."""
 
     def __repr__(self) -> str:
         return "<arguments of the command>"
@@ -84,7 +84,7 @@ HeapState: TypeAlias = dict[Container, tuple[dict[object, object], bool]]
 
 
 class Heap:
-    """All containers of one evaluation, so that the effects of two branches can be merged."""
+    """All containers of one evaluation, so that the effects of branches can be merged."""
 
     def __init__(self) -> None:
         self.containers: dict[Container, None] = {}
@@ -102,11 +102,11 @@ class Heap:
         return container
 
     def drop(self, frame: Container) -> None:
-        """Forget the variables of a call that has returned."""
+        """Drop the variables of a call that has returned."""
         self.containers.pop(frame, None)
 
     def adopt(self, value: object) -> object:
-        """Return a copy of a value from another heap, in its state before any statement of this evaluation."""
+        """Copy a value from another heap, in the state it had before this evaluation began."""
         copied: dict[Container, Container] = {}
 
         def copy(each: object) -> object:
@@ -127,12 +127,12 @@ class Heap:
         return {each: (dict(each.entries), each.has_other_keys) for each in self.containers}
 
     def restore(self, state: HeapState) -> None:
-        """Restore the entries of all containers from a saved state."""
+        """Restore the entries of all containers from a state that `save` returned."""
         for container, (entries, has_other_keys) in (self._adopted | state).items():
             container.entries, container.has_other_keys = dict(entries), has_other_keys
 
     def merge(self, states: list[HeapState], values: Iterable[object] = ()) -> object:
-        """Merge the states of several branches into the heap; return the merged value of one value per branch.
+        """Merge the states of several branches into the heap, and return the merge of their values.
 
         A key that only some states have gets the value `UNKNOWN`, which stands for an absent key as well.
         """
@@ -165,7 +165,7 @@ class _StateMerger:
         return state | self._new
 
     def merge_values(self, left: object, right: object) -> object:
-        """Return the merged value for a value that is `left` in one branch and `right` in the other."""
+        """Merge the values that an expression has in two branches."""
         if left is right:
             return left
         if isinstance(left, Container) and isinstance(right, Container) and left.kind == right.kind:
@@ -196,7 +196,7 @@ class _StateMerger:
 
 
 def to_json(value: object, depth: int = 0) -> Json:
-    """Return a value as JSON, with `UNKNOWN` for parts that are known only at run time."""
+    """Convert a value to JSON, with `UNKNOWN` for parts known only at run time."""
     if isinstance(value, Container):
         if value.has_other_keys or depth > _MAX_DEPTH:
             return UNKNOWN

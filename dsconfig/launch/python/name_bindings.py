@@ -1,4 +1,4 @@
-"""Scopes and bindings of a Python module: which statements may bind the name that an expression reads."""
+"""Resolve names in a Python module: scopes, and the statements that may bind the name that an expression reads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class NameBinding(NamedTuple):
 
 
 class ModuleNames:
-    """Scopes, bindings and uses of all names and attributes of a module."""
+    """The scopes, bindings and uses of all names and attributes in a module."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.tree = tree
@@ -58,12 +58,12 @@ class ModuleNames:
             self.loads.setdefault((owner, name.id), []).append(name)
 
     def bindings_of_name(self, name: ast.Name) -> list[NameBinding]:
-        """Return the bindings that a read of a name may refer to; none for a builtin or a name from `import *`."""
+        """Return the bindings to which a name may refer; none for a builtin or a name from `import *`."""
         owner = self._owners.get(name)
         return [] if owner is None else self.bindings.get((owner, name.id), [])
 
     def scope_binding_name(self, node: ast.AST, name: str) -> Scope:
-        """Return the scope that binds a name which occurs at a node."""
+        """Return the scope that binds the name used at a node."""
         return self._scope_of_name(name, self._scope_of[node])
 
     def scope_of_node(self, node: ast.AST) -> Scope:
@@ -78,7 +78,7 @@ class ModuleNames:
         return scope
 
     def class_of_method(self, function: ast.AST) -> ast.ClassDef | None:
-        """Return the class that a function is a method of, or None if the function is not a method."""
+        """Return the class to which a method belongs, or None if the function is not a method."""
         parent = self.parents.get(function)
         return parent if isinstance(parent, ast.ClassDef) else None
 
@@ -116,7 +116,7 @@ class ModuleNames:
 
     @staticmethod
     def _is_in_inner_scope(node: ast.AST, child: ast.AST) -> bool:
-        """Whether a child of a function, class or comprehension is in its inner scope rather than the outer one."""
+        """Return whether a child node belongs to the inner scope of a function, class or comprehension."""
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             return child in node.body
         if isinstance(node, ast.ClassDef):
@@ -126,7 +126,7 @@ class ModuleNames:
         return True
 
     def _register_node(self, node: ast.AST, scope: Scope) -> None:
-        """Record the bindings, calls and attributes that a node contributes."""
+        """Record the bindings, calls and attributes in a node."""
         match node:
             case ast.Attribute():
                 self.attributes.setdefault(node.attr, []).append(node)
@@ -183,7 +183,7 @@ class ModuleNames:
                 pass
 
     def _register_target(self, target: ast.expr, value: ast.expr | None, steps: Steps) -> None:
-        """Record which part of a value each target of an assignment receives."""
+        """Record which part of an assigned value each target receives."""
         if isinstance(target, ast.Tuple | ast.List):
             has_star = any(isinstance(each, ast.Starred) for each in target.elts)
             for index, each in enumerate(target.elts):
@@ -231,7 +231,7 @@ class ModuleNames:
         return outer or self.tree
 
     def _scope_of_name(self, name: str, scope: Scope) -> Scope:
-        """Return the scope whose binding a name refers to, or the module for a name without a binding."""
+        """Return the scope whose binding a name refers to; the module if the name has no binding."""
         current: Scope | None = scope
         while current is not None:
             if (current, name) in self._declared:
@@ -245,7 +245,7 @@ class ModuleNames:
 
 
 def returned_expressions(function: Function) -> Iterator[ast.expr]:
-    """Yield the expressions that a function returns, excluding those of nested functions."""
+    """Yield the expressions that a function returns, ignoring nested functions."""
     if isinstance(function, ast.Lambda):
         yield function.body
         return
@@ -260,7 +260,7 @@ def returned_expressions(function: Function) -> Iterator[ast.expr]:
 
 
 def last_dotted_name(node: ast.AST | None) -> str:
-    """Return the last name of a dotted expression such as `a.b.c`, or an empty string for any other node."""
+    """Return the last part of a dotted expression such as `a.b.c`, or an empty string for any other node."""
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""

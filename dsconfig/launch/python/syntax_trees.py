@@ -1,4 +1,4 @@
-"""Python programs of a repository as syntax trees: parsed, never executed."""
+"""Parse the Python programs of a repository into syntax trees; nothing is executed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ParsedModule(NamedTuple):
 
     @property
     def names(self) -> ModuleNames:
-        """Scopes and bindings of the module."""
+        """The scopes and bindings of the module."""
         return names_of_module(self.nodes[0])
 
     def shown_location(self, node: ast.AST) -> str:
@@ -54,7 +54,7 @@ def names_of_module(tree: ast.AST) -> ModuleNames:
 
 
 def parse_module(path: str, data: bytes) -> ParsedModule | None:
-    """Parse a Python file, or return None if the file is too large or is not valid Python 3."""
+    """Parse a Python file; return None if it is too large or is not valid Python 3."""
     nodes = _parse(data) if len(data) <= _MAX_FILE else ()
     return ParsedModule(path, nodes) if nodes else None
 
@@ -71,7 +71,7 @@ def _parse(data: bytes) -> tuple[ast.AST, ...]:
 
 
 def program_modules(path: str, launch: str) -> tuple[ParsedModule, ...]:
-    """Parse a program and the modules in its repository that it imports, in import order.
+    """Parse a program and the modules that it imports from its repository, in import order.
 
     `launch` is the file that starts the program, which determines the files that may be read. The result is empty if
     the program cannot be parsed.
@@ -103,7 +103,7 @@ def _cached_program_modules(path: str, launch: str, _: int) -> tuple[ParsedModul
 
 
 def _imported_files(module: ParsedModule) -> Iterator[str]:
-    """Yield the files of the repository that a module imports."""
+    """Yield the repository files that a module imports."""
     folder = os.path.dirname(module.path)
     for node in module.nodes:
         if isinstance(node, ast.Import):
@@ -119,7 +119,7 @@ def _imported_files(module: ParsedModule) -> Iterator[str]:
 
 
 def _files_of_module_name(name: str, folder: str, *, above: bool = True) -> Iterator[str]:
-    """Yield the file of a module, searched in a directory and, if `above`, in its parents within the repository."""
+    """Yield the file of a module in a directory and, if `above` is true, in its parents within the repository."""
     parts, top = name.split("."), repository_root(folder)
     if not all(parts):
         return
@@ -136,12 +136,12 @@ def _files_of_module_name(name: str, folder: str, *, above: bool = True) -> Iter
 
 
 def called_function_name(call: ast.Call) -> str:
-    """Return the last name of the called function, such as `initialize` for `deepspeed.initialize(...)`."""
+    """Return the last part of the called function's name: `initialize` for `deepspeed.initialize(...)`."""
     return last_dotted_name(call.func)
 
 
 def keyword_argument(call: ast.Call, *names: str) -> ast.expr | None:
-    """Return the value of the first keyword argument of a call that has one of the given names, or None."""
+    """Return the value of the first keyword argument with one of the given names, or None."""
     return next((each.value for each in call.keywords if each.arg in names), None)
 
 
@@ -156,7 +156,7 @@ def literal_value(node: ast.expr | None) -> Json:
 
 
 def calls_in_modules(modules: tuple[ParsedModule, ...]) -> Iterator[tuple[ParsedModule, ast.Call]]:
-    """Yield every call in the given modules, with its module."""
+    """Yield every call in the given modules together with its module."""
     for module in modules:
         for node in module.nodes:
             if isinstance(node, ast.Call):
@@ -164,7 +164,7 @@ def calls_in_modules(modules: tuple[ParsedModule, ...]) -> Iterator[tuple[Parsed
 
 
 class ProgramRepository:
-    """The modules around a program: modules that it imports, and modules that import it."""
+    """The modules related to a program: those that it imports, and those that import it."""
 
     def __init__(self, name: str) -> None:
         self._launch = name
@@ -173,13 +173,13 @@ class ProgramRepository:
     def find_definition(
         self, module: ParsedModule, function: ast.expr
     ) -> tuple[ParsedModule, ast.AST] | None:
-        """Return the function or class that an imported name refers to, or None if it is not in the repository."""
+        """Return the function or class to which an imported name refers, or None if it is outside the repository."""
         return self._resolve_definition(module, function, _MAX_REEXPORTS)
 
     def find_imported_name(
         self, module: ParsedModule, binding: NameBinding, steps: int = _MAX_REEXPORTS
     ) -> tuple[ParsedModule, NameBinding] | None:
-        """Return the only assignment to the name that `from module import name` binds, and its module."""
+        """Return the only assignment to a name that is imported with `from module import name`, and its module."""
         statement = module.names.parents.get(binding.node)
         if not steps or not isinstance(binding.node, ast.alias) or not isinstance(statement, ast.ImportFrom):
             return None
@@ -201,7 +201,7 @@ class ProgramRepository:
     def accesses_to_attribute(
         self, module: ParsedModule, name: str
     ) -> Iterator[tuple[ParsedModule, ast.expr]]:
-        """Yield the accesses to attributes with this name, in the modules that import a given module."""
+        """Yield the accesses to an attribute of this name in the modules that import a given module."""
         for importer, _ in self._import_statements_of_module(module):
             for access in importer.names.attributes.get(name, ()):
                 yield importer, access
@@ -223,7 +223,7 @@ class ProgramRepository:
     def _resolve_import(
         self, module: ParsedModule, binding: NameBinding, steps: int
     ) -> tuple[ParsedModule, ast.AST] | None:
-        """Return the function or class that `from module import name` binds, with its module, or None."""
+        """Return the function or class that `from module import name` binds and its module, or None."""
         statement = module.names.parents.get(binding.node)
         if not steps or not isinstance(binding.node, ast.alias) or not isinstance(statement, ast.ImportFrom):
             return None
@@ -291,7 +291,7 @@ class ProgramRepository:
     def _import_statements_of_module(
         self, module: ParsedModule
     ) -> Iterator[tuple[ParsedModule, ast.Import | ast.ImportFrom]]:
-        """Yield the import statements of other modules that import a module."""
+        """Yield the statements in other modules that import a module."""
         if self._is_file:
             path = os.path.abspath(module.path)
             yield from _cached_import_statements(path, repository_cache_key(path))
@@ -301,7 +301,7 @@ class ProgramRepository:
 def _cached_import_statements(
     path: str, _: tuple[int, ...]
 ) -> tuple[tuple[ParsedModule, ast.Import | ast.ImportFrom], ...]:
-    """Return the import statements in the repository that import the module at a path, with their modules."""
+    """Return the statements in the repository that import the module at a path, with their own modules."""
     stem = os.path.basename(path).removesuffix(".py")
     if stem == "__init__":
         stem = os.path.basename(os.path.dirname(path))
@@ -331,7 +331,7 @@ def _imported_paths(module: ParsedModule, statement: ast.Import | ast.ImportFrom
 
 
 def _files_of_import(module: ParsedModule, statement: ast.ImportFrom, name: str) -> Iterator[str]:
-    """Yield the file of the module in a `from` import, or of the submodule `name` of that module."""
+    """Yield the file of the module in a `from` import, or of its submodule `name`."""
     base = os.path.dirname(os.path.abspath(module.path))
     for _ in range(min(statement.level, _MAX_FOLDERS) - 1):
         base = os.path.dirname(base)

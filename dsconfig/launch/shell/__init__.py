@@ -1,1 +1,1 @@
-"""Shell scripts: parsed as bash does, and evaluated without running anything."""
+"""Parse shell scripts like bash, and evaluate them without running anything."""

@@ -1,4 +1,4 @@
-"""Built-in commands that change the state of a shell: `cd`, `set --`, `read`, `[ … ]` and others."""
+"""Built-in shell commands that change the state of the shell: `cd`, `set --`, `read`, `[ … ]` and others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SUCCESS, FAILURE, ASSUMED, UNKNOWN = "success", "failure", "assumed", "unknown"
 
 
 class ShellState(Protocol):
-    """State of a shell, which built-in commands change."""
+    """The shell state that built-in commands change."""
 
     values: ShellVariables
     folder: str
@@ -27,7 +27,7 @@ class ShellState(Protocol):
 
 
 class BuiltinCall(NamedTuple):
-    """A call of a built-in command: the words as written and expanded, and the here-documents."""
+    """A call of a built-in command: its words as written and as expanded, and its here-documents."""
 
     raw: list[str]
     words: tuple[str, ...]
@@ -35,13 +35,13 @@ class BuiltinCall(NamedTuple):
 
 
 def run_test_command(shell: ShellState, words: Iterable[str], *, is_double: bool) -> None:
-    """Evaluate `[ … ]` or `[[ … ]]` and set the status of the shell."""
+    """Evaluate `[ … ]` or `[[ … ]]`, and set the shell's exit status."""
     result = shell.values.evaluate_condition(words, is_double=is_double)
     shell.status = UNKNOWN if result is None else SUCCESS if result else FAILURE
 
 
 def run_arithmetic_command(shell: ShellState, text: str) -> None:
-    """Evaluate `((…))` or `let`, and mark variables that get an unknown value."""
+    """Evaluate `((…))` or `let`, and mark variables whose new value is unknown."""
     values = shell.values
     values.lexer.assigned.clear()
     result = values.lexer.evaluate_arithmetic(text, values.variables)
@@ -130,7 +130,7 @@ def _run_getopts(shell: ShellState, call: BuiltinCall) -> None:
 
 
 def _run_search_command(shell: ShellState, _: BuiltinCall) -> None:
-    """Run `grep -q`, `command -v` or a similar command, whose success is unknown."""
+    """Set an unknown exit status for `grep -q`, `command -v` or a similar command."""
     shell.status = UNKNOWN
 
 
@@ -150,7 +150,7 @@ BUILTINS: Mapping[str, Callable[[ShellState, BuiltinCall], None]] = {
 
 
 def folder_after_cd(folder: str, step: str) -> str:
-    """Return the directory after a `cd`, or an empty string if it is unknown."""
+    """Return the directory after a `cd`, or an empty string if unknown."""
     if step.startswith("/") or "$" in step or step in ("-", "~"):
         return "" if "$" in step or step in ("-", "~") else step
     return f"{folder}/{step}" if folder else step

@@ -1,4 +1,4 @@
-"""Shell expressions: integer arithmetic, and conditions with known operands.
+"""Evaluate shell expressions: integer arithmetic, and conditions with known operands.
 
 Arithmetic: `$((8 * N))`, `((i++))`, `let M=N/4`, and indices of arrays. Conditions: `[ … ]` and `[[ … ]]`.
 """
@@ -36,7 +36,7 @@ Assign = Callable[[str, "int | None"], object]
 
 
 class _UnknownValueError(Exception):
-    """Raised if an expression is invalid or depends on an unknown value."""
+    """Raised if an expression is invalid or has an unknown operand."""
 
 
 class _ArithmeticToken(NamedTuple):
@@ -52,7 +52,7 @@ def assigned_variables(text: str) -> list[str]:
 def evaluate_arithmetic(
     text: str, lookup: Lookup = lambda _: None, assign: Assign = lambda *_: None
 ) -> int | None:
-    """Evaluate an arithmetic expression; return None if it is invalid or depends on an unknown value."""
+    """Evaluate an arithmetic expression; return None if it is invalid or has an unknown operand."""
     if len(text) > MAX_EXPRESSION:
         return None
     try:
@@ -62,7 +62,7 @@ def evaluate_arithmetic(
 
 
 class _ArithmeticEvaluator:
-    """Evaluator of one arithmetic expression, which uses precedence climbing over its tokens."""
+    """Evaluate one arithmetic expression by precedence climbing over its tokens."""
 
     def __init__(self, text: str, lookup: Lookup, assign: Assign) -> None:
         self._lookup, self._assign = lookup, assign
@@ -224,12 +224,12 @@ _MAX_WORDS = 200
 
 
 def contains_unknown_value(*texts: str) -> bool:
-    """Whether a text contains a value that is unknown before the run."""
+    """Return whether a text contains a value known only at run time."""
     return any("$" in text or "`" in text for text in texts)
 
 
 def evaluate_test(words: list[str], *, is_double: bool) -> bool | None:
-    """Return the result of a test with expanded words, or None if it has unknown values or too many words."""
+    """Evaluate a test with expanded words; return None if a value is unknown or there are too many words."""
     words = words if len(words) <= _MAX_WORDS else ["$"]
     for operators, absorbing in ((("||", "-o"), True), (("&&", "-a"), False)):
         at = next(

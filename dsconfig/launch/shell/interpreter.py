@@ -1,4 +1,4 @@
-"""Commands that a shell script runs, with expanded words and variables, found without executing anything."""
+"""Interpret a shell script to find the commands that it runs, with words expanded; nothing is executed."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class ShellCommand(NamedTuple):
 
 
 class ShellInterpreter:
-    """Interpreter that follows a script from start to end without running any command.
+    """Follow a script from start to end without running any command.
 
     `path`: location of the script. `variables`: known variables of the job's shell. `budget`: limit on
     the number of steps. `location`: file from which other scripts are searched, by default the script itself.
@@ -137,7 +137,7 @@ class ShellInterpreter:
         self._nesting = 0
 
     def run_commands(self, depth: int = 0) -> Iterator[ShellCommand]:
-        """Yield each simple command in the order in which the script runs them.
+        """Yield each simple command in the order in which the script runs it.
 
         Raises:
             BudgetExceededError: reading the commands exceeds the budget.
@@ -169,7 +169,7 @@ class ShellInterpreter:
             previous = condition_words(item.node)
 
     def _run_list_item(self, item: ListItem, previous: str) -> Iterator[ShellCommand]:
-        """Run a command of a list, unless `&&` or `||` and the status of the previous command prevent this."""
+        """Run a command of a list, unless `&&` or `||` skips it because of the previous exit status."""
         needed = {"&&": SUCCESS, "||": FAILURE}.get(item.operator)
         decisive = {"&&": (SUCCESS, ASSUMED), "||": (FAILURE,)}.get(item.operator, (self.status,))
         if needed is not None and self.status in (SUCCESS, FAILURE) and self.status != needed:
@@ -188,7 +188,7 @@ class ShellInterpreter:
     def _run_branches(
         self, scope: AssignmentScope, branches: Iterable[Callable[[], Iterator[ShellCommand]]]
     ) -> Iterator[ShellCommand]:
-        """Run all branches of a condition one after another, and merge their assignments."""
+        """Run every branch of a conditional in turn, and merge the resulting assignments."""
         stops: list[str] = []
         self.values.scopes.append(scope)
         folder = self.folder
@@ -208,7 +208,7 @@ class ShellInterpreter:
 
     @contextmanager
     def _isolate_assignments(self) -> Iterator[None]:
-        """Undo all assignments at the end of a `with` block, as after a subshell."""
+        """Undo all assignments at the end of a `with` block, as a subshell does."""
         scope = AssignmentScope()
         self.values.scopes.append(scope)
         state = (self.folder, dict(self._functions), set(self.exported), self.stop)
@@ -331,7 +331,7 @@ class ShellInterpreter:
         self.stop = "" if self.stop == "break" else self.stop
 
     def _forget_loop_changes(self, body: CommandBlock, prepare: Callable[[], object]) -> None:
-        """Set variables that differ between two iterations of a loop, such as a counter, to unknown values."""
+        """Mark variables that differ between two iterations of a loop, such as a counter, as unknown."""
         scope = AssignmentScope()
         self.values.scopes.append(scope)
         results = []
@@ -395,7 +395,7 @@ class ShellInterpreter:
         self.output.record_command_output(words, redirected, self.values, self.exported)
 
     def _without_env_options(self, raw: list[str]) -> list[str]:
-        """Return the words of a command without `env` and its options, but with its assignments."""
+        """Return the words of a command without `env` and its options, keeping the assignments."""
         rest = raw[1:]
         while rest and rest[0].startswith("-"):
             rest = rest[2:] if rest[0] in ("-u", "--unset", "-C", "--chdir") else rest[1:]
@@ -433,7 +433,7 @@ class ShellInterpreter:
         dependencies: dict[str, frozenset[str]],
         redirected: CommandRedirections,
     ) -> Iterator[ShellCommand]:
-        """Run a command with expanded words: a builtin changes the state, any other command is yielded."""
+        """Run a command whose words are expanded: a builtin changes the state, any other command is yielded."""
         if not words:
             return
         name = words[0]
@@ -464,7 +464,7 @@ class ShellInterpreter:
         yield from self._run_started_script(offset, words)
 
     def _call_function(self, name: str, arguments: tuple[str, ...] | None) -> Iterator[ShellCommand]:
-        """Run a function of the script. `arguments`: its arguments, or None if unknown."""
+        """Run a function of the script; `arguments` is None if its arguments are unknown."""
         self._called.add(name)
         if len(self._locals) >= _MAX_CALLS:
             return
@@ -492,7 +492,7 @@ class ShellInterpreter:
         *,
         only_exported: bool = False,
     ) -> Iterator[ShellCommand]:
-        """Yield the commands in the text inside a command such as `bash -c "…"` or `id=$(…)`."""
+        """Yield the commands nested in another command, such as `bash -c "…"` or `id=$(…)`."""
         # Only text with flags can contain a launcher command; skipping the rest saves most of the budget.
         if self._nesting < _MAX_NESTED and "--" in text and any(char.isspace() for char in text):
             inner = self._child_shell(text, self.path, only_exported=only_exported)
@@ -501,7 +501,7 @@ class ShellInterpreter:
                 yield each._replace(offset=offset)
 
     def _child_shell(self, text: str, path: str, *, only_exported: bool) -> ShellInterpreter:
-        """Return the child shell that runs a text or script started by this shell."""
+        """Return a child shell for a text or script that this shell starts."""
         self.budget.spend(len(self.values.variables))
         child = ShellInterpreter(text, path, budget=self.budget, location=self.location)
         names = self.exported if only_exported else self.values.variables.keys()
@@ -519,7 +519,7 @@ class ShellInterpreter:
         return child
 
     def _run_started_script(self, offset: int, words: tuple[str, ...]) -> Iterator[ShellCommand]:
-        """Yield the commands of a script that a command starts: `bash train.sh 4`, `srun ./train.sh`."""
+        """Yield the commands of the script that a command starts: `bash train.sh 4`, `srun ./train.sh`."""
         at = index_of_started_script(words)
         if at is None or self._nesting >= _MAX_NESTED:
             return
@@ -533,7 +533,7 @@ class ShellInterpreter:
             yield each._replace(offset=offset)
 
     def _read_script(self, name: str) -> tuple[str, str | None]:
-        """Return the path and text of a script in the repository; the text is None if it cannot be read."""
+        """Return the path and text of a script in the repository; the text is None if the script cannot be read."""
         if not self.location or contains_unknown_value(name):
             return name, None
         lookup = resolve_written_path(name, self.location, self.folder)
@@ -549,7 +549,7 @@ class ShellInterpreter:
         return os.path.abspath(lookup.path), data.decode("utf-8", "replace")
 
     def _run_eval_or_source(self, offset: int, words: tuple[str, ...]) -> Iterator[ShellCommand]:
-        """Run the text of `eval`, or the file of `source`, in this shell. An unknown text may set any variable."""
+        """Run the text of `eval` or the file of `source` in this shell; if it is unknown, it may set any variable."""
         if len(words) < 2 or self._nesting >= _MAX_NESTED:
             return
         text: str | None = " ".join(words[1:])

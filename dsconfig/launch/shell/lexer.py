@@ -1,4 +1,4 @@
-"""Lexer of shell text: words with quotes, escapes, comments, here-documents, variables and arithmetic."""
+"""Split shell text into tokens, with quotes, escapes, comments, here-documents, variables and arithmetic."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Variables = Mapping[str, tuple[str, ...]]
 
 
 class ShellToken(NamedTuple):
-    """A token of shell text: a word as written, an operator, a redirection, `((…))`, or `[[ … ]]`."""
+    """A token of shell text: a word as written, an operator, a redirection, `((…))` or `[[ … ]]`."""
 
     kind: Literal["word", "operator", "redirect", "arithmetic", "test"]
     text: str
@@ -54,7 +54,7 @@ class ShellToken(NamedTuple):
 
 
 class ShellLexer:
-    """Lexer of a shell text. `depth`: number of substitutions around the text. `budget`: limit on the steps.
+    """Lexer for shell text that is nested in `depth` substitutions; `budget` limits its steps.
 
     Every method raises `BudgetExceededError` if the budget is exceeded.
     """
@@ -74,7 +74,7 @@ class ShellLexer:
         """Delimiters of unterminated here-documents."""
 
     def tokens(self) -> Iterator[ShellToken]:
-        """Yield the tokens of the text; a here-document is part of its redirection token."""
+        """Yield the tokens of the text; a here-document belongs to the token of its redirection."""
         text, at = self.text, 0
         self.budget.spend(len(text))
         line: list[ShellToken] = []  # the current line, which is held back until its here-documents are read
@@ -102,7 +102,7 @@ class ShellLexer:
         yield from line
 
     def _read_token(self, at: int, before: ShellToken | None) -> tuple[ShellToken, int]:
-        """Read the token that starts at `at`; also return the offset after it."""
+        """Read the token at an offset; return it with the offset after it."""
         text = self.text
         if (match := _HEREDOC.match(text, at)) and not text.startswith("<<<", at):
             is_quoted = bool(match[1] or match[2])
@@ -127,7 +127,7 @@ class ShellLexer:
         return ShellToken("word", word, at), end
 
     def _read_bracket_test(self, start: int, at: int) -> tuple[ShellToken, int]:
-        """Return the token of `[[ … ]]`, in which brackets and `<` are words; a missing `]]` ends with the line."""
+        """Read a `[[ … ]]` token, in which brackets and `<` are words; without `]]` it ends at the line end."""
         text, words = self.text, list[str]()
         while at < len(text):
             if text[at] in _SPACE:
@@ -151,7 +151,7 @@ class ShellLexer:
         return ShellToken("test", "[[", start, words=tuple(words)), at
 
     def _read_here_documents(self, line: list[ShellToken], at: int) -> tuple[list[ShellToken], int]:
-        """Read the tokens of a line with their here-documents; also return the offset after them."""
+        """Read the tokens of a line with their here-documents; return them with the offset that follows."""
         tokens = []
         for token in line:
             if token.kind == "redirect" and token.body is not None:
@@ -175,7 +175,7 @@ class ShellLexer:
             yield words
 
     def _read_here_document(self, at: int, end: str) -> tuple[str, int]:
-        """Return the text of a here-document and the offset of its end."""
+        """Return the text of a here-document and the offset at which it ends."""
         if end in self._unterminated or len(self._unterminated) > _MAX_UNTERMINATED:
             return "", at
         if self.text.find(end, at) < 0:
@@ -193,7 +193,7 @@ class ShellLexer:
         return len(self.text) if end < 0 else end
 
     def _find_word_end(self, at: int, text: str | None = None) -> int:
-        """Return the offset after the word that starts at `at`."""
+        """Return the offset after the word at an offset."""
         text = self.text if text is None else text
         while at < len(text):
             char = text[at]
@@ -213,7 +213,7 @@ class ShellLexer:
         return at
 
     def _find_part_end(self, text: str, at: int) -> int:
-        """Return the offset after the quoted text, substitution or single character that starts at `at`."""
+        """Return the offset after the quoted text, substitution or single character at an offset."""
         char = text[at]
         end = at + 1
         if char == "\\":
@@ -240,7 +240,7 @@ class ShellLexer:
         return match.end() if match else at + 1
 
     def _find_closing_mark(self, text: str, mark: str, at: int) -> int:
-        """Return the offset after the closing mark, or after the opening mark if there is no closing one."""
+        """Return the offset after the closing mark, or after the opening one if it is never closed."""
         if mark in self._unclosed.get(text, ()):
             return at
         end = text.find(mark, at)
@@ -251,13 +251,13 @@ class ShellLexer:
         return end + 1
 
     def _charge_characters(self, count: int) -> None:
-        """Charge the budget for characters that `re` or `str` process, which is faster than a Python loop."""
+        """Charge the budget for characters that `re` or `str` processes, which costs less than a Python loop."""
         self.budget.spend(count // _COPIES_PER_STEP + 1)
 
     def _find_closing_bracket(
         self, text: str, at: int, marks: re.Pattern[str] = _NESTED, opens: str = "(", closes: str = ")"
     ) -> int:
-        """Return the offset after the bracket that closes the one at `at`."""
+        """Return the offset after the bracket that closes the one at an offset."""
         if opens in self._unclosed.get(text, ()):
             return at + len(opens)
         depth, last = 0, at
@@ -274,7 +274,7 @@ class ShellLexer:
     # ----------------------------------------------------------------------------------------------
 
     def expand_word(self, raw: str, variables: Variables, *, split: bool = True) -> list[str]:
-        """Expand a word into words; parts with unknown values or too long results stay as written."""
+        """Expand a word into words, leaving parts that are unknown or too long as written."""
         if len(raw) > MAX_LENGTH:
             return [raw]
         self.budget.spend(len(raw))
@@ -312,12 +312,12 @@ class ShellLexer:
         return fields if has_quotes or any(fields) else []
 
     def expand_quoted(self, body: str, variables: Variables) -> str:
-        """Expand text in double quotes or in a here-document."""
+        """Expand text inside double quotes or a here-document."""
         self.used.clear()
         return body if len(body) > MAX_LENGTH else " ".join(self._expand_quoted(body, variables))
 
     def _expand_quoted(self, body: str, variables: Variables) -> list[str]:
-        """Expand text in double quotes to one word, or to several for an array; return it unchanged if too long."""
+        """Expand text inside double quotes into one word, or several for an array."""
         self.budget.spend(len(body))
         fields, at, size = [""], 0, 0
         while at < len(body):
@@ -339,7 +339,7 @@ class ShellLexer:
         return fields
 
     def _expand_part(self, part: str, variables: Variables) -> list[str]:
-        """Return the value of a variable or substitution, or the part unchanged if the value is unknown."""
+        """Return the value of a variable or substitution, or the part as written if the value is unknown."""
         values = self._expand_dollar_expression(part, variables)
         self._charge_characters(_total_length(values))
         return values
@@ -358,14 +358,14 @@ class ShellLexer:
         return ["."] if name == "PWD" else [part]
 
     def _words_of_variable(self, name: str, variables: Variables) -> tuple[str, ...] | None:
-        """Return the words of a variable or an argument, or None if it is not set."""
+        """Return the words of a variable or positional argument, or None if it is unset."""
         if name.isdecimal() and name != "0" and (arguments := variables.get("@")) is not None:
             return arguments[int(name) - 1 : int(name)] if len(name) < _MAX_DIGITS else ()
         self.used.add(name)
         return variables.get(name)
 
     def _expand_parameter(self, part: str, variables: Variables) -> list[str]:
-        """Return the value of `${...}`: a variable, its default, elements of an array or their number, or a slice."""
+        """Return the value of `${...}`: a variable, a default, array elements or their number, or a slice."""
         match = _PARAMETER.fullmatch(part[1:])
         if match is None:
             return list(variables.get("#", (part,))) if part == "${#}" else [part]
@@ -394,7 +394,7 @@ class ShellLexer:
         return [part] if None in changed else [value for value in changed if value is not None]
 
     def _array_elements(self, name: str, index: str | None, variables: Variables) -> tuple[str, ...] | None:
-        """Return the values of `name[index]`, or None if the variable is not set or the index is unknown."""
+        """Return the values of `name[index]`, or None if the variable is unset or the index unknown."""
         keys = variables.get(f"{name}[]")
         if keys is None:
             values = variables.get("@") if name == "@" else self._words_of_variable(name, variables)
@@ -461,7 +461,7 @@ class ShellLexer:
         return None if "$" in text or "`" in text else (text[first:end],)
 
     def _expand_substitution(self, part: str, variables: Variables) -> str:
-        """Return the value of an arithmetic expression or command substitution, or `part` unchanged if unknown."""
+        """Return the value of an arithmetic expression or command substitution, or `part` as written if unknown."""
         if part in variables:
             return variables[part][0]
         if self._depth >= _MAX_DEPTH:
@@ -489,7 +489,7 @@ class ShellLexer:
         return _command_output(lines[-1], lines[:-1]) if lines and all(lines) else None
 
     def evaluate_arithmetic(self, text: str, variables: Variables) -> int | None:
-        """Return the value of an arithmetic expression, or None if it depends on an unknown value."""
+        """Return the value of an arithmetic expression, or None if it has an unknown operand."""
 
         def value(name: str) -> int | None:
             self.used.add(name)
@@ -512,12 +512,12 @@ _MAX_DIGITS = 6
 
 
 def _total_length(values: list[str]) -> int:
-    """Return the number of characters in all words, plus one per word."""
+    """Return the number of characters in all words, counting one more per word."""
     return sum(map(len, values)) + len(values)
 
 
 def _command_output(words: list[str], before: list[list[str]]) -> str | None:
-    """Return the output of a command that prints a path or calculates, or None for any other command."""
+    """Return the output of a command that prints a path or computes a number, or None for any other command."""
     folder = next((line[1] for line in before if line[0] == "cd" and len(line) > 1), "")
     if words == ["pwd"] and all(line[0] == "cd" for line in before):
         return os.path.normpath(folder or os.curdir)
@@ -543,7 +543,7 @@ def _command_output(words: list[str], before: list[list[str]]) -> str | None:
 
 
 def _count_entries(before: list[list[str]], words: list[str]) -> str | None:
-    """Count the entries in `echo 0,1 | tr , '\\n' | wc -l`, with which scripts count CUDA_VISIBLE_DEVICES."""
+    """Evaluate `echo 0,1 | tr , '\\n' | wc -l`, which scripts use to count the GPUs in CUDA_VISIBLE_DEVICES."""
     split = [line for line in before if line[0] == "tr"]
     if words[1:] != ["-l"] or len(before) != 1 + len(split) or [line[1:2] for line in split] != [[","]]:
         return None
@@ -556,7 +556,7 @@ _MAX_REPLACEMENT = 10_000
 
 
 def remove_pattern(value: str, operation: str) -> str | None:
-    """Apply `${name%.*}` or a similar operation; return None if the pattern has more than one `*` at its end.
+    """Apply an operation such as `${name%.*}`; return None if the pattern is more than text with a `*` at its end.
 
     `operation`: all characters between the variable's name and the closing brace.
     """

@@ -1,4 +1,4 @@
-"""Syntax tree of shell text: commands with their words as written, pipelines, conditions, loops and functions.
+"""Parse shell text into a syntax tree of commands with unexpanded words, pipelines, conditionals, loops and functions.
 
 Nothing is evaluated. For text that no shell accepts, the tree has those commands that can be parsed.
 """
@@ -16,7 +16,7 @@ _MAX_DEPTH = 40
 
 
 class Redirection(NamedTuple):
-    """A redirection: its operator, its target as written, and the text of a here-document."""
+    """A redirection: its operator, its target as written, and its here-document."""
 
     operator: str
     target: str
@@ -34,13 +34,13 @@ class SimpleCommand(NamedTuple):
 
 
 class Pipeline(NamedTuple):
-    """Commands connected by `|`, each of which runs in its own shell."""
+    """Commands connected by `|`, each of which runs in a shell of its own."""
 
     stages: tuple[Node, ...]
 
 
 class ListItem(NamedTuple):
-    """A command of a list, with the operator before it: `&&`, `||`, or `;`."""
+    """A command in a list, with the operator that precedes it: `&&`, `||` or `;`."""
 
     node: Node
     operator: Literal["&&", "||", ";"]
@@ -48,47 +48,47 @@ class ListItem(NamedTuple):
 
 
 class CommandBlock(NamedTuple):
-    """A list of commands: a script, the body of a loop, or a group in braces."""
+    """A list of commands: a script, a loop body, or a group in braces."""
 
     items: tuple[ListItem, ...]
 
 
 class Subshell(NamedTuple):
-    """Commands in parentheses, whose assignments have no effect outside."""
+    """Commands in parentheses, whose assignments do not affect the outer shell."""
 
     body: CommandBlock
 
 
 class ConditionBranch(NamedTuple):
-    """An `if` or `elif` with its commands."""
+    """The condition and commands of an `if` or `elif`."""
 
     test: CommandBlock
     body: CommandBlock
 
 
 class IfCommand(NamedTuple):
-    """An `if` with its branches."""
+    """An `if` command with all its branches."""
 
     branches: tuple[ConditionBranch, ...]
     otherwise: CommandBlock | None
 
 
 class CaseBranch(NamedTuple):
-    """A branch of a `case`."""
+    """The patterns and commands of one branch of a `case`."""
 
     patterns: tuple[str, ...]
     body: CommandBlock
 
 
 class CaseCommand(NamedTuple):
-    """A `case` with its branches."""
+    """A `case` command with all its branches."""
 
     word: str
     branches: tuple[CaseBranch, ...]
 
 
 class ForLoop(NamedTuple):
-    """A `for` or `select` loop. `words`: None for a loop over the arguments of the script."""
+    """A `for` or `select` loop over `words`, or over the script's arguments if `words` is None."""
 
     variable: str
     words: tuple[str, ...] | None
@@ -104,7 +104,7 @@ class WhileLoop(NamedTuple):
 
 
 class ShellFunction(NamedTuple):
-    """The definition of a function."""
+    """The definition of a shell function."""
 
     name: str
     body: Node
@@ -117,7 +117,7 @@ class ArithmeticCommand(NamedTuple):
 
 
 class TestCommand(NamedTuple):
-    """A test command `[[ … ]]` with its words as written."""
+    """A `[[ … ]]` test with its words as written."""
 
     words: tuple[str, ...]
 
@@ -170,7 +170,7 @@ def parse_shell(lexer: ShellLexer) -> CommandBlock:
 
 
 class _ShellParser:
-    """Recursive descent parser over the tokens of a shell text."""
+    """Recursive descent parser for the tokens of a shell text."""
 
     def __init__(self, tokens: Sequence[ShellToken]) -> None:
         self._tokens = tokens
@@ -204,7 +204,7 @@ class _ShellParser:
             self._at += 1
 
     def parse_block(self, closers: frozenset[str]) -> CommandBlock:
-        """Parse commands up to a closing keyword or bracket, which is not consumed."""
+        """Parse commands up to a closing keyword or bracket, without consuming it."""
         items: list[ListItem] = []
         operator: Literal["&&", "||", ";"] = ";"
         while True:
@@ -414,7 +414,7 @@ class _ShellParser:
         return SimpleCommand(offset, tuple(words), tuple(redirects)) if words or redirects else None
 
     def _skip_redirections(self, node: Node) -> Node:
-        """Skip the redirections of a compound command, except a here-document that the command writes to a file."""
+        """Skip the redirections of a compound command, except for a here-document written to a file."""
         redirects: list[Redirection] = []
         offset = 0
         while (token := self._peek_token()) is not None and token.kind == "redirect":

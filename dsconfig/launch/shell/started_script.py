@@ -1,4 +1,4 @@
-"""Search for the script that a command starts: `bash train.sh 4`, `srun ./train.sh`."""
+"""Find the script that a command starts: `bash train.sh 4`, `srun ./train.sh`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAX_LEADING = 20
 
 
 def index_of_started_script(words: Sequence[str]) -> int | None:
-    """Return the index of the script among the words of a command, or None if the command starts no script."""
+    """Return the index of the script among a command's words, or None if it starts no script."""
     at = next((at for at, word in enumerate(words[:_MAX_LEADING]) if _is_script_name(word)), None)
     if at is None:
         return None
@@ -28,5 +28,5 @@ def _is_script_name(word: str) -> bool:
 
 
 def _is_program_name(word: str) -> bool:
-    """Whether a word can be the name of a program rather than a flag or the value of one."""
+    """Return whether a word may name a program, rather than be a flag or a flag's value."""
     return not word.startswith("-") and "=" not in word and not word.isdecimal()

@@ -1,4 +1,4 @@
-"""Variables of a script: word expansion, assignments, merging of values from branches, and `#SBATCH` options."""
+"""Track the variables of a script: expansion, assignment, merging after branches, and `#SBATCH` options."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _MAX_INDEX = 100
 
 
 class VariableValue(NamedTuple):
-    """The words of a variable (None if it is unset), and the unset variables that its value depends on."""
+    """The words of a variable (None if it is unset), and the unset variables on which it depends."""
 
     words: tuple[str, ...] | None
     origins: frozenset[str]
 
 
 class AssignmentScope:
-    """A part of the script whose assignments are undone or merged when it ends."""
+    """A part of a script whose assignments are undone or merged at its end."""
 
     def __init__(self, condition: str = "", *, exhaustive: bool = False) -> None:
         self.condition = condition
@@ -47,7 +47,7 @@ class AssignmentScope:
 
 
 class ShellVariables:
-    """Variables of a shell. Arrays are tuples; `M[key]` holds an element of an associative array, `M[]` its keys.
+    """Variables of a shell; arrays are tuples, and an associative array `M` is stored under `M[key]` and `M[]`.
 
     `lexer`: lexer of the script's text. `budget`: limit on the number of steps.
     """
@@ -67,7 +67,7 @@ class ShellVariables:
     def expand_with_dependencies(
         self, raw: Iterable[str]
     ) -> tuple[tuple[str, ...], dict[str, frozenset[str]]]:
-        """Expand the words of a command; also return the unset variables that each word depends on."""
+        """Expand the words of a command, and return the unset variables on which each word depends."""
         words: list[str] = []
         dependencies: dict[str, frozenset[str]] = {}
         for each in raw:
@@ -79,7 +79,7 @@ class ShellVariables:
         return tuple(words), dependencies
 
     def expand_words(self, raw: Iterable[str], *, split: bool = True) -> list[str]:
-        """Expand words. `split`: whether to split unquoted values at blanks, as a shell does in commands."""
+        """Expand words, splitting unquoted values at whitespace if `split` is true."""
         self.lexer.used.clear()
         words = [each for word in raw for each in self.lexer.expand_word(word, self.variables, split=split)]
         if self.lexer.assigned:
@@ -89,7 +89,7 @@ class ShellVariables:
         return words
 
     def origins_of_last_expansion(self) -> frozenset[str]:
-        """Unset variables of the job's shell that the last expansion used."""
+        """The job shell's unset variables that the last expansion used."""
         origins = [self.origins.get(name, (name,)) for name in self.lexer.used]
         if not origins:
             return self.dependencies
@@ -97,7 +97,7 @@ class ShellVariables:
         return self.dependencies.union(*origins)
 
     def evaluate_condition(self, words: Iterable[str], *, is_double: bool) -> bool | None:
-        """Return the result of `[ … ]` or `[[ … ]]`, or None if it depends on an unknown value."""
+        """Evaluate `[ … ]` or `[[ … ]]`; return None if it depends on an unknown value."""
         expanded = []
         for word in words:
             values = self.expand_words([word], split=False)
@@ -105,7 +105,7 @@ class ShellVariables:
         return evaluate_test(expanded, is_double=is_double)
 
     def apply_arithmetic_assignments(self, unknown: Iterable[str] = ()) -> None:
-        """Apply the assignments of an arithmetic expression. `unknown`: variables that get an unknown value."""
+        """Apply the assignments of an arithmetic expression, giving the variables in `unknown` an unknown value."""
         assigned, origins = dict(self.lexer.assigned), self.origins_of_last_expansion()
         self.lexer.assigned.clear()
         for name, value in assigned.items():
@@ -117,7 +117,7 @@ class ShellVariables:
     # ----------------------------------------------------------------------------------------------
 
     def apply_default_assignments(self, raw: list[str]) -> None:
-        """Apply the default assignments of a `:` command to unset variables."""
+        """Apply the default values that a `:` command assigns to unset variables."""
         for match in (_DEFAULT_ASSIGNMENT.fullmatch(word.strip('"')) for word in raw):
             if match and not any(self.variables.get(match[1], ())):
                 if self.lexer.unset_is_unknown:
@@ -127,7 +127,7 @@ class ShellVariables:
                 self.origins[match[1]] = self.origins.get(match[1], frozenset()) | {match[1]}
 
     def apply_assignment(self, word: str, *, is_integer: bool = False) -> None:
-        """Apply an assignment as written: `A=1`, `A+=(x y)`, `M[key]=v`. `is_integer`: as for `declare -i`."""
+        """Apply an assignment as written: `A=1`, `A+=(x y)` or `M[key]=v`."""
         variables = self.variables
         match = ASSIGNMENT.fullmatch(word)
         if match is None:
@@ -195,11 +195,11 @@ class ShellVariables:
         self.set_variable(name, tuple(padded), origins)
 
     def forget_variable(self, name: str) -> None:
-        """Set a variable to an unknown value."""
+        """Mark the value of a variable as unknown."""
         self.set_variable(name, (f"${name}",), frozenset((name,)))
 
     def end_branch(self, scope: AssignmentScope, *, is_kept: bool = True) -> None:
-        """End a branch of a condition. `is_kept`: whether the script continues after the branch."""
+        """End a branch of a conditional; its assignments count only if the script continues after it."""
         self.budget.spend(len(scope.before) + 1)
         if is_kept:
             scope.branches.append({name: self.get_variable(name) for name in scope.assigned})
@@ -208,13 +208,13 @@ class ShellVariables:
             self.restore_variable(name, value)
 
     def merge_scope(self, scope: AssignmentScope) -> None:
-        """Merge the assignments of a scope's branches."""
+        """Merge the assignments made in a scope's branches."""
         for name in scope.before:
             self.note_assignment(name)
             self.restore_variable(name, self._merge_branches(name, scope))
 
     def _merge_branches(self, name: str, scope: AssignmentScope) -> VariableValue:
-        """Return the value of a variable after a condition whose branches assign it."""
+        """Return the value of a variable after a conditional whose branches assign it."""
         before = scope.before[name]
         assigned = [branch[name] for branch in scope.branches if name in branch]
         may_stay = not scope.exhaustive or len(assigned) < len(scope.branches)
@@ -245,7 +245,7 @@ class ShellVariables:
         self.restore_variable(name, VariableValue(None, frozenset()))
 
     def get_variable(self, name: str) -> VariableValue:
-        """Return the value of a variable with the unset variables that it depends on."""
+        """Return the value of a variable and the unset variables on which it depends."""
         return VariableValue(self.variables.get(name), self.origins.get(name, frozenset()))
 
     def restore_variable(self, name: str, value: VariableValue) -> None:
@@ -257,7 +257,7 @@ class ShellVariables:
             self.variables[name], self.origins[name] = value.words, value.origins
 
     def note_assignment(self, name: str) -> None:
-        """Record in the innermost scope that a variable is assigned."""
+        """Record an assignment to a variable in the innermost scope."""
         if self.scopes:
             scope = self.scopes[-1]
             scope.before.setdefault(name, self.get_variable(name))
@@ -272,14 +272,14 @@ class ShellVariables:
             self.origins[name] = origins
 
     def forget_all_variables(self) -> None:
-        """Set every variable to an unknown value, because an unknown file or text may have set it."""
+        """Mark every variable as unknown, because an unknown file or text may have set it."""
         self.lexer.unset_is_unknown = True
         for name in list(self.variables):
             if name.isidentifier() and name != "BASH_SOURCE" and not name.startswith("SLURM_"):
                 self.forget_variable(name)
 
     def set_positional_arguments(self, arguments: tuple[str, ...] | None) -> None:
-        """Set `$1`, `$@` and `$#` to the arguments, or to unknown values if `arguments` is None."""
+        """Set `$1`, `$@` and `$#`, or mark them as unknown if `arguments` is None."""
         for each in ("@", "#"):
             self.variables.pop(each, None)
         if arguments is not None and sum(map(len, arguments)) <= MAX_LENGTH:
@@ -287,7 +287,7 @@ class ShellVariables:
 
 
 def _flags_common_to_values(name: str, variants: list[tuple[str, ...]]) -> tuple[str, ...]:
-    """Return the flags that all possible values of a variable have in common.
+    """Return the flags that occur in every possible value of a variable.
 
     A flag with different values gets an unknown value, but is kept because its presence is known.
     """
@@ -321,7 +321,7 @@ _MAX_ITERATIONS = 100
 
 
 def expand_brace_range(word: str) -> list[str]:
-    """Return the values to which a word of a loop expands, such as eight numbers for `{1..8}`."""
+    """Expand a word of a loop: `{1..8}` becomes eight numbers."""
     match = _NUMBERS.fullmatch(word)
     if match is None:
         return [word]
@@ -348,7 +348,7 @@ _SLURM_COUNT = re.compile(r"(?:gpu:)?(?:[A-Za-z][\w.-]*:)?(\d{1,6})")
 
 
 def slurm_variables(text: str) -> dict[str, str]:
-    """Return the variables that Slurm sets in the job of a script, according to its `#SBATCH` lines.
+    """Return the variables that Slurm sets for a script according to its `#SBATCH` lines.
 
     Source: Slurm's sbatch, INPUT and OUTPUT ENVIRONMENT VARIABLES.
     """
@@ -375,7 +375,7 @@ def slurm_variables(text: str) -> dict[str, str]:
 
 
 def _sbatch_flags(line: str) -> list[tuple[str, str]]:
-    """Return the flags in an `#SBATCH` line with their values."""
+    """Return the flags and values in an `#SBATCH` line."""
     try:
         words = shlex.split(line)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Files that a script writes: here-documents, and templates filled by `sed`, `cp` or `envsubst`."""
+"""Find the files that a script writes with here-documents, or from templates with `sed`, `cp` or `envsubst`."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class WrittenText(NamedTuple):
 
 
 class EditedFile(NamedTuple):
-    """A file that `sed`, `cp` or `envsubst` creates from another file."""
+    """A file that `sed`, `cp` or `envsubst` derives from another file."""
 
     template: str
     edits: tuple[tuple[str, str], ...]
     """Edits of the template, as pairs of a text and its replacement."""
 
     def apply_edits(self, template: str, max_length: int) -> str:
-        """Apply the edits to the template's text.
+        """Return the template's text with all edits applied.
 
         Raises:
             BudgetExceededError: the result has more than `max_length` characters; seven edits can turn one
@@ -44,7 +44,7 @@ class EditedFile(NamedTuple):
 
 
 class CommandRedirections(NamedTuple):
-    """Redirections of a command, with expanded words."""
+    """The redirections of a command, with their words expanded."""
 
     target: str
     """Output file of the command; empty if there is none."""
@@ -77,7 +77,7 @@ def expand_redirections(command: SimpleCommand, values: ShellVariables) -> Comma
 
 
 class OutputFiles:
-    """Files that a script writes, by their paths as written."""
+    """The files that a script writes, by their paths as written."""
 
     def __init__(self) -> None:
         self.documents: dict[str, WrittenText] = {}
@@ -88,7 +88,7 @@ class OutputFiles:
         """Output of the previous command in a pipeline."""
 
     def start_pipeline(self) -> None:
-        """Forget the output of an earlier pipeline."""
+        """Forget the output of the previous pipeline."""
         self._piped = None
 
     def record_command_output(
@@ -123,7 +123,7 @@ class OutputFiles:
             self.sed_outputs.pop(target, None)
 
     def _record_sed_command(self, words: tuple[str, ...], redirected: CommandRedirections) -> None:
-        """Record a `sed` command: `sed "s/A/1/" t.json > ds.json`, `sed -i "s/A/1/" ds.json`."""
+        """Record a `sed` command such as `sed "s/A/1/" t.json > ds.json` or `sed -i "s/A/1/" ds.json`."""
         operands = [word for word in words[1:] if not word.startswith("-")]
         edits = tuple((each[2], each[3]) for each in map(_SED_SUBSTITUTION.fullmatch, operands) if each)
         files = [word for word in operands if not _SED_SUBSTITUTION.fullmatch(word)]
@@ -132,7 +132,7 @@ class OutputFiles:
         self._record_filter_command(source, edits, source if in_place else redirected.target)
 
     def _record_filter_command(self, source: str, edits: tuple[tuple[str, str], ...], target: str) -> None:
-        """Record a command that edits a file or the output of the previous command in a pipeline."""
+        """Record a command that edits a file, or the output of the previous command in its pipeline."""
         previous, self._piped = self._piped, None
         if source:
             self._piped = self._template_with_edits(source, edits)
@@ -142,7 +142,7 @@ class OutputFiles:
             self.sed_outputs[target] = self._piped
 
     def _template_with_edits(self, source: str, edits: tuple[tuple[str, str], ...]) -> EditedFile:
-        """Return the edits of a file, combined with earlier edits of its source."""
+        """Return the edits to a file, preceded by earlier edits of its source."""
         earlier = self.sed_outputs.get(source)
         return (
             EditedFile(source, edits)
@@ -152,7 +152,7 @@ class OutputFiles:
 
 
 def _envsubst_edits(values: ShellVariables, exported: Collection[str]) -> tuple[tuple[str, str], ...]:
-    """Return the edits that `envsubst` makes by replacing exported variables."""
+    """Return the replacements of exported variables that `envsubst` performs."""
     edits: tuple[tuple[str, str], ...] = ()
     for name in sorted(exported, key=len, reverse=True):  # `$NODES` before `$N`
         value = "".join(values.variables.get(name, ())[:1])
