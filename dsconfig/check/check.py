@@ -145,12 +145,14 @@ def config_as_release_parses_it(report: Report) -> JsonObject | None:
 def _is_rejected_by_launcher(located: LocatedConfig, job: Job) -> bool:
     """Whether the program that a launch script starts rejects its arguments, or the launcher its flags."""
     from dsconfig.launch.framework_checks import failed_framework_checks
-    from dsconfig.launch.launcher_checks import find_launcher_problems
+    from dsconfig.launch.launcher_checks import find_launcher_problems, uses_port_twice
 
     if located.job is None:
         return False
-    return any(failed_framework_checks(located.job, job.reader.version)) or any(
-        find_launcher_problems(located.job)
+    return (
+        any(failed_framework_checks(located.job, job.reader.version))
+        or any(find_launcher_problems(located.job))
+        or uses_port_twice(located.host)
     )
 
 

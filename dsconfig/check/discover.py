@@ -242,16 +242,26 @@ def has_config_name(document: Document | None) -> bool:
     return document is not None and is_config_name(document.name) and is_unparsable(document)
 
 
-_WORDS = rb"zero_optimization|train_micro_batch_size_per_gpu|train_batch_size"
-"""Words of which every Python source with a config contains one; a search for them is far cheaper than parsing."""
+_STRATEGY = rb"deepspeed_stage|DeepSpeedStrategy"
+"""Words of the Python sources that pass a DeepSpeed strategy to Lightning."""
+_WORDS = (
+    rb"zero_optimization|train_micro_batch_size_per_gpu|train_batch_size|deepspeed_stage|DeepSpeedStrategy"
+)
+"""Words of which every Python source to check contains one; a search for them is far cheaper than parsing."""
 _IS_TEST = r"(?:^|/)(?:tests?/(?:.*/)?[^/]*|test_[^/]*|[^/]*_test|conftest)\.py$"
 """Names of tests, whose configs may be wrong on purpose: tests are checked if named, not as part of a folder."""
 
 
 def _contains_python_config(path: str, data: bytes) -> bool:
-    """Whether a Python source contains a config dict, and is not a test."""
+    """Whether a Python source contains a config dict or a Lightning job that fails, and is not a test."""
     if not re.search(_WORDS, data) or re.search(_IS_TEST, path.replace(os.sep, "/")):
         return False
+    if b"ightning" in data and re.search(_STRATEGY, data):
+        from dsconfig.document import read_bytes
+        from dsconfig.launch.lightning_strategies import lightning_problems
+
+        if lightning_problems(read_bytes(data, path)):
+            return True
     from dsconfig.launch.python.config_dicts import config_documents_in_source
 
     return bool(config_documents_in_source(data, path))

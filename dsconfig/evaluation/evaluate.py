@@ -55,7 +55,7 @@ def evaluate(
     findings: list[tuple[Rule, Finding]] = []
     cache = {} if text_findings is None else text_findings
     for rule in triggered_rules(context, rules):
-        is_text_rule = rule.reads in ("text", "launch file", "job", "hostfile")
+        is_text_rule = rule.reads in ("text", "launch file", "job", "hostfile", "program")
         results = _run_text_rule(rule, context, cache) if is_text_rule else _run_rule(rule, context)
         if results:
             findings += [(rule, each) for each in results if not _is_overwritten(context, rule, each)]
@@ -167,6 +167,7 @@ _SUBJECTS: dict[RootKind, tuple[Subject, ...]] = {
     "job": ("job", *_ANY_TEXT),
     "script": ("job",),
     "hostfile": ("hostfile",),
+    "program": ("program",),
     "text": _ANY_TEXT,
 }
 
@@ -406,7 +407,7 @@ _UNAMBIGUOUS = frozenset(
     }
 )
 """Kinds of problems whose meaning is certain even if a parser rejects the text."""
-_TEXT_SUBJECTS = ("text", "template", "job", "hostfile")
+_TEXT_SUBJECTS = ("text", "template", "job", "hostfile", "program")
 """Subjects of rules that need no parsed config."""
 _STRUCTURAL = frozenset({"unclosed", "unexpected", "yaml-error"})
 """Kinds of problems after which it is uncertain which section a key belongs to."""

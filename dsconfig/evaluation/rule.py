@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 # function. `make generate` writes the metadata into `dsconfig/rules/_generated/`, so that a check imports only
 # the modules of rules that may find something. Everything else is read from the declaration.
 
-Subject: TypeAlias = "Literal['config', 'text', 'template', 'launch file', 'job', 'hostfile']"
+Subject: TypeAlias = "Literal['config', 'text', 'template', 'launch file', 'job', 'hostfile', 'program']"
 """The part of a document that a rule examines.
 
 A rule on `text` also runs without a parsed config. So does a rule on the placeholders of a `template`; if such a rule
 finds placeholders, other findings are dropped as consequences. A `launch file` is the file that `accelerate launch`
-reads, and a `job` is a script, or the launch file of any other program. A `hostfile` lists hosts.
+reads, and a `job` is a script, or the launch file of any other program. A `hostfile` lists hosts, and a `program`
+is a Python source without a config.
 """
 if TYPE_CHECKING:
     Check = Callable[["Context"], Iterator[Finding]]

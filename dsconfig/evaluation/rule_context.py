@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     Computed = TypeVar("Computed")
 
 
-RootKind: TypeAlias = "Literal['config', 'launch file', 'job', 'script', 'hostfile', 'text']"
+RootKind: TypeAlias = "Literal['config', 'launch file', 'job', 'script', 'hostfile', 'program', 'text']"
 """The kind of root: a config, an Accelerate launch file, another launch file, the commands of a script, a hostfile,
-or a text that is none of these.
+a Python program without a config, or a text that is none of these.
 """
 MAX_FINDINGS, MAX_FINDINGS_OF_RANGE = 1000, 200
 """Maximum number of findings for one rule and effect: for a single release, and for each of several releases."""
@@ -140,8 +140,8 @@ class Context:
         data = source.document.value(self.parser)
         # hjson reads an empty text as `{}`, but it is no config that a user wrote (rule `empty-document`).
         empty = any(problem.kind == "empty" for problem in source.document.problems)
-        self.is_job = source.root_kind in ("job", "script", "hostfile")
-        """Whether the document is a hostfile or a launch script, whose reference to the config alone is checked."""
+        self.is_job = source.root_kind in ("job", "script", "hostfile", "program")
+        """Whether the document is no config but a file that starts a job: a launch script, a hostfile or a program."""
         self.is_launch = source.root_kind == "launch file"
         self.is_config = isinstance(data, dict) and not empty and not self.is_job
         self.data: JsonObject = data if isinstance(data, dict) else {}

@@ -66,9 +66,9 @@ class LaunchArguments(NamedTuple):
     spelled: Mapping[str, str] = MappingProxyType({})
     """Argument names in the launch file, by the Trainer's names."""
     explicit: Mapping[str, Json] = MappingProxyType({})
-    """Arguments of the optimizer and the schedule that the launch file itself sets, without any defaults.
+    """Arguments among `consumer.COMPARED_ARGUMENTS` that the launch file itself sets, without any defaults.
 
-    The value is None if the arguments are unknown before the run. See `consumer.SCHEDULE_ARGUMENTS`.
+    The value is None if the arguments are unknown before the run.
     """
 
     def arguments_at_world_size(self, world_size: int | None) -> LaunchArguments:

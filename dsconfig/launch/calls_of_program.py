@@ -45,10 +45,13 @@ Kind: TypeAlias = Literal[
     "load before rendezvous",
     "load on one rank first",
     "several models",
+    "second model",
     "optimizer prepared alone",
     "size of partition",
     "reference model",
     "model without config",
+    "resume",
+    "load without optimizer",
 ]
 
 

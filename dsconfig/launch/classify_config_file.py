@@ -36,9 +36,9 @@ _COMMENT_PREFIXES = ("_", "/", "#", "$", "comment", "note", "description")
 """Prefixes of keys that hold comments."""
 
 
-Kind: TypeAlias = "Literal['config', 'launch file', 'job', 'script', 'hostfile']"
-"""Kind of a document: a config, a launch file of Accelerate (`launch file`) or another program (`job`), or a
-script.
+Kind: TypeAlias = "Literal['config', 'launch file', 'job', 'script', 'hostfile', 'program']"
+"""Kind of a document: a config, a launch file of Accelerate (`launch file`) or another program (`job`), a
+script, a hostfile, or a Python program without a config.
 """
 
 
@@ -48,6 +48,8 @@ def document_kind(document: Document) -> Kind:
         return "script"
     if _is_hostfile(document):
         return "hostfile"
+    if _has_lightning_problems(document):
+        return "program"
     data = document.value()
     return (
         "job"
@@ -65,6 +67,15 @@ def _is_hostfile(document: Document) -> bool:
     from dsconfig.launch.hostfile import is_hostfile
 
     return is_hostfile(document.name, document.text)
+
+
+def _has_lightning_problems(document: Document) -> bool:
+    """Whether a Python source without a config starts a Lightning job that fails with DeepSpeed."""
+    if not document.name.endswith(".py") or document.is_data or document.is_in_program:
+        return False
+    from dsconfig.launch.lightning_strategies import lightning_problems
+
+    return bool(lightning_problems(document))
 
 
 def describe_hostfile(document: Document) -> str | None:
@@ -339,6 +350,8 @@ def describe_other_file(document: Document) -> str | None:
     if document.is_data or document.is_in_program:
         return None
     value, by_suffix = document.value(), _BY_SUFFIX.get(os.path.splitext(document.name.lower())[1])
+    if _has_lightning_problems(document):
+        return None
     if by_suffix in (_WITHOUT_DICT, _NOTEBOOK) and (why := _why_program_not_searched(document)):
         return why
     if isinstance(value, dict) and not is_unparsable(document):

@@ -102,6 +102,7 @@ class _ConfigSensitiveCalls(ModelHandlingCalls):
         yield from self.risky_checkpointing_calls()
         yield from self.risky_model_calls()
         yield from self._accelerator_accumulation_steps()
+        yield from self._calls_that_resume()
 
     # Loading
     # ----------------------------------------------------------------------------------------------
@@ -324,6 +325,17 @@ class _ConfigSensitiveCalls(ModelHandlingCalls):
                 return True
         return False
 
+    def _calls_that_resume(self) -> Iterator[ConfigSensitiveCall]:
+        """Yield calls of `Trainer.train` that resume from a checkpoint, and loads of an engine without optimizer."""
+        for call in self.calls:
+            value = keyword_argument(call, "resume_from_checkpoint")
+            if (
+                called_function_name(call) == "train"
+                and literal_value(value)
+                and self._is_unconditional(call)
+            ):
+                yield self._describe_call("resume", call)
+
     # Devices and engines
     # ----------------------------------------------------------------------------------------------
 
@@ -421,6 +433,21 @@ class _ConfigSensitiveCalls(ModelHandlingCalls):
                 )
                 if is_none and self._runs_unless_excluded(call, _ABOUT_STAGE):
                     yield self._describe_call("initialize without optimizer", call)
+                    yield from self._loads_of_engine(call)
+
+    def _loads_of_engine(self, start: ast.Call) -> Iterator[ConfigSensitiveCall]:
+        """Yield the calls that load a checkpoint into the engine that a call of `initialize` returns."""
+        engines = [name for name, call in self._names_of_call_results("initialize").items() if call is start]
+        for call in self.calls:
+            if (
+                called_function_name(call) == "load_checkpoint"
+                and isinstance(call.func, ast.Attribute)
+                and ast.unparse(call.func.value) in engines
+                and len(self.values.get(ast.unparse(call.func.value), [])) <= 1
+                and self._is_after_node(call, start)
+                and self._runs_unless_excluded(call, _ABOUT_STAGE)
+            ):
+                yield self._describe_call("load without optimizer", call)
 
     def _is_unchanged_config(self, config: ast.expr | None, call: ast.Call) -> bool:
         """Return whether a config is an unmodified file: a path, a program argument or a `json.load` result."""

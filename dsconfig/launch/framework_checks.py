@@ -11,8 +11,9 @@ from dsconfig.document import Document
 from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.job.consumers.accelerate_launch_file import build_plugin_config, is_launch_file
 from dsconfig.job.consumers.consumer import BY_NAME
-from dsconfig.job.consumers.consumer_versions import version_includes_change
+from dsconfig.job.consumers.consumer_versions import version_includes_change, version_tuple
 from dsconfig.launch.launch_file_formats import SCRIPT
+from dsconfig.launch.requirements import pinned_consumer_version
 
 if TYPE_CHECKING:
     from dsconfig.launch.launched_job import LaunchedJob
@@ -40,6 +41,10 @@ class FrameworkCheck(NamedTuple):
     """Condition on the launch file that no sign can express."""
     of_config: Callable[[Document], bool] | None = None
     """Condition on the config that no sign can express."""
+    value: Json = None
+    """Value of the key, if the launch file itself does not set it."""
+    program: str = ""
+    """Program that rejects the key, if it is not the consumer."""
     changes: tuple[str, ...] = ()
     """Changes in `consumer_versions.CHANGES` that a version must include or, with the prefix `!`, must not include."""
 
@@ -69,7 +74,7 @@ def failed_framework_checks(job: LaunchedJob, version: str | None = None) -> Ite
     launch = {**arguments_object, **derived} if isinstance(arguments_object, Mapping) else derived
     rows = (*PROGRAM_CHECKS.get(job.format.name, ()), *_encoded_config_checks(job))
     if job.format.reader == "transformers" and job.training_arguments is not None:
-        rows += (*TRAINER_CHECKS, *_numeric_argument_checks(job))
+        rows += (*TRAINER_CHECKS, *_numeric_argument_checks(job), *_generation_checks(job))
     rows = tuple(row for row in rows if _version_has_check(row, job.format.reader, version))
     reported: set[str] = set()
     for row in rows:
@@ -77,16 +82,15 @@ def failed_framework_checks(job: LaunchedJob, version: str | None = None) -> Ite
             keys = (row.key, *(sign.partition("=")[0].lstrip("!") for sign in row.signs))
             key = next(
                 (key for key in keys if value_at_dotted_path(arguments, ".".join((*base, key))) is not None),
-                None,
+                None if row.value is None else row.key,
             )
             if key is not None:
                 reported.add(row.key)
                 place = (*base, *key.split("."))
                 script = job.format.name == SCRIPT.name
-                program = job.format.reader.capitalize() if script else job.format.name
-                yield FailedFrameworkCheck(
-                    row, place, value_at_dotted_path(arguments, ".".join(place)), program
-                )
+                program = row.program or (job.format.reader.capitalize() if script else job.format.name)
+                written = value_at_dotted_path(arguments, ".".join(place))
+                yield FailedFrameworkCheck(row, place, row.value if written is None else written, program)
 
 
 def _version_has_check(row: FrameworkCheck, reader: str, version: str | None) -> bool:
@@ -137,6 +141,51 @@ def _numeric_argument_checks(job: LaunchedJob) -> Iterator[FrameworkCheck]:
                 "write 1 or more",
             )
 
+
+def _generation_checks(job: LaunchedJob) -> Iterator[FrameworkCheck]:
+    """Yield a check for a batch of TRL that does not contain whole groups of generations.
+
+    Source: trl trainer/grpo_config.py:GRPOConfig.__post_init__; up to 0.16, trainer/grpo_trainer.py:GRPOTrainer.
+    """
+    given = job.training_arguments
+    # Only TRL's own classes have this default.
+    if given is None or "num_generations" not in given.arguments or job.world_size is None:
+        return
+    explicit = given.explicit
+    arguments = {**given.arguments_at_world_size(job.world_size).arguments, **explicit}
+    names = ["per_device_train_batch_size"]
+    pinned = pinned_consumer_version("trl", job.launch.name)
+    version = version_tuple(pinned[0]) if pinned else None
+    if version is not None and version < version_tuple("0.15"):
+        return
+    if version is None or version >= version_tuple("0.17"):
+        names.append("steps_per_generation" if "steps_per_generation" in explicit else _ACCUMULATION)
+    values = [arguments.get(name, 1 if name == _ACCUMULATION else None) for name in names]
+    generations = arguments["num_generations"]
+    if "generation_batch_size" in explicit or not all(type(each) is int for each in (*values, generations)):
+        return
+    total = job.world_size
+    for value in values:
+        total *= value if isinstance(value, int) else 1
+    if not isinstance(generations, int) or generations < 1 or total < 1 or total % generations == 0:
+        return
+    factors = " x ".join(map(str, (job.world_size, *values)))
+    fitting = [str(each) for each in range(2, min(total, _MOST_GENERATIONS) + 1) if total % each == 0]
+    yield FrameworkCheck(
+        "num_generations",
+        (),
+        f"because it does not divide the batch of {factors} = {total} samples"
+        f" (processes x {' x '.join(f'`{name}`' for name in names)})",
+        "trl 1.16 trainer/grpo_config.py:GRPOConfig.__post_init__",
+        (f"use {' or '.join(fitting[-3:])}, or change" if fitting else "change")
+        + " the number of processes or the batch",
+        value=generations,
+        program="TRL",
+    )
+
+
+_ACCUMULATION = "gradient_accumulation_steps"
+_MOST_GENERATIONS = 64
 
 _EXPONENT_WITHOUT_POINT = re.compile(r"[1-9]\d*[eE]-\d+")
 """Pattern of numbers that YAML 1.1, and so PyYAML, reads as strings: `2e-5`, but not `2.0e-5`."""

@@ -26,7 +26,7 @@ from dsconfig.document.located_tree import UNKNOWN, UnknownValue
 # Source: lightning 2.6 pytorch/strategies/deepspeed.py, DeepSpeedStrategy._create_default_config and
 # register_strategies.
 
-_STRATEGIES: Mapping[str, Mapping[str, Json]] = MappingProxyType({
+LIGHTNING_STRATEGIES: Mapping[str, Mapping[str, Json]] = MappingProxyType({
     "deepspeed": {},
     "deepspeed_stage_1": {"stage": 1},
     "deepspeed_stage_2": {"stage": 2},
@@ -84,7 +84,7 @@ def build_lightning_config(data: Mapping[str, Json]) -> JsonObject | None:
     trainer = data.get("trainer")
     strategy = trainer.get("strategy") if isinstance(trainer, Mapping) else None
     if isinstance(strategy, str):
-        args = _STRATEGIES.get(strategy)
+        args = LIGHTNING_STRATEGIES.get(strategy)
     else:
         args = (strategy.get("init_args") or {}) if isinstance(strategy, Mapping) else None
     if not isinstance(args, Mapping):

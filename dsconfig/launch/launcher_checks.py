@@ -28,6 +28,7 @@ Kind: TypeAlias = Literal[
     "cut command",
     "misplaced flag",
     "no launcher",
+    "port",
 ]
 
 
@@ -83,16 +84,99 @@ def launcher_problems_in_script(script: Document) -> tuple[tuple[LaunchedJob, La
 @lru_cache(maxsize=8)
 def _cached_problems_in_script(script: Document, _: int) -> tuple[tuple[LaunchedJob, LauncherProblem], ...]:
     # Several rules ask for the problems of one kind each, in each class of releases.
-    jobs = list(jobs_of_launch_file(script))
+    jobs, ports = list(jobs_of_launch_file(script)), tuple[tuple[LaunchedJob, LauncherProblem], ...]()
     if is_shell_script_name(script.name):
         lines = {job.line for job in jobs}
-        # Without a config, nothing shows that a program without a launcher uses DeepSpeed.
-        jobs += [
-            job
-            for job in launchers_without_config(script)
-            if job.line not in lines and job.launcher is not None and job.launcher.name != PYTHON
-        ]
-    return tuple((job, problem) for job in jobs for problem in find_launcher_problems(job))
+        launched = _launched_jobs(script)
+        jobs += [job for job in launched if job.line not in lines]
+        ports = tuple(_ports_used_twice(script.text, launched))
+    return (*((job, problem) for job in jobs for problem in find_launcher_problems(job)), *ports)
+
+
+def _launched_jobs(script: Document) -> list[LaunchedJob]:
+    """Return a job for each launcher command of a script.
+
+    Without a config, nothing shows that a program without a launcher uses DeepSpeed.
+    """
+    return [
+        job
+        for job in launchers_without_config(script)
+        if job.launcher is not None and job.launcher.name != PYTHON
+    ]
+
+
+def uses_port_twice(script: Document) -> bool:
+    """Whether commands of a script that run at the same time use the same port."""
+    return is_shell_script_name(script.name) and any(_ports_used_twice(script.text, _launched_jobs(script)))
+
+
+_DEFAULT_PORT = 29500
+"""Port of `deepspeed` and torchrun without `--master_port`: deepspeed constants.py, torch distributed/run.py."""
+
+
+def _ports_used_twice(text: str, jobs: list[LaunchedJob]) -> Iterator[tuple[LaunchedJob, LauncherProblem]]:
+    """Yield a problem for each command that starts while one in the background still uses its port.
+
+    `accelerate launch` since 1.7 looks for a free port itself.
+    """
+    lines, running = text.splitlines(), dict[int, int]()
+    by_line = {job.line: job for job in jobs if job.line is not None}
+    for line, job in sorted(by_line.items()):
+        port = _port_of_launcher(job)
+        if port is None:
+            continue
+        last = line - 1
+        while last + 1 < len(lines) and lines[last].rstrip().endswith("\\"):
+            last += 1
+        if _ELSEWHERE.search(" ".join(lines[line - 1 : last + 1])):
+            continue
+        first = running.get(port)
+        if first is not None and not any(map(_ENDS.match, lines[first : line - 1])):
+            yield (
+                job,
+                LauncherProblem(
+                    "port",
+                    f"port {port} is in use by the command of line {first}, which runs in the background: the ranks"
+                    " cannot listen on it",
+                    f"pass another `--master_port`, such as {port + 1}",
+                ),
+            )
+        if _BACKGROUND.search(lines[last]):
+            running.setdefault(port, line)
+
+
+_ELSEWHERE = re.compile(r"\b(?:ssh|srun|pdsh|mpirun|docker|kubectl|singularity|apptainer)\b")
+"""Pattern of commands that start another one on other machines or in a network of its own."""
+_ENDS = re.compile(r"\s*(?:wait\b|done\b|fi\b|else\b|elif\b|}|exit\b)")
+"""Pattern of lines after which a command in the background has ended, or is one of several alternatives."""
+_BACKGROUND = re.compile(r"(?<!&)&\s*(?:#.*)?$")
+
+
+_OTHER_RENDEZVOUS = frozenset(
+    {
+        "hostfile",
+        "standalone",
+        "rdzv_endpoint",
+        "rdzv_backend",
+        "rdzv_conf",
+        "master_addr",
+        "nnodes",
+        "num_nodes",
+    }
+)
+"""Flags with which the ranks may meet at another port or on another node."""
+
+
+def _port_of_launcher(job: LaunchedJob) -> int | None:
+    """Return the port on which rank 0 of a local job listens, or None if it is unknown or chosen at run time."""
+    launcher = job.launcher
+    if launcher is None or launcher.name not in (DEEPSPEED, TORCHRUN):
+        return None
+    if _OTHER_RENDEZVOUS & launcher.flags.keys():
+        return None
+    if "master_port" not in launcher.flags:
+        return _DEFAULT_PORT
+    return launcher.integer_flag("master_port") or None
 
 
 _COUNTS, _FILTERS = ("num_gpus", "num_accelerators", "num_nodes"), ("include", "exclude")

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from dsconfig.launch.calls_of_program import ConfigSensitiveCall
+from dsconfig.launch.calls_of_program import ConfigSensitiveCall, line_number_of
 from dsconfig.launch.generation_calls import GenerationCalls
 from dsconfig.launch.python.name_bindings import last_dotted_name
 from dsconfig.launch.python.syntax_trees import called_function_name, keyword_argument
@@ -80,7 +80,10 @@ class ModelHandlingCalls(GenerationCalls):
         )
 
     def _several_models_prepared(self) -> Iterator[ConfigSensitiveCall]:
-        for call in self.calls:
+        """Yield calls of `prepare` with several models, and later calls with another model and an optimizer."""
+        prepared: dict[str, ast.Call] = {}
+        starts = [call for call in self.calls if called_function_name(call) == "Accelerator"]
+        for call in sorted(self.calls, key=line_number_of):
             if (
                 called_function_name(call) != "prepare"
                 or not isinstance(call.func, ast.Attribute)
@@ -91,9 +94,22 @@ class ModelHandlingCalls(GenerationCalls):
             models = [
                 each for each in call.args if isinstance(each, ast.Name) and self._is_model(each.id, call)
             ]
-            if len({each.id for each in models if isinstance(each, ast.Name)}) > 1:
-                names = [each.id for each in models if isinstance(each, ast.Name)]
+            names = list(dict.fromkeys(each.id for each in models))
+            if len(names) > 1:
                 yield self._describe_call("several models", call, " and ".join(names))
+            if len(names) != 1 or not any(
+                isinstance(each, ast.Name) and "optim" in each.id.lower() for each in call.args
+            ):
+                continue
+            prepared.setdefault(names[0], call)
+            first_name, first = next(iter(prepared.items()))
+            if (
+                first_name != names[0]
+                and len(starts) == 1
+                and self._enclosing_function(first) is self._enclosing_function(call)
+                and not self.referenced & {"free_memory", "clear"}
+            ):
+                yield self._describe_call("second model", call, first_name)
 
     def _is_model(self, name: str, call: ast.Call) -> bool:
         """Return whether a variable can only hold a model loaded by `from_pretrained`, possibly wrapped by PEFT."""

@@ -13,7 +13,7 @@ from dsconfig.core.file_access import read_contents
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple, value_at_dotted_path
 from dsconfig.document import Document
 from dsconfig.job.consumers.accelerate_launch_file import BLOCK
-from dsconfig.job.consumers.consumer import BY_NAME, SCHEDULE_ARGUMENTS
+from dsconfig.job.consumers.consumer import BY_NAME, COMPARED_ARGUMENTS
 from dsconfig.job.detect_consumer import LaunchArguments, ProgramWrite
 from dsconfig.job.model_config_json import CONFIG_NAME, find_config_json, is_model_outside_repository
 from dsconfig.launch.launch_file_formats import ConfigWriteRule, LaunchFileFormat
@@ -49,7 +49,7 @@ def read_launch_file_arguments(launch_format: LaunchFileFormat, data: Mapping[st
         likely,
         has_flags=bool(launch_format.commands),
         spelled=spelled,
-        explicit=_explicit_optimizer_values(launch_format, data),
+        explicit=_explicit_values(launch_format, data),
     )
 
 
@@ -120,8 +120,8 @@ def _read_argument_values(launch_format: LaunchFileFormat, data: Mapping[str, Js
     return values
 
 
-def _explicit_optimizer_values(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> JsonObject:
-    """Return the optimizer and scheduler arguments that a launch file sets explicitly."""
+def _explicit_values(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> JsonObject:
+    """Return the arguments among `COMPARED_ARGUMENTS` that the launch file sets explicitly."""
     arguments = (
         value_at_dotted_path(data, launch_format.arguments_key) if launch_format.arguments_key else data
     )
@@ -132,7 +132,7 @@ def _explicit_optimizer_values(launch_format: LaunchFileFormat, data: Mapping[st
     return {
         name: None if isinstance(value, dict | list) else parse_argument_text(value)
         for name, value in named
-        if name in SCHEDULE_ARGUMENTS and (value is not None or launch_format.commands)
+        if name in COMPARED_ARGUMENTS and (value is not None or launch_format.commands)
     }
 
 

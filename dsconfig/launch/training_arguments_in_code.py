@@ -15,7 +15,7 @@ from dsconfig.core.json_types import Json, JsonObject, NamedTuple
 from dsconfig.document import read_file
 from dsconfig.document.located_tree import UNKNOWN
 from dsconfig.job.consumers import training_args
-from dsconfig.job.consumers.consumer import BY_NAME, PLUGIN_DEFAULTS, SCHEDULE_ARGUMENTS
+from dsconfig.job.consumers.consumer import BY_NAME, COMPARED_ARGUMENTS, PLUGIN_DEFAULTS
 from dsconfig.job.detect_consumer import LaunchArguments
 from dsconfig.launch.launch_file_formats import LaunchFileFormat
 from dsconfig.launch.python.constant_expressions import ConstantEvaluator
@@ -38,7 +38,7 @@ from dsconfig.launch.training_arguments import parse_argument_text, read_launch_
 
 FILLING_ARGUMENTS = BY_NAME["transformers"].defaults.keys() - PLUGIN_DEFAULTS.keys()
 """Training arguments that fill a config."""
-_ASSIGNABLE = FILLING_ARGUMENTS | SCHEDULE_ARGUMENTS
+_ASSIGNABLE = FILLING_ARGUMENTS | COMPARED_ARGUMENTS
 _TRANSFORMERS_CLASSES = frozenset(("TrainingArguments", "Seq2SeqTrainingArguments"))
 _PARSERS = frozenset(("HfArgumentParser", "TrlParser", "H4ArgumentParser"))
 _MAX_DEPTH = 8
@@ -61,7 +61,7 @@ class ArgumentsInCode(NamedTuple):
     why: str
     """Clause on the origin of the arguments: `` train.py:9 parses its arguments into `GRPOConfig` of TRL ``."""
     explicit: Mapping[str, Json] = MappingProxyType({})
-    """Optimizer and schedule arguments in the code or in the file of `--config`, without defaults."""
+    """Arguments among `COMPARED_ARGUMENTS` in the code or in the file of `--config`, without defaults."""
 
     @property
     def origin_note(self) -> str:
@@ -167,7 +167,7 @@ def training_arguments_of_command(
     return arguments._replace(
         defaults=_add_trl_bf16_default({**arguments.defaults, **file_values}, {**file_values, **flag_values}),
         explicit={
-            name: parse_argument_text(value) for name, value in data.items() if name in SCHEDULE_ARGUMENTS
+            name: parse_argument_text(value) for name, value in data.items() if name in COMPARED_ARGUMENTS
         },
     )
 
@@ -275,7 +275,7 @@ class _ProgramModules:
         why = f"{first.shown_location(first_call)} builds the Trainer's arguments in code"
         explicit = _values_in_common(
             [
-                self._keyword_argument_values(module, call, flags, SCHEDULE_ARGUMENTS)
+                self._keyword_argument_values(module, call, flags, COMPARED_ARGUMENTS)
                 for module, _, call in built
             ]
         )

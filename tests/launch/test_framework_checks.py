@@ -171,3 +171,41 @@ def test_a_number_that_yaml_reads_as_text(
     )
     report = check("train.yaml", target="0.19.8")
     assert [each.help for each in report if each.code == "DSC810"] == expected
+
+
+GRPO = """
+from trl import GRPOConfig, GRPOTrainer, TrlParser
+(args,) = TrlParser((GRPOConfig,)).parse_args_and_config()
+GRPOTrainer('m', args=args).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("ranks", "flags", "requirement", "factors"),
+    [
+        (7, "", "", "7 x 1 x 4 = 28"),
+        (7, "", "trl==0.15.2", "7 x 1 = 7"),
+        (7, "", "trl==0.14.0", ""),
+        (4, "", "trl==0.15.2", "4 x 1 = 4"),
+        (4, "", "", ""),
+        (7, "--num_generations 7", "", ""),
+        (4, "--num_generations 6", "", "4 x 1 x 4 = 16"),
+        (4, "--steps_per_generation 1", "", "4 x 1 x 1 = 4"),
+        (7, "--generation_batch_size 56", "", ""),
+    ],
+)
+def test_generations_that_do_not_divide_the_batch(
+    empty_repository: Path, ranks: int, flags: str, requirement: str, factors: str
+) -> None:
+    (empty_repository / "requirements.txt").write_text(f"{requirement}\n")
+    (empty_repository / "grpo.py").write_text(GRPO)
+    (empty_repository / "ds.json").write_text(json.dumps(AUTO))
+    (empty_repository / "recipe.yaml").write_text(
+        "per_device_train_batch_size: 1\ngradient_accumulation_steps: 4\nbf16: true\n"
+    )
+    (empty_repository / "run.sh").write_text(
+        f"torchrun --nproc_per_node {ranks} grpo.py --config recipe.yaml --deepspeed ds.json {flags}\n"
+    )
+    messages = [each.message for each in check("run.sh", target="0.19.8") if each.code == "DSC810"]
+    assert len(messages) == bool(factors)
+    assert all(f"does not divide the batch of {factors} samples" in each for each in messages)

@@ -47,8 +47,18 @@ PROBLEMS = [
     ("deepspeed {} \\\n  --a 1 \\ \n  --lr 1", "DSC850", "a blank follows the `\\` of line 2"),
     ("deepspeed {} \\\n  # --a 1 \\\n  --lr 1", "DSC850", "the comment in line 2 ends it"),
     ("deepspeed {} \\\n\n  --lr 1", "DSC850", "the empty line 2 ends it"),
+    (
+        "deepspeed --include localhost:0 {} &\ndeepspeed --include localhost:1 {}",
+        "DSC873",
+        "port 29500 is in use by the command of line 1",
+    ),
 ]
 FINE = [
+    "deepspeed --include localhost:0 {} &\nwait\ndeepspeed --include localhost:1 {}",
+    "deepspeed --include localhost:0 {} &\ndeepspeed --include localhost:1 --master_port 29501 {} &",
+    "deepspeed --include localhost:0 {} && deepspeed --include localhost:1 {}",
+    "if [ $A ]; then\ndeepspeed --include localhost:0 {} &\nelse\ndeepspeed --include localhost:1 {} &\nfi",
+    "ssh a deepspeed --include localhost:0 {} &\nssh b deepspeed --include localhost:0 {} &",
     "deepspeed {} \\\n  --a 1 \\\n  --lr 1\necho --lr",
     "deepspeed --no_python python {}",
     "deepspeed --module package {}",

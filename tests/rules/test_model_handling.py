@@ -77,6 +77,27 @@ args = TrainingArguments('o', deepspeed='ds.json')
 net = Net()
 Trainer(model=net, args=args).train()
 """
+SEVERAL = """
+from accelerate import Accelerator, DeepSpeedPlugin
+from transformers import AutoModel
+accelerator = Accelerator(deepspeed_plugin=DeepSpeedPlugin(hf_ds_config='ds.json'))
+actor, critic = AutoModel.from_pretrained('a'), AutoModel.from_pretrained('b')
+actor, optimizer = accelerator.prepare(actor, optimizer)
+{}
+"""
+RESUMED = """
+from transformers import Trainer, TrainingArguments
+args = TrainingArguments('o', {}deepspeed='ds.json')
+Trainer('m', args=args).train(resume_from_checkpoint={})
+"""
+LOADED = """
+import deepspeed
+from models import Net
+net = Net()
+engine, *_ = deepspeed.initialize(model=net, config='ds.json', {})
+engine.load_checkpoint('out')
+"""
+RAW: dict[str, Any] = {"train_batch_size": 8, "zero_optimization": {"stage": 3}}
 CASES: list[tuple[str, dict[str, Any], list[str]]] = [
     (FIRST.format("main_process_first", "AutoModel"), PLUGIN, ["DSC863"]),
     (FIRST.format("local_main_process_first", "AutoModel"), PLUGIN, ["DSC863"]),
@@ -99,6 +120,14 @@ CASES: list[tuple[str, dict[str, Any], list[str]]] = [
         PLUGIN,
         [],
     ),
+    (SEVERAL.format("critic, other = accelerator.prepare(critic, optimizer_2)"), PLUGIN, ["DSC864"]),
+    (SEVERAL.format("critic = accelerator.prepare(critic)"), PLUGIN, []),
+    (RESUMED.format("save_only_model=True, ", "True"), TRAINER, ["DSC871"]),
+    (RESUMED.format("", "True"), TRAINER, []),
+    (RESUMED.format("save_only_model=True, ", "False"), TRAINER, []),
+    (LOADED.format(""), RAW, ["DSC872"]),
+    (LOADED.format("optimizer=adam"), RAW, []),
+    (LOADED.format(""), {**RAW, "optimizer": {"type": "Adam"}}, []),
     (COUNTED.format("sum(p.numel() for p in model.parameters())"), TRAINER, ["DSC865"]),
     (COUNTED.format("sum(getattr(p, 'ds_numel', p.numel()) for p in model.parameters())"), TRAINER, []),
     (COUNTED.format("sum(p.ds_numel or p.numel() for p in model.parameters())"), TRAINER, []),
@@ -113,7 +142,7 @@ CASES: list[tuple[str, dict[str, Any], list[str]]] = [
     (PLAIN_MODULE.format("nn.Module", "self.config = read()"), TRAINER, []),
     (PLAIN_MODULE.format("PreTrainedModel", "pass"), TRAINER, []),
 ]
-OWN_RULES = {f"DSC8{number}" for number in range(63, 69)}
+OWN_RULES = {f"DSC8{number}" for number in range(63, 69)} | {"DSC871", "DSC872"}
 
 
 @pytest.mark.usefixtures("empty_repository")

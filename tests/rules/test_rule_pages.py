@@ -26,6 +26,8 @@ NO_BAD_EXAMPLE = {
     "DSC861",
     "DSC862",
     "DSC869",
+    "DSC870",
+    "DSC873",
     "DSC929",
     "DSC883",
     "DSC884",

@@ -216,6 +216,15 @@ from such a section has DeepSpeed's default.
 
 Source: transformers integrations/deepspeed.py, deepspeed_optim_sched and HfTrainerDeepSpeedConfig.fill_match.
 """
+COMPARED_ARGUMENTS = SCHEDULE_ARGUMENTS | {
+    "generation_batch_size",
+    "num_generations",
+    "resume_from_checkpoint",
+    "resume_only_model",
+    "save_only_model",
+    "steps_per_generation",
+}
+"""Training arguments that fill no key, but that rules compare with the config or with each other."""
 
 
 # Lightning adds the batch to every config; it fills no "auto". `elastic` fills nothing.

@@ -202,6 +202,8 @@ _BASE_CLASSES = {
     "XPOConfig": "OnlineDPOConfig",
 }
 """TRL classes that change none of these defaults, and their base classes."""
+_GENERATIONS = {"GRPOConfig": 8, "RLOOConfig": 2}
+"""Default of `num_generations` of the classes that compare it with the batch size, in every version with this check."""
 _BF16_SINCE = "0.19"
 """Version of TRL since which `bf16` is on by default, unless `fp16` is on."""
 
@@ -213,8 +215,8 @@ def is_trl_config_class(name: str) -> bool:
 
 def trl_defaults(name: str, version: str | None) -> JsonObject:
     """Return the defaults of a TRL class that differ from those of Transformers; version None is the newest."""
+    defaults: JsonObject = {"num_generations": _GENERATIONS[name]} if name in _GENERATIONS else {}
     name = _BASE_CLASSES.get(name, name)
-    defaults: JsonObject = {}
     for since, rate in _LEARNING_RATES[name]:
         if _is_version_since(version, since):
             defaults["learning_rate"] = rate

@@ -13,6 +13,7 @@ from dsconfig.launch.framework_checks import FailedFrameworkCheck, failed_framew
 from dsconfig.launch.launched_job import LaunchedJob
 from dsconfig.rules._consumer_behavior import consumer_label
 from dsconfig.rules._suggest_section import format_key
+from dsconfig.rules.consumers.program_calls import first_uses
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -80,6 +81,43 @@ def _matching_arguments(job: FilledConfig, mismatch: ArgumentMismatch) -> Iterat
             f"--{name} {quote_value(value).strip('`')}" for name, value in zip(names, values, strict=True)
         )
         yield f"pass `{' '.join(flags)}`"
+
+
+@rule("DSC871", effect="altered", source="transformers integrations/deepspeed.py:deepspeed_load_checkpoint")
+def checkpoints_without_optimizer_states(ctx: Context) -> Iterator[Finding]:
+    """The job resumes from checkpoints, but saves them without optimizer states.
+
+    With `save_only_model` the Trainer leaves out the folder `global_step…` with DeepSpeed's states. Resuming from
+    such a checkpoint raises "Can't find a valid checkpoint at" the path. The job can only resume from a checkpoint
+    of an earlier job without `save_only_model`.
+
+    Bad, read by transformers:
+
+        {"base_model": "m", "datasets": [], "micro_batch_size": 1, "save_only_model": true,
+        "resume_from_checkpoint": "out/checkpoint-100",
+        "deepspeed": {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}}
+
+    Good, read by transformers:
+
+        {"base_model": "m", "datasets": [], "micro_batch_size": 1, "resume_from_checkpoint": "out/checkpoint-100",
+        "deepspeed": {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}}
+    """
+    if ctx.consumer != "transformers" or ctx.arguments is None or not ctx.uses_plugin:
+        return
+    given = ctx.arguments.explicit
+    resume = given.get("resume_from_checkpoint")
+    resumes = bool(resume) and resume not in ("False", "None", "no")
+    if given.get("save_only_model") is not True or given.get("resume_only_model") is True:
+        return
+    location = "the job" if resumes else next((use.location for use in first_uses(ctx, "resume")), "")
+    if location:
+        yield ctx.at(
+            "zero_optimization",
+            f"{location} resumes from a checkpoint, but `save_only_model` leaves out the states from which DeepSpeed"
+            " resumes",
+            help="remove `save_only_model`, or do not resume",
+            part="key",
+        )
 
 
 # Settings that the program of a launch file rejects before it passes the config to DeepSpeed.

@@ -202,6 +202,22 @@ def several_gpus_without_launcher(ctx: Context) -> Iterator[Finding]:
     yield from _launcher_findings(ctx, "no launcher")
 
 
+@rule("DSC873", effect="crashes", source="launcher/runner.py:parse_args", reads="job")
+def port_used_twice(ctx: Context) -> Iterator[Finding]:
+    """Two commands of a script run at the same time on one machine and use the same port.
+
+    `deepspeed` and torchrun let rank 0 listen on port 29500 unless `--master_port` names another. While a command in
+    the background (`&`) runs, the next one fails with "The server socket has failed to listen on any local network
+    address" or "Address already in use".
+
+    Good:
+
+        {"resources": {"accelerators": "A100:8"},
+        "run": "deepspeed --include localhost:0,1 --master_port 29501 train.py --deepspeed_config ds.json"}
+    """
+    yield from _launcher_findings(ctx, "port")
+
+
 @rule(
     "DSC847",
     effect="altered",

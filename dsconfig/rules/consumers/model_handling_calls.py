@@ -37,10 +37,11 @@ def model_loaded_on_one_rank_first(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC864", effect="altered", source="accelerate accelerator.py:Accelerator.prepare")
 def several_models_prepared(ctx: Context) -> Iterator[Finding]:
-    """The program passes several models to one call of `accelerator.prepare`.
+    """The program trains several models with one `Accelerator`.
 
-    Accelerate makes one engine of each call. It raises "You can't use same `Accelerator()` instance with multiple
-    models when using DeepSpeed".
+    Accelerate makes one engine of each call of `prepare`. It raises "You can't use same `Accelerator()` instance with
+    multiple models when using DeepSpeed" for two models in one call, and before 1.0 also for a second call. Since
+    1.0, `accelerator.backward` calls the engine of the first model, whichever model the loss comes from.
 
     Good, read by accelerate:
 
@@ -54,6 +55,13 @@ def several_models_prepared(ctx: Context) -> Iterator[Finding]:
             use,
             f"with DeepSpeed, Accelerate rejects several models in one call: {use.value}",
             "combine them in one module, or train one of them",
+        )
+    for use in first_uses(ctx, "second model"):
+        yield at_stage(
+            ctx,
+            use,
+            f"`accelerator.backward` runs the engine of `{use.value}` only, which was prepared first",
+            "create an `Accelerator` for each model",
         )
 
 

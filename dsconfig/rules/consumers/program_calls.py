@@ -300,6 +300,36 @@ def zero_without_optimizer(ctx: Context) -> Iterator[Finding]:
         )
 
 
+@rule(
+    "DSC872",
+    effect="crashes",
+    since="0.7.0",
+    source="runtime/engine.py:DeepSpeedEngine.load_checkpoint",
+)
+def checkpoint_loaded_without_optimizer(ctx: Context) -> Iterator[Finding]:
+    """The program loads a checkpoint at stage 3 into an engine without an optimizer, as for inference.
+
+    Without an optimizer, stage 3 uses `DeepSpeedZeRoOffload`, which gathers parameters but cannot load a checkpoint:
+    "'DeepSpeedZeRoOffload' object has no attribute 'load_state_dict'", or `_restore_from_bit16_weights` with
+    `load_module_only`.
+
+    Good:
+
+        {"train_batch_size": 8, "optimizer": {"type": "AdamW"}, "zero_optimization": {"stage": 3}}
+    """
+    if not is_named(ctx) or ctx.consumer != "deepspeed" or effective_stage(ctx) != 3:
+        return
+    if ctx.has("optimizer") or ctx.overwrite("optimizer") or ctx.overwrite("zero_optimization.stage"):
+        return
+    for use in first_uses(ctx, "load without optimizer"):
+        yield ctx.at(
+            stage_path(ctx),
+            f"{use.location} calls `{use.text}` on an engine without an optimizer, which stage 3 cannot load into",
+            help="add `optimizer`, or convert the checkpoint with `zero_to_fp32.py` and load the weights into the"
+            " model before `initialize`",
+        )
+
+
 @rule("DSC848", effect="altered", source="runtime/zero/partition_parameters.py:Init")
 def partitioned_below_stage_3(ctx: Context) -> Iterator[Finding]:
     """The program builds the model in `deepspeed.zero.Init`, but the stage is below 3.
