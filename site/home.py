@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 
-import dsconfig
-from dsconfig.core.diagnostic import Diagnostic
+import live_example
+
 from dsconfig.core.releases import RELEASES
 from dsconfig.model.key_table import iter_keys
 from dsconfig.rules import RULES
 
-TARGET, WORLD_SIZE = "0.19.8", 8
+TARGET, WORLD_SIZE, CONSUMER = "0.19.8", 8, "deepspeed"
 EXAMPLE = """\
 {
   "train_batch_size": 100,
@@ -36,67 +35,26 @@ def on_page_markdown(markdown: str, *, page: Any, **_: object) -> str:
 
 def example() -> str:
     """The example and its diagnostics as the playground shows them; `assets/home.js` makes it live."""
-    report = dsconfig.check(EXAMPLE, target=TARGET, world_size=WORLD_SIZE)
-    items = "".join(_item(each) for each in report)
-    lines = "".join(
-        _line(number, line, report.diagnostics) for number, line in enumerate(EXAMPLE.splitlines(), 1)
-    )
-    # A line break would be an empty line in Markdown, which ends the block.
-    code = f'<pre tabindex="0" aria-label="Example config"><code>{lines}</code></pre>'.replace("\n", "&#10;")
+    answers = live_example.compute_answers(EXAMPLE, target=TARGET, world_size=WORLD_SIZE, consumer=CONSUMER)
     hidden = "".join(
         f'<input type="hidden" id="{name}" value="{value}">'
         for name, value in {
             "format": "json",
             "target": TARGET,
             "size": WORLD_SIZE,
-            "reader": "deepspeed",
+            "reader": CONSUMER,
         }.items()
     )
-    text = escape(EXAMPLE, quote=True).replace("\n", "&#10;")
     return (
-        f'<div class="playground" data-part data-text="{text}" markdown="0">{hidden}<div class="panes">'
-        f'<section class="left" aria-label="Config"><div id="editor">{code}</div>'
+        f'<div class="playground" data-part data-text="{live_example.text_attribute(EXAMPLE)}" '
+        f'data-answers="{answers.as_attribute()}" markdown="0">{hidden}<div class="panes">'
+        f'<section class="left" aria-label="Config"><div id="editor">{live_example.code(EXAMPLE, answers)}</div>'
         '<p class="note"><button type="button" id="edit">Edit it here</button> or open it in the '
         '<a id="whole" href="playground/">playground</a>. It runs in your browser; no data is sent.</p></section>'
-        f'<section class="right" aria-label="Diagnostics"><p id="summary" role="status">{_summary(report.diagnostics)}'
-        f'</p><ul id="found" aria-label="Diagnostics">{items}</ul></section></div></div>'
+        '<section class="right" aria-label="Diagnostics"><p id="summary" role="status">'
+        f'{live_example.summary(answers)}</p><ul id="found" aria-label="Diagnostics">'
+        f"{live_example.diagnostics(answers, '')}</ul></section></div></div>"
     )
-
-
-def _line(number: int, line: str, diagnostics: tuple[Diagnostic, ...]) -> str:
-    """A line of the example, marked if it has a diagnostic."""
-    text = line.lstrip()
-    return f'{" " * (len(line) - len(text))}<span class="{_severity(number, diagnostics)}">{escape(text)}</span>\n'
-
-
-def _severity(number: int, diagnostics: tuple[Diagnostic, ...]) -> str:
-    found = [each.severity for each in diagnostics if each.location and each.location.line == number]
-    return "error" if "error" in found else "warning" if found else ""
-
-
-def _summary(diagnostics: tuple[Diagnostic, ...]) -> str:
-    counts = [
-        (word, sum(each.severity == word for each in diagnostics)) for word in ("error", "warning", "info")
-    ]
-    return " · ".join(
-        f"{count} {word}{'' if count == 1 or word == 'info' else 's'}" for word, count in counts if count
-    )
-
-
-def _item(each: Diagnostic) -> str:
-    line = f"line {each.location.line}" if each.location else "file"
-    help_line = f'<p class="help">help: {_inline(each.help)}</p>' if each.help else ""
-    fix = f'<button type="button">{escape(each.fix.title.replace("`", ""))}</button>' if each.fix else ""
-    return (
-        f'<li class="{each.severity}"><button type="button">{line}</button><div>{_inline(each.message)}{help_line}'
-        f'<a class="rule" href="rules/{each.code}/">{each.code} {each.name}</a></div>{fix}</li>'
-    )
-
-
-def _inline(text: str) -> str:
-    """A message as HTML: what it has in backticks is code."""
-    pieces = escape(text).split("`")
-    return "".join(f"<code>{piece}</code>" if index % 2 else piece for index, piece in enumerate(pieces))
 
 
 def numbers() -> str:

@@ -16,10 +16,9 @@ const releases = JSON.parse(execFileSync(process.argv[2] ?? "python3", ["-c", SC
 rmSync(out, { recursive: true, force: true });
 mkdirSync(out, { recursive: true });
 await build({
-  entryPoints: [`${here}start.ts`, `${here}page.ts`],
+  entryPoints: [`${here}page.ts`],
   outdir: out,
   bundle: true,
-  external: ["./start.js"],
   minify: true,
   format: "esm",
   legalComments: "none",
@@ -33,7 +32,7 @@ const options = [...releases].reverse().map((release) => `<option>${release}</op
 const page = readFileSync(`${here}index.html`, "utf8");
 writeFileSync(`${out}index.html`, page.replace("__RELEASES__", options).replace("__LATEST__", releases.at(-1)));
 const hash = createHash("sha256");
-for (const name of ["index.html", "page.css", "start.js", "page.js", "worker.js", "pyodide.asm.wasm", "python.archive"]) {
+for (const name of ["index.html", "page.css", "page.js", "worker.js", "pyodide.asm.wasm", "python.archive"]) {
   hash.update(readFileSync(`${out}${name}`));
 }
 const offline = readFileSync(`${here}offline.js`, "utf8");

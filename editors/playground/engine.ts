@@ -5,7 +5,7 @@
  */
 
 import type { Client, CommandOutput } from "../worker/client";
-import { begin, first } from "./start.js";
+import { begin } from "./start";
 
 /** Target, world size and consumer of the check; empty values are auto-detected. */
 export interface JobOptions {
@@ -70,7 +70,19 @@ const REST = 2000;
 
 const DEFAULTS: JobOptions = { target: "", worldSize: null, consumer: "" };
 
-export class Engine {
+/** Answers about the document that was checked last. */
+export interface Answers {
+  /** Diagnostics of a document. */
+  check(text: string, format: Format, jobOptions?: JobOptions): Promise<readonly LspDiagnostic[]>;
+  /** Fixes for a range. */
+  fixes(range: Span): Promise<readonly Fix[]>;
+  /** Output of a command, with the options of the check. */
+  command(name: Command, ...options: string[]): Promise<CommandOutput>;
+}
+
+export type Command = "check" | "fix" | "show" | "resolve" | "compat" | "migrate";
+
+export class Engine implements Answers {
   private version = 0;
   private format: Format = "json";
   private text = "";
@@ -84,7 +96,7 @@ export class Engine {
   }
 
   static async start(): Promise<Engine> {
-    const client = await first;
+    const client = await begin("kept");
     const engine = new Engine(client);
     if (!client.fromSnapshot) {
       setTimeout(() => begin("new").then((other) => other.end()).catch(() => {}), REST);
@@ -98,14 +110,12 @@ export class Engine {
     return engine;
   }
 
-  /** Diagnostics of a document. */
   async check(text: string, format: Format, jobOptions = DEFAULTS): Promise<readonly LspDiagnostic[]> {
     this.open(text, format, jobOptions);
     const answer = await this.client.request<{ items: readonly LspDiagnostic[] }>("textDocument/diagnostic", this.here());
     return answer.items;
   }
 
-  /** Fixes for a range of the document that was checked last. */
   async fixes(range: Span): Promise<readonly Fix[]> {
     const params = { ...this.here(), range, context: { diagnostics: [], only: ["quickfix"] } };
     const actions = (await this.client.request<readonly CodeAction[] | null>("textDocument/codeAction", params)) ?? [];
@@ -129,8 +139,7 @@ export class Engine {
     return found ? ("items" in found ? found.items : found) : [];
   }
 
-  /** Runs a command on the document that was checked last, with the same options. */
-  command(name: "check" | "fix" | "show" | "resolve" | "compat" | "migrate", ...options: string[]): Promise<CommandOutput> {
+  command(name: Command, ...options: string[]): Promise<CommandOutput> {
     const { target, worldSize, consumer } = this.jobOptions;
     const takesTarget = name !== "compat" && name !== "migrate";
     const job = [

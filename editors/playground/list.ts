@@ -14,7 +14,7 @@ export function listed(view: EditorView, diagnostics: readonly Diagnostic[]): HT
       view.dispatch({ selection: { anchor: each.from }, scrollIntoView: true });
       view.focus();
     });
-    item.append(place, each.renderMessage?.(view) ?? each.message);
+    item.append(Object.assign(document.createElement("b"), { textContent: each.severity }), place, each.renderMessage?.(view) ?? each.message);
     for (const { name, apply } of each.actions ?? []) {
       if (!name.startsWith("Ignore ")) {
         item.append(button(name, () => apply(view, each.from, each.to)));

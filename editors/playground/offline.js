@@ -1,7 +1,7 @@
 // Keeps the playground for use without a network: its own files once per version, and what its page needs besides them.
 const PREFIX = "dsconfig-page-";
 const CACHE = `${PREFIX}__VERSION__`;
-const FILES = ["start.js", "page.js", "page.css", "worker.js", "pyodide.asm.wasm", "python.archive"];
+const FILES = ["page.js", "page.css", "worker.js", "pyodide.asm.wasm", "python.archive"];
 const OWN = new Set(FILES.map((name) => new URL(name, self.location).href));
 
 self.addEventListener("install", (event) => {

@@ -8,13 +8,15 @@ import { Compartment, EditorState, type Text } from "@codemirror/state";
 import { EditorView, hoverTooltip, type ViewUpdate } from "@codemirror/view";
 import { basicSetup } from "codemirror";
 import type { CommandOutput } from "../worker/client";
-import { type JobOptions, Engine, type Fix, type LspDiagnostic, type Format, type Position, type TextEdit } from "./engine";
+import { type Answers, type JobOptions, Engine, type Fix, type LspDiagnostic, type Format, type Position, type TextEdit } from "./engine";
 import { guessFormat } from "./format";
 import { read, write } from "./link";
 import { EXAMPLES } from "./examples";
+import { FirstAnswers, WAITING } from "./first";
 import { listed } from "./list";
 import { block, inline } from "./markdown";
 import { sides, values } from "./output";
+import { painted } from "./start";
 
 /** Milliseconds from the last keystroke to the next check. */
 const DELAY = 10;
@@ -28,7 +30,10 @@ const isPart = root.dataset["part"] !== undefined;
 const element = <E extends HTMLElement>(id: string): E => document.getElementById(id) as E;
 const control = (id: string): HTMLInputElement => element<HTMLInputElement>(id);
 const language = new Compartment();
+/** The text with which the page opens, unless its address has one. */
+const OPENING = root.dataset["text"] ?? EXAMPLES[0]?.text ?? "";
 let engine: Engine | undefined;
+let first: FirstAnswers | undefined;
 let tab = "show";
 
 function jobOptions(): JobOptions {
@@ -61,12 +66,17 @@ function changes(text: Text, edits: readonly TextEdit[]): { from: number; to: nu
 }
 
 async function diagnose(view: EditorView): Promise<readonly Diagnostic[]> {
-  if (!engine) {
-    return [];
-  }
   const text = view.state.doc;
   const options = jobOptions();
-  const found = await engine.check(text.toString(), format(), options);
+  const answers: Answers | undefined = engine ?? (first?.cover(text.toString(), format(), options) ? first : undefined);
+  if (!answers) {
+    element("summary").textContent = WAITING;
+    for (const id of ["found", "output"]) {
+      document.getElementById(id)?.replaceChildren();
+    }
+    return [];
+  }
+  const found = await answers.check(text.toString(), format(), options);
   const link = await write({ text: text.toString(), format: format(), ...options });
   if (isPart) {
     document.getElementById("whole")?.setAttribute("href", `${SITE}playground/${link}`);
@@ -74,9 +84,9 @@ async function diagnose(view: EditorView): Promise<readonly Diagnostic[]> {
     history.replaceState(null, "", link);
   }
   element("summary").textContent = summary(found);
-  scheduleOutput();
+  scheduleOutput(answers);
   const fixes = found.length
-    ? await engine.fixes({ start: { line: 0, character: 0 }, end: position(text, text.length) })
+    ? await answers.fixes({ start: { line: 0, character: 0 }, end: position(text, text.length) })
     : [];
   const diagnostics = found.map((each) => ({
     from: offset(text, each.range.start),
@@ -130,9 +140,9 @@ function summary(found: readonly LspDiagnostic[]): string {
 let due: ReturnType<typeof setTimeout> | undefined;
 
 /** Runs the command of the tab once typing pauses. */
-function scheduleOutput(): void {
+function scheduleOutput(answers: Answers): void {
   clearTimeout(due);
-  due = setTimeout(show, 400);
+  due = setTimeout(() => void show(answers), 400);
 }
 
 const MOST = 2000;
@@ -140,28 +150,32 @@ const MOST = 2000;
 const ELSEWHERE = /was not found from the current folder, so it is not checked: .*/g;
 
 /** Resolves for eight ranks if the world size is unknown. */
-async function resolved(engine: Engine): Promise<CommandOutput> {
-  const output = await engine.command("resolve");
-  return output.stderr.includes("no world size") ? engine.command("resolve", "--world-size", "8") : output;
+async function resolved(answers: Answers): Promise<CommandOutput> {
+  const output = await answers.command("resolve");
+  return output.stderr.includes("no world size") ? answers.command("resolve", "--world-size", "8") : output;
 }
 
-async function show(): Promise<void> {
+async function show(answers: Answers | undefined = engine): Promise<void> {
   const shown = document.getElementById("output");
-  if (!engine || !shown) {
+  if (!shown) {
+    return;
+  }
+  if (!answers || (answers === first && tab !== "show")) {
+    shown.replaceChildren(WAITING);
     return;
   }
   if (tab === "compat") {
-    const { stdout, stderr } = await engine.command("compat", "--output-format", "json");
+    const { stdout, stderr } = await answers.command("compat", "--output-format", "json");
     shown.replaceChildren(stdout ? strip(stdout) : stderr);
     return;
   }
   const { stdout, stderr } = await (tab === "show"
-    ? engine.command("show")
+    ? answers.command("show")
     : tab === "resolve"
-      ? resolved(engine)
+      ? resolved(answers)
       : tab === "migrate"
-        ? engine.command("migrate", "--diff", "--from", control("from").value, "--to", control("to").value)
-        : engine.command("fix", "--diff"));
+        ? answers.command("migrate", "--diff", "--from", control("from").value, "--to", control("to").value)
+        : answers.command("fix", "--diff"));
   const output = [stdout, stderr].filter(Boolean).join("\n").replaceAll("/project/", "");
   const text = output.replaceAll(ELSEWHERE, "is not on this page: paste or open that file to check it");
   if (text !== output && element("summary").textContent === summary([])) {
@@ -244,6 +258,9 @@ async function main(): Promise<void> {
       control(id).value = String(value);
     }
   }
+  if (root.dataset["answers"] && !given) {
+    first = new FirstAnswers(root.dataset["answers"], OPENING, format(), jobOptions());
+  }
   const syntax = () => language.reconfigure(format() === "yaml" ? yaml() : format() === "sh" ? [] : json());
   const lint = linter(diagnose, { delay: DELAY });
   const rules = new Compartment();
@@ -251,7 +268,7 @@ async function main(): Promise<void> {
   const view = new EditorView({
     parent: element("editor"),
     state: EditorState.create({
-      doc: given?.text ?? root.dataset["text"] ?? EXAMPLES[0]?.text ?? "",
+      doc: given?.text ?? OPENING,
       extensions: [
         EditorView.cspNonce.of("codemirror"), // for its own style element; the page's policy names it
         basicSetup,
@@ -272,6 +289,9 @@ async function main(): Promise<void> {
   const replace = (text: string): void => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
   if (!isPart) {
     tools(replace, again);
+  }
+  if (!given) {
+    await painted();
   }
   engine = await Engine.start();
   document.body.dataset["memory"] = engine.fromSnapshot ? "kept" : "new";

@@ -1,4 +1,4 @@
-/** Starts the checker before the page has loaded, since that takes longer. */
+/** Starts the checker, which needs seconds of processor time, once the page is painted. */
 
 import { Client, type Transport } from "../worker/client";
 import type { Start } from "../worker/messages";
@@ -11,5 +11,9 @@ export function begin(memory: Start["memory"]): Promise<Client> {
   return Client.start(new Worker(at("worker.js")) as Transport, parts);
 }
 
-/** Worker of the page. */
-export const first = begin("kept");
+/** Resolves when the browser has painted the page and has nothing else to do. */
+export async function painted(): Promise<void> {
+  await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
+  // Safari has no idle callback; a hidden page gets none for a long time.
+  await new Promise((resolve) => globalThis.requestIdleCallback?.(resolve, { timeout: 500 }) ?? setTimeout(resolve, 200));
+}

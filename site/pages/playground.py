@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
-BUILT = Path(__file__).resolve().parents[2] / "editors" / "dist" / "playground"
+import live_example
+
+EDITORS = Path(__file__).resolve().parents[2] / "editors"
+BUILT = EDITORS / "dist" / "playground"
 _CONTENT = re.compile(r"<!-- content -->\n(.*)<!-- end of content -->", re.DOTALL)
 _HEAD = """\
 ---
@@ -18,9 +22,11 @@ search: { exclude: true }
 ---
 
 """
-_TAIL = """
+_STYLE = """\
 <link rel="stylesheet" href="page.css">
-<script type="module" async src="start.js"></script>
+
+"""
+_TAIL = """
 <script type="module" src="page.js"></script>
 """
 NONE = """\
@@ -46,4 +52,24 @@ def page(alone: str) -> str:
     assert content is not None, "index.html has no content between its marks"
     # A line that is empty would end the block of HTML.
     body = "\n".join(line.strip() for line in content[1].splitlines() if line.strip())
-    return f"{_HEAD}{body}\n{_TAIL}"
+    return f"{_HEAD}{_STYLE}{with_example(body)}\n{_TAIL}"
+
+
+def with_example(body: str) -> str:
+    """The first example and its answers, so that the page shows a result before its script has loaded."""
+    first = json.loads((EDITORS / "playground" / "examples.json").read_text("utf-8"))[0]
+    text = "\n".join(first["text"]) + "\n"
+    answers = live_example.compute_answers(text)
+    for empty, filled in (
+        ('<div class="playground">', f'<div class="playground" data-answers="{answers.as_attribute()}">'),
+        ('<div id="editor"></div>', f'<div id="editor">{live_example.code(text, answers)}</div>'),
+        ("starting dsconfig…</p>", f"{live_example.summary(answers)}</p>"),
+        (
+            'aria-label="Diagnostics"></ul>',
+            f'aria-label="Diagnostics">{live_example.diagnostics(answers, "../")}</ul>',
+        ),
+        ('aria-label="Output"></div>', f'aria-label="Output">{live_example.effective_values(answers)}</div>'),
+    ):
+        assert body.count(empty) == 1, f"index.html has no place for the example: {empty}"
+        body = body.replace(empty, filled)
+    return body

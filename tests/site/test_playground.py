@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
 from pages import playground
 
+import dsconfig
 from dsconfig.rules import RULES
 from tests.site.conftest import ROOT
 
@@ -24,13 +27,30 @@ def test_every_file_of_it_is_served(tmp_path: Path) -> None:
     made = {"page.js": b"code", "pyodide.asm.wasm": b"\0asm\xff"}
     for name, content in made.items():
         (tmp_path / name).write_bytes(content)
-    alone = "<title>a</title>\n<!-- content -->\n<div>\n\n  <b>it</b>\n</div>\n<!-- end of content -->\n"
-    (tmp_path / "index.html").write_text(alone)
+    (tmp_path / "index.html").write_bytes((SOURCES / "index.html").read_bytes())
     files = playground.files(tmp_path)
     page = files.pop("playground/index.md").decode()
     assert files == {f"playground/{name}": content for name, content in made.items()}
-    assert "\n<div>\n<b>it</b>\n</div>\n" in page, "one block of HTML, without the head of the page alone"
-    assert "title>" not in page
+    block = page.partition('<div class="playground"')[2].partition("\n</div>\n\n")[0]
+    assert '\n<p class="note">Everything runs in your browser' in block, (
+        "an empty line would end the block of HTML"
+    )
+    assert "title>" not in page, "without the head of the page alone"
+
+
+def test_the_page_is_built_with_the_result_of_its_first_example() -> None:
+    page = playground.page((SOURCES / "index.html").read_text("utf-8"))
+    first = json.loads((SOURCES / "examples.json").read_text("utf-8"))[0]
+    report = dsconfig.check("\n".join(first["text"]) + "\n")
+    assert len(report) >= 2
+    for each in report:
+        assert f'href="../rules/{each.code}/"' in page
+        assert each.fix is None or f">{each.fix.title.replace('`', '')}</button>" in unescape(page)
+    assert "starting dsconfig" not in page
+    rows = re.findall(r"<tr class=\"\w*\"><td><code>(.*?)</code></td><td><code>(.*?)</code>", page)
+    values = {re.sub("<wbr>", "", key): value for key, value in rows}
+    assert values["train_batch_size"] == "64"
+    assert values["zero_optimization.stage"] == "3"
 
 
 def test_the_site_leads_to_it(built: Path) -> None:

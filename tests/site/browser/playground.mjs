@@ -132,6 +132,42 @@ async function firstVisit() {
   await page.close();
 }
 
+const LARGEST_PAINT = 1500;
+const LAYOUT_SHIFT = 0.05;
+
+/** The page is painted before Python has started, with what dsconfig then says. */
+async function firstPaint() {
+  const page = await browser.page(await browser.visitor());
+  await page.evaluateOnNewDocument(() => {
+    globalThis.paints = [];
+    globalThis.shifts = [0];
+    const each = (type, take) => new PerformanceObserver((list) => list.getEntries().forEach(take)).observe({ type, buffered: true });
+    if (PerformanceObserver.supportedEntryTypes.includes("largest-contentful-paint")) {
+      each("largest-contentful-paint", ({ startTime }) => globalThis.paints.push(startTime));
+    }
+    if (PerformanceObserver.supportedEntryTypes.includes("layout-shift")) {
+      each("layout-shift", ({ value }) => globalThis.shifts.push(value));
+    }
+  });
+  await page.goto(address, { waitUntil: "load" });
+  const shown = ["#summary", "#found", "#output"];
+  const source = await page.evaluate(async (selectors) => {
+    const html = await (await fetch(location.href.replace(/#.*/, ""))).text();
+    const built = new DOMParser().parseFromString(html, "text/html");
+    return selectors.map((selector) => built.querySelector(selector).textContent);
+  }, shown);
+  await page.waitForSelector("body[data-ready]", { timeout: 60_000 });
+  await page.waitForSelector(".cm-lintRange-error");
+  await new Promise((done) => setTimeout(done, 1500)); // the output follows a pause
+  for (const [at, selector] of shown.entries()) {
+    must((await text(page, selector)) === source[at], `${selector} says what the page was built with`);
+  }
+  const { last, shift } = await page.evaluate(() => ({ last: globalThis.paints.at(-1) ?? 0, shift: globalThis.shifts.reduce((a, b) => a + b) }));
+  console.log(`largest contentful paint: ${Math.round(last)} ms; layout shift ${shift.toFixed(3)}`);
+  must(last <= LARGEST_PAINT && shift <= LAYOUT_SHIFT, "the largest paint is early, and nothing moves afterwards");
+  await page.close();
+}
+
 /** Pastes over the whole text. */
 async function paste(page, words) {
   await page.focus(".cm-content");
@@ -221,7 +257,7 @@ async function offline() {
   must(true, "it works without the server");
 }
 
-await run(Object.entries({ firstVisit, sharedLink, laterVisit, launchFiles, damagedMemory, planner, offline }).filter(([each]) => !only || only.split(",").includes(each)));
+await run(Object.entries({ firstVisit, firstPaint, sharedLink, laterVisit, launchFiles, damagedMemory, planner, offline }).filter(([each]) => !only || only.split(",").includes(each)));
 await run([
   [
     "nothing is sent",
