@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, strategies
 from pydantic_core import SchemaValidator, ValidationError, core_schema
 
-from dsconfig.evaluation.coercion import pydantic2
+from dsconfig.evaluation.coercion import parse_float, parse_integer
 
 OURS: dict[str, Callable[[str], float | None]] = {
-    "int": pydantic2.parse_integer,
-    "float": pydantic2.parse_float,
+    "int": parse_integer,
+    "float": parse_float,
 }
 THEIRS = {
     "int": SchemaValidator(core_schema.int_schema()),
