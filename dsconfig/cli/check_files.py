@@ -21,8 +21,8 @@ from dsconfig.core.releases import ReleaseTarget
 from dsconfig.document import Document
 from dsconfig.document.config_file_names import is_python_name
 from dsconfig.job.detect_consumer import ConsumerEvidence, consumer_named_by_user
+from dsconfig.launch.config_source import read_config_at_path as read_file
 from dsconfig.launch.locate_configs_of_jobs import locate_jobs
-from dsconfig.launch.read_passed_config import read_config_at_path as read_file
 from dsconfig.render.terminal_style import TerminalStyle, escape_unprintable, terminal_width
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms

@@ -46,8 +46,8 @@ def read_config_document(name: str, job: int | None = None, *, is_written: bool 
     it is None, a note names the jobs. `is_written` says that the command changes the config, which a note cannot
     undo.
     """
+    from dsconfig.launch.config_source import read_config_at_path
     from dsconfig.launch.locate_configs_of_jobs import select_job
-    from dsconfig.launch.read_passed_config import read_config_at_path
 
     try:
         document = read_stdin("<stdin>") if name == "-" else read_config_at_path(name)

@@ -19,8 +19,8 @@ from dsconfig.document.apply_operations import reparse_document
 from dsconfig.document.atomic_write import remove_stale_drafts
 from dsconfig.fix.apply_fixes import Checker, FixedText, combine_checkers, fix_jobs
 from dsconfig.fix.verify_fixes import LONG_TEXT, verify_fixes_of_reports
+from dsconfig.launch.config_source import read_config_at_path
 from dsconfig.launch.locate_configs_of_jobs import locate_jobs
-from dsconfig.launch.read_passed_config import read_config_at_path
 from dsconfig.render.summary import count_noun
 from dsconfig.render.terminal_style import escape_unprintable
 

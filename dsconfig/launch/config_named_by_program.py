@@ -9,6 +9,7 @@ from dsconfig.core.json_types import NamedTuple
 from dsconfig.document import Document
 from dsconfig.document.config_file_names import is_python_name
 from dsconfig.launch.config_loaded_by_program import config_arguments_of_call
+from dsconfig.launch.config_source import read_config_at_path
 from dsconfig.launch.program_text import read_program_text
 from dsconfig.launch.python.constant_expressions import ConstantEvaluator
 from dsconfig.launch.python.syntax_trees import (
@@ -17,7 +18,6 @@ from dsconfig.launch.python.syntax_trees import (
     called_function_name,
     parse_module,
 )
-from dsconfig.launch.read_passed_config import read_config_at_path
 from dsconfig.launch.repository_files import resolve_written_path
 
 

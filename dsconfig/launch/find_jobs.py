@@ -141,9 +141,9 @@ def _job_with_config_key(
     """Return the job of a launch file that names or contains its config under a key."""
     # Imported here because most documents are not launch files and should not load these modules.
     from dsconfig.job.consumers.accelerate_launch_file import BLOCK
+    from dsconfig.launch.config_source import parse_passed_config
     from dsconfig.launch.framework_presets import PRESET, framework_preset
     from dsconfig.launch.launched_job import LaunchedJob, decode_config_argument
-    from dsconfig.launch.read_passed_config import parse_passed_config
     from dsconfig.launch.repository_files import find_installed_preset, resolve_written_path
     from dsconfig.launch.training_arguments import determined_constant, parse_exponents, parse_human_numbers
 

@@ -22,6 +22,7 @@ from dsconfig.job.detect_consumer import (
 )
 from dsconfig.launch.config_loaded_by_program import config_consumers_of_command
 from dsconfig.launch.config_references import find_consumer_in_repository, loop_consumer
+from dsconfig.launch.config_source import parse_passed_config, read_config_at_path
 from dsconfig.launch.embedded_text_offsets import read_with_variables
 from dsconfig.launch.framework_configs import build_openrlhf_config
 from dsconfig.launch.framework_presets import PRESET, framework_preset
@@ -41,7 +42,6 @@ from dsconfig.launch.manifest_commands import (
     extract_shell_commands,
     manifest_environment_variables,
 )
-from dsconfig.launch.read_passed_config import parse_passed_config, read_config_at_path
 from dsconfig.launch.repository_files import (
     BudgetExceededError,
     ReadingBudget,

@@ -22,10 +22,10 @@ from dsconfig.job.consumers.consumer_versions import split_consumer_spec
 from dsconfig.job.detect_consumer import ConsumerEvidence, consumer_suggested_by_content
 from dsconfig.launch.classify_config_file import why_not_checked
 from dsconfig.launch.config_references import launch_files_naming_config
+from dsconfig.launch.config_source import parse_passed_config
 from dsconfig.launch.find_jobs import add_consumer_version, job_of_launch_file, jobs_of_launch_file
 from dsconfig.launch.framework_presets import PRESET
 from dsconfig.launch.launch_file_formats import is_shell_script_name
-from dsconfig.launch.read_passed_config import parse_passed_config
 from dsconfig.launch.repository_files import PathLookup, resolve_written_path
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms

@@ -8,7 +8,7 @@ import pytest
 
 from dsconfig import check, fix
 from dsconfig.cli import main
-from dsconfig.launch.read_passed_config import read_config_at_path
+from dsconfig.launch.config_source import read_config_at_path
 
 JSON = '{"train_batch_size": 8, "zero_optimization": {"stage": 2, "reduce_bucket_size": 5e8}}\n'
 YAML = "train_batch_size: 8\nzero_optimization:\n  stage: 2\n"

@@ -16,23 +16,21 @@ from dsconfig.document.located_tree import UNKNOWN
 from dsconfig.launch.python.config_receivers import consumer_of_argument
 from dsconfig.launch.python.constant_expressions import compute_arithmetic
 from dsconfig.launch.python.dict_method_calls import BUILTIN_READS, DICT_COPIES, only_reads_dict
-from dsconfig.launch.python.interpreted_operations import (
+from dsconfig.launch.python.interpreted_values import (
+    COMMAND_ARGUMENTS,
     CONVERSIONS,
     MAX_TEXT,
     REDUCTIONS,
+    Container,
+    Heap,
+    HeapState,
+    ValueOrigin,
     change_entry,
     compare_values,
     compute_unary,
     convert_values,
     forget_container,
     truth_of,
-)
-from dsconfig.launch.python.interpreted_values import (
-    COMMAND_ARGUMENTS,
-    Container,
-    Heap,
-    HeapState,
-    ValueOrigin,
 )
 from dsconfig.launch.python.name_bindings import last_dotted_name
 

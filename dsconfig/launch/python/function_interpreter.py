@@ -17,8 +17,7 @@ from dsconfig.launch.python.expression_evaluator import (
     FunctionCall,
     OuterValues,
 )
-from dsconfig.launch.python.interpreted_operations import remove_key, truth_of
-from dsconfig.launch.python.interpreted_values import Container, HeapState
+from dsconfig.launch.python.interpreted_values import Container, HeapState, remove_key, truth_of
 from dsconfig.launch.python.name_bindings import last_dotted_name
 from dsconfig.launch.repository_files import BudgetExceededError
 
