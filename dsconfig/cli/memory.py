@@ -246,7 +246,7 @@ def print_stage_table(args: argparse.Namespace) -> int:
     from dsconfig.render.terminal_style import style_of
     from dsconfig.resolve import memory_output as render
     from dsconfig.resolve.memory import NODE
-    from dsconfig.resolve.zero_stage_table import build_stage_table
+    from dsconfig.resolve.memory_fit import build_stage_table
 
     if args.model is None and args.params is None:
         fail_with_usage_error(
@@ -399,7 +399,7 @@ def find_changes_that_fit(args: argparse.Namespace, document: Document, options:
     from dsconfig.memory import RequestedLimits
     from dsconfig.render.terminal_style import style_of
     from dsconfig.resolve import memory_output as render
-    from dsconfig.resolve.fit_config import find_fit, write_fitted_config
+    from dsconfig.resolve.memory_fit import find_fit, write_fitted_config
 
     _reject_conflicting_options(args, document)
     limits = RequestedLimits(args.fit, args.host, args.margin)
@@ -434,7 +434,7 @@ def find_changes_that_fit(args: argparse.Namespace, document: Document, options:
 def _reject_conflicting_options(args: argparse.Namespace, document: Document) -> None:
     """Reject options that exclude each other, before anything is computed."""
     from dsconfig.job.model_config_json import find_config_json
-    from dsconfig.resolve.fit_config import reject_launch_file
+    from dsconfig.resolve.memory_fit import reject_launch_file
 
     if args.output_format == "csv":
         fail_with_usage_error("--fit supports the output formats text and json")
@@ -457,7 +457,7 @@ def find_largest_value(args: argparse.Namespace, document: Document, options: Me
     from dsconfig.memory import RequestedLimits
     from dsconfig.render.terminal_style import style_of
     from dsconfig.resolve import memory_output as render
-    from dsconfig.resolve.largest_fit import find_largest_fit
+    from dsconfig.resolve.memory_fit import find_largest_fit
 
     if args.gpu is None:
         fail_with_usage_error("--max requires --gpu")

@@ -56,8 +56,8 @@ from dsconfig.resolve.launch_settings import (
     unmodeled_optimizer,
     vllm_memory,
 )
-from dsconfig.resolve.memory_options import MemoryOptions
-from dsconfig.resolve.memory_run_defaults import (
+from dsconfig.resolve.memory_options import (
+    MemoryOptions,
     attention_of,
     configured_sp_size,
     launched_sp_size,

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from dsconfig.core.gpu_memory import GpuMemory
     from dsconfig.memory import Estimate, FittingChanges, MemoryUsage, UnmodeledSetting, Verdict
     from dsconfig.render.terminal_style import TerminalStyle
-    from dsconfig.resolve.largest_fit import LargestFit
-    from dsconfig.resolve.zero_stage_table import StageTableCell, StageTableRow
+    from dsconfig.resolve.memory_fit import LargestFit, StageTableCell, StageTableRow
 
 
 # Text and CSV: one line per term, one column per phase.

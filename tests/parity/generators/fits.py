@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from dsconfig.core.gpu_memory import GpuMemory
 from dsconfig.document import Document, read_dict
 from dsconfig.memory import ConfigChange, FittingChanges, NotModelledError, RequestedLimits
-from dsconfig.resolve.fit_config import fit_search
+from dsconfig.resolve.memory_fit import fit_search
 from dsconfig.resolve.memory_options import MemoryOptions
 from tests.parity.generators.memory import model
 from tests.parity.judges.memory import shape

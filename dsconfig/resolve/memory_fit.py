@@ -1,8 +1,9 @@
-"""The smallest changes with which a config fits a GPU, and the config with these changes."""
+"""Search for what fits a GPU: changes of a config, largest micro batch, sequence or model, and each ZeRO stage."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,20 +18,33 @@ from dsconfig.document.text_edit import EditError
 from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.job.consumers.consumer import consumer_from_spec
 from dsconfig.job.consumers.consumer_versions import split_consumer_spec
+from dsconfig.launch.config_source import read_config_source
 from dsconfig.launch.located_config import locate_config
-from dsconfig.memory import ConfigChange, FitSearch, NotModelledError, change_of_values, merge_values
-from dsconfig.resolve.errors import ResolveError
+from dsconfig.memory import (
+    ASSUMED_LENGTH,
+    FITS,
+    RANK,
+    UNKNOWN,
+    WORST_FIRST,
+    ConfigChange,
+    FitSearch,
+    NotModelledError,
+    Verdict,
+    change_of_values,
+    merge_values,
+)
+from dsconfig.resolve.errors import ResolveError, UnfilledError
 from dsconfig.resolve.input_config import read_input_config
-from dsconfig.resolve.memory import EstimateRequest, estimate_request
-from dsconfig.resolve.memory_options import MemoryOptions
+from dsconfig.resolve.memory import NODE, EstimateRequest, estimate_request
+from dsconfig.resolve.memory_options import BATCH_ARGUMENTS, LONGEST, MemoryOptions
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject, KeyPath
-    from dsconfig.memory import FittingChanges, RequestedLimits
+    from dsconfig.memory import Estimate, FittingChanges, RequestedLimits, UnmodeledSetting
     from dsconfig.resolve.resolved_run import ResolvedRun
 
 
-# The search.
+# The smallest changes with which a config fits.
 
 
 def find_fit(document: Document, options: MemoryOptions, limits: RequestedLimits) -> FittingChanges:
@@ -91,8 +105,6 @@ def _options_with_changes(
 
 # Smaller micro batches, in the config and in training arguments.
 
-ARGUMENTS = {MICRO: "per_device_train_batch_size", STEPS: "gradient_accumulation_steps"}
-
 
 class ConsumerBatchKeys(NamedTuple):
     """A consumer, and the batch keys that the config leaves to the consumer's arguments."""
@@ -109,7 +121,7 @@ def consumer_batch_keys(document: Document, options: MemoryOptions, run: Resolve
     data = read_input_config(located, options.build_job_of_config(located)).document.value()
     values = {**(data if isinstance(data, dict) else {}), **(options.set or {})}
     reader = split_consumer_spec(run.consumer)[0]
-    left = frozenset(key for key in ARGUMENTS if reader in HUGGING_FACE and values.get(key) == "auto")
+    left = frozenset(key for key in BATCH_ARGUMENTS if reader in HUGGING_FACE and values.get(key) == "auto")
     batch = values.get(TRAIN)
     batch_differs = isinstance(batch, (int, float)) and batch != run.train_batch_size
     return ConsumerBatchKeys(reader, left, {TRAIN: run.train_batch_size} if batch_differs else {})
@@ -119,9 +131,9 @@ def _batch_change(values: Mapping[str, int], filler: ConsumerBatchKeys) -> Confi
     """Return a change of the batch in the config or its training arguments, whose values must agree for the Trainer."""
     is_trainer = filler.consumer == "transformers"
     arguments = {
-        ARGUMENTS[key]: value
+        BATCH_ARGUMENTS[key]: value
         for key, value in values.items()
-        if key in filler.left_to_arguments or (is_trainer and key in ARGUMENTS)
+        if key in filler.left_to_arguments or (is_trainer and key in BATCH_ARGUMENTS)
     }
     values_to_set = {**values, **filler.extra_values}
     config_values = {
@@ -248,3 +260,218 @@ def _value_at(data: object, key: str) -> object:
     for part in key.split("."):
         data = data.get(part) if isinstance(data, dict) else None
     return data
+
+
+# The largest micro batch, sequence or model that fits.
+
+KINDS = ("micro-batch", "sequence", "model")
+MOST_LAYERS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class LargestFit:
+    """The largest value that fits; 0 if none does."""
+
+    kind: str
+    value: int
+    """The value: a number of samples, tokens, or layers."""
+    bound: int | None
+    """Bytes that a rank may need with this value."""
+    next_bound: int | None
+    """Bytes that a rank may need with the next larger value; None if there is no larger value."""
+    parameters: int
+    verdict: Verdict
+    """The verdict of `dsconfig memory` on this value, or on the smallest one if none fits."""
+    reason: str = ""
+    """The assumption on which the verdict depends, in words."""
+    unmodelled: tuple[UnmodeledSetting, ...] = ()
+
+    def to_dict(self) -> JsonObject:
+        """Return the result as a JSON object."""
+        return {
+            "kind": self.kind,
+            "value": self.value,
+            "bound": self.bound,
+            "next_bound": self.next_bound,
+            "parameters": self.parameters,
+            "verdict": self.verdict,
+            "reason": self.reason or None,
+            "not_modelled": [each.to_dict() for each in self.unmodelled],
+        }
+
+
+def find_largest_fit(
+    document: Document, options: MemoryOptions, kind: str, limits: RequestedLimits
+) -> LargestFit:
+    """Find the largest micro batch, sequence length or number of layers that fits, as `dsconfig memory` judges it."""
+    assert limits.gpu is not None
+    options = options._replace(gpu_limit=limits.gpu.usable_bytes(limits.margin))
+    request = _request_allowing_missing_value(document, options, kind)
+    if kind == "sequence" and request.arch.image_size:
+        raise NotModelledError("image models have no sequence length")
+    # Must be divisible by the sequence-parallel ranks.
+    step = request.micro_batch.sp_size if kind == "sequence" else 1
+    limit = {
+        "micro-batch": LONGEST,
+        "sequence": request.arch.max_position_embeddings or LONGEST,
+        "model": MOST_LAYERS,
+    }[kind]
+
+    def estimate_of(value: int) -> Estimate:
+        return _request_with_value(request, kind, value).answer()
+
+    def fits(value: int) -> bool:
+        return limits.fitting(_request_with_value(request, kind, step * value).answer) is not None
+
+    value = step * _bisect_largest(fits, limit // step)
+    estimate = estimate_of(value or step)
+    verdict = limits.verdict(estimate)
+    if verdict == FITS and any(RANK in each.lowers for each in request.unmodelled):
+        verdict = UNKNOWN  # a larger value may fit as well
+    return LargestFit(
+        kind,
+        value,
+        limits.needed(estimate) if value else None,
+        limits.needed(estimate_of(value + step)) if value + step <= limit else None,
+        estimate.parameters if value else 0,
+        verdict,
+        limits.gpu_verdict(estimate).reason,
+        request.unmodelled,
+    )
+
+
+def _request_allowing_missing_value(document: Document, options: MemoryOptions, kind: str) -> EstimateRequest:
+    """Return the request for an estimate, in which the value of the searched kind may be missing."""
+    try:
+        request = estimate_request(document, options)
+        if kind == "sequence":
+            assumed = tuple(each for each in request.assumed_inputs if each != ASSUMED_LENGTH)
+            request = request._replace(assumed_inputs=assumed)
+        return request
+    except UnfilledError:
+        if kind != "micro-batch" or options.micro_batch is not None:
+            raise
+        return estimate_request(document, options._replace(micro_batch=1))
+
+
+def _request_with_value(request: EstimateRequest, kind: str, value: int) -> EstimateRequest:
+    """Return the request with another micro batch, sequence length or number of layers."""
+    if kind == "model":
+        return request._replace(arch=request.arch._replace(num_layers=value))
+    if kind == "sequence":
+        return request.with_micro_batch(request.job.micro_batch._replace(sequence_length=value))
+    return request.with_micro_batch(request.job.micro_batch._replace(micro_batch_size=value))
+
+
+def _bisect_largest(fits: Callable[[int], bool], limit: int) -> int:
+    """Return the largest number up to `limit` that fits, found by bisection, or 0 if none fits."""
+    low, high = 0, 1
+    while high <= limit and fits(high):
+        low, high = high, high * 2
+    high = min(high, limit + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+# The memory of each ZeRO stage and offload, for a model without a config.
+
+ROWS: tuple[tuple[int, str], ...] = (
+    *((0, ""), (1, ""), (1, "optimizer"), (2, ""), (2, "optimizer")),
+    *((3, ""), (3, "optimizer"), (3, "optimizer, parameters")),
+)
+"""ZeRO stages, each with the states that are offloaded to the CPU."""
+
+
+class StageTableCell(NamedTuple):
+    """The estimate of a row with or without activation checkpointing."""
+
+    checkpointing: bool
+    estimate: Estimate | None
+    """The estimate; None if there is none."""
+    reason: str = ""
+    """Why there is no estimate."""
+
+    def verdict(self, limits: RequestedLimits) -> Verdict | None:
+        """Return the worse verdict of rank and host, or None without limits."""
+        if self.estimate is None:
+            return "unknown"
+        verdicts = limits.verdicts(self.estimate)
+        return next((word for word in WORST_FIRST if word in verdicts), None)
+
+
+class StageTableRow(NamedTuple):
+    """A row of the table: a ZeRO stage with an offload."""
+
+    stage: int
+    offload: str
+    cells: tuple[StageTableCell, ...]
+
+    def to_dict(self, limits: RequestedLimits) -> JsonObject:
+        """Return the row as a JSON object, with the expected usage of a rank and the bytes of a host."""
+        cells: list[Json] = [
+            {
+                "checkpointing": cell.checkpointing,
+                "gpu": cell.estimate and cell.estimate.device and cell.estimate.device.to_dict(),
+                "host": cell.estimate and cell.estimate.host.upper_bound,
+                "verdict": cell.verdict(limits),
+                "reason": cell.reason or None,
+            }
+            for cell in self.cells
+        ]
+        return {"stage": self.stage, "offload": self.offload or None, "variants": cells}
+
+
+def build_stage_table(options: MemoryOptions) -> tuple[StageTableRow, ...]:
+    """Estimate each stage and offload in bf16, with and without activation checkpointing.
+
+    `options`: as for `memory`, with a world size. Stage 3 builds the model in shards unless `zero_init` says
+    otherwise, as the Trainer does.
+
+    Raises:
+        NotModelledError: the model has no estimate at all.
+        OSError, ValueError: as `memory` does.
+    """
+    choices = (False, True) if options.checkpointing is None else (options.checkpointing,)
+    rows = [
+        StageTableRow(
+            stage, offload, tuple(_estimate_cell(options, stage, offload, choice) for choice in choices)
+        )
+        for stage, offload in ROWS
+    ]
+    cells = [cell for row in rows for cell in row.cells]
+    if not any(cell.estimate for cell in cells):
+        raise NotModelledError(cells[0].reason)
+    if not any(cell.estimate and cell.estimate.has_activations for cell in cells):
+        rows = [row._replace(cells=row.cells[:1]) for row in rows]  # checkpointing makes no difference
+    return tuple(rows)
+
+
+def _estimate_cell(options: MemoryOptions, stage: int, offload: str, checkpointing: bool) -> StageTableCell:
+    try:
+        return StageTableCell(checkpointing, _estimate_stage(options, stage, offload, checkpointing))
+    except NotModelledError as error:
+        return StageTableCell(checkpointing, None, str(error))
+
+
+def _estimate_stage(options: MemoryOptions, stage: int, offload: str, checkpointing: bool) -> Estimate:
+    config = dict(_stage_config(options, stage, offload))
+    zero_init = stage == 3 if options.zero_init is None else options.zero_init
+    options = options._replace(
+        checkpointing=checkpointing,
+        zero_init=zero_init,
+        micro_batch=None,
+        gpus_per_node=options.gpus_per_node or NODE,
+    )
+    return estimate_request(read_config_source(config), options).answer()
+
+
+def _stage_config(options: MemoryOptions, stage: int, offload: str) -> Iterator[tuple[str, Json]]:
+    yield "train_micro_batch_size_per_gpu", options.micro_batch or 1
+    yield "bf16", {"enabled": True}
+    zero: JsonObject = {"stage": stage}
+    for key, name in (("offload_optimizer", "optimizer"), ("offload_param", "parameters")):
+        if name in offload:
+            zero[key] = {"device": "cpu"}
+    yield "zero_optimization", zero
