@@ -14,7 +14,6 @@ from dsconfig.check.build_job import (
 from dsconfig.check.check import check as judge
 from dsconfig.check.report import Report, combine_jobs
 from dsconfig.core.releases import ReleaseTarget
-from dsconfig.document.config_file_names import is_python_name
 from dsconfig.fix.verify_fixes import verify_fixes_of_reports
 from dsconfig.fix.verify_sibling_fixes import verify_siblings
 from dsconfig.job.job import Job
@@ -71,13 +70,6 @@ def check(
     facts = explicit_model_and_hosts(model, host_memory, gpus_per_node)
     arguments = job_from_arguments(target, world_size, consumer, facts, training_args, launch)
     document = read_config_source(source)
-    if is_python_name(document.name):
-        from dsconfig.launch.config_named_by_program import config_named_by_program
-
-        named = config_named_by_program(document)
-        if named is not None:
-            report = _check_job(locate_config(named.document), arguments)
-            return report.copy_with(notes=(named.note, *report.notes))
     if job is not None:
         document = select_job(document, job).document
     if document.is_in_program:

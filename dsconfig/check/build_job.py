@@ -211,6 +211,10 @@ def add_version_and_launch_arguments(
         reader = add_launch_arguments(reader, located.host.name, launch)
     elif located.relation != "file" and located.job is None:
         reader = add_trainer_fact(reader, located.host.name)
+    elif located.is_named_by_program and located.config is not None:
+        from dsconfig.launch.scripts_starting_program import add_program_launch_facts
+
+        reader = add_program_launch_facts(reader, located.host.name, located.config.name, launch)
     if located.relation == "file" and not reader.facts.program_files:
         reader = _add_programs_with_config(reader, located.host)
         programs = reader.facts.program_files

@@ -298,7 +298,7 @@ def linked_configs_by_path(names: Iterable[str]) -> dict[str, list[str]]:
 
     launches_by_config: dict[str, list[str]] = {}
     for name in names:
-        data = read_small_file(name) if name.lower().endswith(SUFFIXES) or is_shell_script_name(name) else b""
+        data = read_small_file(name) if may_be_config(name) or is_shell_script_name(name) else b""
         is_launch = is_shell_script_name(name) and (
             may_start_deepspeed_job(data) or calls_launch_script(data, name)
         )
@@ -307,9 +307,13 @@ def linked_configs_by_path(names: Iterable[str]) -> dict[str, list[str]]:
         from dsconfig.document import read_bytes
         from dsconfig.launch.find_jobs import jobs_of_launch_file
         from dsconfig.launch.located_config import find_config_link
+        from dsconfig.launch.read_passed_config import read_config_at_path
 
-        syntax: Format = "yaml" if is_yaml_name(name) else "json"
-        document = kept_document(data, name, syntax) or read_bytes(data, name, syntax)
+        if is_python_name(name):
+            document = read_config_at_path(name)
+        else:
+            syntax: Format = "yaml" if is_yaml_name(name) else "json"
+            document = kept_document(data, name, syntax) or read_bytes(data, name, syntax)
         jobs = list(jobs_of_launch_file(document))
         paths = [job.lookup.path for job in jobs if job.lookup is not None and job.lookup.path]
         paths += [job.launch.name for job in jobs if job.started_by]

@@ -19,7 +19,6 @@ from dsconfig.core.diagnostic import SEVERITIES, Diagnostic
 from dsconfig.core.file_access import register_named_paths
 from dsconfig.core.releases import ReleaseTarget
 from dsconfig.document import Document
-from dsconfig.document.config_file_names import is_python_name
 from dsconfig.job.detect_consumer import ConsumerEvidence, consumer_named_by_user
 from dsconfig.launch.config_source import read_config_at_path as read_file
 from dsconfig.launch.locate_configs_of_jobs import locate_jobs
@@ -159,16 +158,6 @@ class FileChecker:
     def _read_document(self, name: str) -> Document:
         return read_stdin(self.options.stdin_name) if name == "-" else read_file(name)
 
-    def _follow_program(self, program: Document) -> list[Document]:
-        """Return the config file that a program names and print a note, or return `program` if it names none."""
-        from dsconfig.launch.config_named_by_program import config_named_by_program
-
-        named = config_named_by_program(program)
-        if named is None:
-            return [program]
-        print_note(named.note)
-        return [named.document]
-
     def documents_in_file(self, name: str) -> Iterator[Document | None]:
         """Yield the configs in a file, of which a Python source may have several, or None if the file cannot be read.
 
@@ -176,9 +165,6 @@ class FileChecker:
         """
         try:
             documents = [self._read_document(name)]
-            # A fix of the config must not be written to the program.
-            if self.fixer is None and is_python_name(name):
-                documents = self._follow_program(documents[0])
             if documents[0].is_in_program:
                 from dsconfig.launch.python.config_dicts import sibling_documents
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 
 from dsconfig.core.json_types import value_at_dotted_path
-from dsconfig.document.config_file_names import SUFFIXES, is_notebook_name
+from dsconfig.document.config_file_names import SUFFIXES, is_notebook_name, is_python_name
 from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
 from dsconfig.launch.find_jobs import job_of_launch_file, launch_file_exceeds_budget
 from dsconfig.launch.launch_file_formats import LaunchFileFormat, detect_launch_format, is_shell_script_name
@@ -44,7 +44,7 @@ script, a hostfile, or a Python program without a config.
 
 def document_kind(document: Document) -> Kind:
     """Return the kind of a document, based on its name and content."""
-    if is_shell_script_name(document.name):
+    if is_shell_script_name(document.name) or (is_python_name(document.name) and not document.is_in_program):
         return "script"
     if _is_hostfile(document):
         return "hostfile"
@@ -191,7 +191,7 @@ def why_not_config(document: Document) -> str | None:
     if _is_hostfile(document):
         return None
     if (kind := describe_other_file(document)) is not None:
-        return kind
+        return None if is_python_name(document.name) and job_of_launch_file(document) else kind
     data = document.value()
     if document.name.startswith("<") or document.is_data or not isinstance(data, dict):
         return None

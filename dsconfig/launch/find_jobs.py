@@ -9,7 +9,7 @@ from itertools import islice
 from dsconfig.core.file_access import MAX_NOTEBOOK_SIZE, read_contents
 from dsconfig.core.json_types import Json, JsonObject, value_at_dotted_path
 from dsconfig.document import Document, read_bytes, read_dict, read_file
-from dsconfig.document.config_file_names import is_notebook_name
+from dsconfig.document.config_file_names import is_notebook_name, is_python_name
 from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.job.consumers.accelerate_launch_file import is_launch_file, world_size_in_launch_file
 from dsconfig.job.detect_consumer import ConsumerEvidence, LaunchArguments
@@ -56,6 +56,11 @@ def jobs_of_launch_file(
         OSError: a config cannot be read.
         BudgetExceededError: the launch file exceeds the given budget.
     """
+    if is_python_name(launch.name):
+        from dsconfig.launch.jobs_of_program_file import jobs_of_program_file
+
+        yield from jobs_of_program_file(launch, config_path)
+        return
     if not is_shell_script_name(launch.name):
         if budget is not None:
             budget.spend(len(launch.text))
@@ -79,6 +84,8 @@ def jobs_of_launch_file(
 
 def launch_file_exceeds_budget(launch: Document) -> bool:
     """Return whether reading a launch file's commands exceeds the budget, in which case no command is known."""
+    if is_python_name(launch.name):
+        return False
     data = None if is_shell_script_name(launch.name) else launch.value()
     launch_format = SCRIPT if data is None else detect_launch_format(data)
     if launch_format is None or not (data is None or (launch_format.commands and isinstance(data, dict))):
@@ -108,6 +115,8 @@ def job_by_number(launch: Document, number: int) -> LaunchedJob | None:
 
 
 def _first_job(launch: Document) -> LaunchedJob | None:
+    if is_python_name(launch.name):
+        return next(jobs_of_launch_file(launch), None)
     if is_shell_script_name(launch.name):
         from dsconfig.launch.jobs_of_script import first_job_of_commands
 

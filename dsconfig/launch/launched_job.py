@@ -19,13 +19,18 @@ from dsconfig.job.consumers.consumer import consumer_from_spec
 from dsconfig.job.consumers.consumer_versions import version_includes_change
 from dsconfig.job.detect_consumer import ConsumerEvidence, LaunchArguments
 from dsconfig.job.job_facts import NamedModel, RunFacts
-from dsconfig.launch.launch_file_formats import LaunchFileFormat
+from dsconfig.launch.launch_file_formats import SCRIPT, LaunchFileFormat
 from dsconfig.launch.launcher_call import LauncherCall
 from dsconfig.launch.process_count import ProcessCount
 from dsconfig.launch.repository_files import PathLookup, is_preset_name, resolve_written_path
 
 PROGRAM = "program"
 """Value of `LaunchFileFormat.builds` for a job whose program builds the config as a dict."""
+
+PROGRAM_FILE = SCRIPT._replace(name="Python", commands=(), source="")
+"""Format of a Python program that passes the path of its config to a consumer; the key of its jobs is the function
+that receives the path.
+"""
 
 
 class LaunchedJob(NamedTuple):
@@ -149,6 +154,8 @@ class LaunchedJob(NamedTuple):
         why = f"{name} is a launch file of {self.format.name}"
         if self.format.builds == PROGRAM:
             why = f"{self.reference} receives it"
+        elif self.format.name == PROGRAM_FILE.name:
+            why = f"{self.location} passes it to `{self.key}`"
         if self.why:
             why = f"{why}, {self.why}"
         likely = bool(self.other_consumers)
@@ -255,7 +262,8 @@ class LaunchedJob(NamedTuple):
         source = f"{self.document.name}, found from {self.lookup.shown_folder}"
         if "$" in self.reference or self.reference.startswith("/"):
             source += f" for `{self.reference}`"
-        return f"{where}: {self.format.name} reads {source}"
+        receiver = f"`{self.key}`" if self.format.name == PROGRAM_FILE.name else self.format.name
+        return f"{where}: {receiver} reads {source}"
 
 
 class EncodedConfig(NamedTuple):

@@ -15,6 +15,7 @@ from dsconfig.core.diagnostic import Diagnostic, Fix, Location, MoveKey, Operati
 from dsconfig.core.file_access import read_contents
 from dsconfig.core.json_types import Json, KeyPath, NamedTuple
 from dsconfig.document import Document, TextSpan, read_bytes, read_text
+from dsconfig.document.config_file_names import is_python_name
 from dsconfig.document.document import location_of_path, location_of_span
 from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.job.consumers.accelerate_launch_file import LINK, deepspeed_block, is_launch_file
@@ -82,12 +83,19 @@ class LocatedConfig(NamedTuple):
         """Clause that describes the file if it is not a config itself."""
         if is_shell_script_name(self.host.name):
             return "it is a shell script"
+        if is_python_name(self.host.name):
+            return "it is a Python program"
         return f"it is a launch file of {self.program_name or 'Accelerate'}"
 
     @property
     def program_name(self) -> str:
         """Name of the program that the launch file belongs to; empty for a config."""
         return "" if self.job is None else self.job.format.name
+
+    @property
+    def is_named_by_program(self) -> bool:
+        """Whether the host is a Python program that passes the path of the config to a consumer."""
+        return self.job is not None and is_python_name(self.host.name)
 
     def path_in_host(self, path: KeyPath) -> KeyPath | None:
         """Return where a config key is in the host file, or None if the program adds the key."""

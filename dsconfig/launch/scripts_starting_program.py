@@ -25,6 +25,7 @@ from dsconfig.launch.repository_files import (
     resolve_written_path,
 )
 from dsconfig.launch.shell.interpreter import ShellInterpreter
+from dsconfig.launch.single_process import count_single_process
 from dsconfig.launch.training_arguments import read_launch_file_arguments
 from dsconfig.launch.training_arguments_in_code import (
     FILLING_ARGUMENTS,
@@ -109,20 +110,27 @@ def _program_launches_in_script(script: str, text: str, program: str) -> Iterato
         for command in islice(find_program_commands(ShellInterpreter(text, script, {})), _MAX_COMMANDS):
             path = resolve_written_path(command.program_file, script, command.folder).path
             if path is not None and os.path.realpath(path) == program:
-                yield ProgramLaunch(script, text.count("\n", 0, command.offset) + 1, command)
+                counted = count_single_process(command, script, text)
+                yield ProgramLaunch(script, text.count("\n", 0, command.offset) + 1, counted)
     except BudgetExceededError:  # such a script counts as unread
         return
 
 
-def add_program_launch_facts(reader: ConsumerEvidence, program: str, config: str) -> ConsumerEvidence:
+def add_program_launch_facts(
+    reader: ConsumerEvidence, program: str, config: str, launch: str | None = None
+) -> ConsumerEvidence:
     """Add the world size and training arguments of the program that names a config to the config's consumer.
 
     Facts in which several commands differ are unknown. Without a command, the flags of the program are unknown.
+    `launch`: the only script whose commands count, or None to use all.
     """
     if program.startswith("<") or not program or reader.training_arguments is not None:
         return reader
     launches = tuple(
-        each for each in find_program_launches(program) if not names_other_config(each.command, config)
+        each
+        for each in find_program_launches(program)
+        if not names_other_config(each.command, config)
+        and (launch is None or os.path.realpath(each.script) == os.path.realpath(launch))
     )
     if not launches and find_program_launches(program):
         return reader  # the program names this config only as a default

@@ -10,7 +10,7 @@ from dsconfig.core.batch_triplet import KEYS
 from dsconfig.core.job_summary import JobSummary
 from dsconfig.document.located_tree import unknown_paths, without_unknown
 from dsconfig.launch.launch_file_formats import SCRIPT
-from dsconfig.launch.launched_job import PROGRAM
+from dsconfig.launch.launched_job import PROGRAM, PROGRAM_FILE
 from dsconfig.resolve.batch import ConfigWithoutWorldSize, unknown_world_size_error
 from dsconfig.resolve.errors import ResolveError, UnfilledError
 from dsconfig.resolve.input_config import launch_world_size
@@ -47,7 +47,7 @@ def summarize_job(located: LocatedConfig, job: Job, report: Report) -> JobSummar
     open_expressions = located.job.processes.open_expressions
     counts = Counter[str](diagnostic.severity for diagnostic in _all_diagnostics(report))
     program, library = located.job.format.name, _CONSUMERS[job.reader.name]
-    is_same = program in (SCRIPT.name, library) or not located.program_name
+    is_same = program in (SCRIPT.name, PROGRAM_FILE.name, library) or not located.program_name
     consumer = library if is_same else f"{program}, {library}"
     # The line of the job says what these notes say.
     notes = (located.note, *located.job.describe_unknown_batch_sizes(job.ranks)[: job.ranks is None])
