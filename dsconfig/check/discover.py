@@ -305,9 +305,9 @@ def linked_configs_by_path(names: Iterable[str]) -> dict[str, list[str]]:
         if not (is_launch if is_shell_script_name(name) else classify_config_file.mentions_deepspeed(data)):
             continue
         from dsconfig.document import read_bytes
+        from dsconfig.launch.config_source import read_config_at_path
         from dsconfig.launch.find_jobs import jobs_of_launch_file
         from dsconfig.launch.located_config import find_config_link
-        from dsconfig.launch.read_passed_config import read_config_at_path
 
         if is_python_name(name):
             document = read_config_at_path(name)

@@ -51,6 +51,7 @@ from dsconfig.launch.repository_files import (
     time_cache_key,
 )
 from dsconfig.launch.shell.interpreter import ShellInterpreter
+from dsconfig.launch.single_process import count_single_process
 from dsconfig.launch.training_arguments import parse_argument_text, read_launch_file_arguments
 from dsconfig.launch.training_arguments_in_code import FILLING_ARGUMENTS, training_arguments_of_command
 from dsconfig.launch.typical_config_keys import are_config_keys
@@ -108,7 +109,10 @@ def jobs_of_commands(
             budget.spend(_LOOKUP_COST)
         if config_path is not None and not _command_names_config(config_path, command, launch):
             continue
-        line = None if data is not None else script.shell.text.count("\n", 0, command.offset) + 1
+        line = None
+        if data is None:
+            line = script.shell.text.count("\n", 0, command.offset) + 1
+            command = count_single_process(command, launch.name, script.shell.text)  # noqa: PLW2901
         if (
             command.argument_file
             and (handed := _job_of_passed_launch_file(command, launch, line, follow)) is not None

@@ -98,15 +98,38 @@ def _find_launcher(words: tuple[str, ...]) -> tuple[str, int] | None:
         ):
             return TORCHRUN, at + 2
         if base.endswith(".py"):
-            # Behind another word, such as `srun` or `mpirun`, Python may run several times.
-            return (PYTHON, at) if _is_python(words[:at]) else None
+            return (PYTHON, at) if starts_one_python(words[:at]) else None
+        if word == "-m" and starts_one_python(words[:at]):
+            module = words[at + 1] if at + 1 < len(words) else ""
+            return None if module.partition(".")[0] in _LAUNCHER_PACKAGES else (PYTHON, at + 1)
     return None
 
 
-def _is_python(words: tuple[str, ...]) -> bool:
-    """Return whether the words before a program are a Python interpreter with only short options such as `-u`."""
-    return (
-        bool(words)
-        and words[0].rpartition("/")[2].rstrip("0123456789.") == "python"
-        and all(word in ("-u", "-O", "-B") for word in words[1:])
-    )
+def starts_one_python(words: tuple[str, ...]) -> bool:
+    """Return whether the words before a program or `-m` start Python once.
+
+    Behind a word such as `srun` or `mpirun`, Python may run several times. A wrapper such as `uv run` runs it once.
+    """
+    names = [word.rpartition("/")[2].rstrip("0123456789.") for word in words]
+    if not words or (names[0] not in _SINGLE_WRAPPERS and names[0] != PYTHON):
+        return False
+    at = max((at for at, name in enumerate(names) if name == PYTHON), default=None)
+    if at is None:  # `uv run train.py`
+        return words[:2] == ("uv", "run") and _STARTS_SEVERAL.isdisjoint(names)
+    return _STARTS_SEVERAL.isdisjoint(names) and all(word in _PYTHON_OPTIONS for word in words[at + 1 :])
+
+
+_PYTHON_OPTIONS = ("-u", "-O", "-B", "-W", "-X", "ignore", "faulthandler")
+_SINGLE_WRAPPERS = frozenset(
+    {
+        "uv", "poetry", "pipenv", "pixi", "hatch", "rye", "pdm", "conda", "mamba", "micromamba", "nohup", "time", "env",
+        "sudo", "nice", "numactl", "taskset", "stdbuf", "timeout", "xvfb-run", "ray",
+    }
+)  # fmt: skip
+"""Commands that run the command after them once."""
+_STARTS_SEVERAL = frozenset(
+    {"srun", "mpirun", "mpiexec", "jsrun", "aprun", "parallel", "xargs", "pdsh", "ssh", "docker"}
+)
+"""Commands that may run the command after them several times, or in an environment that the script does not show."""
+_LAUNCHER_PACKAGES = ("torch", "accelerate", "deepspeed", "horovod", "mpi4py", "ray", "lightning")
+"""Packages whose modules start another program."""

@@ -18,6 +18,7 @@ from dsconfig.launch.launch_file_formats import is_shell_script_name
 from dsconfig.launch.launched_job import LaunchedJob
 from dsconfig.launch.launcher_call import ACCELERATE, DEEPSPEED, PYTHON, TORCHRUN, LauncherCall
 from dsconfig.launch.repository_files import resolve_written_path, time_cache_key
+from dsconfig.launch.single_process import RANK_VARIABLES, STARTS_PROCESSES
 
 Kind: TypeAlias = Literal[
     "ignored devices",
@@ -284,25 +285,16 @@ def _flags_behind_program(job: LaunchedJob, launcher: LauncherCall) -> Iterator[
             )
 
 
-_STARTS_PROCESSES = re.compile(
-    r"spawn|Popen|subprocess|multiprocessing|os\.system|notebook_launcher|debug_launcher|torchrun|distributed\.run"
-    r"|\bray\b|lightning|\bFabric\b|submitit|mpi4py|launch\("
-)
-"""Pattern of code with which a program starts its own processes."""
-_RANK_VARIABLES = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE"})
-"""Environment variables that a script sets if it starts each process itself."""
-
-
 def _one_process_for_several_gpus(job: LaunchedJob, launcher: LauncherCall) -> Iterator[LauncherProblem]:
     """Yield a problem if a single Python process starts although several GPUs are visible."""
     devices = launcher.visible_device_entries
     variables = (job.arguments or {}).get("ENV")
     if devices is None or len(devices) < _SEVERAL or job.world_size not in (None, 1):
         return
-    if isinstance(variables, dict) and not _RANK_VARIABLES.isdisjoint(variables):
+    if isinstance(variables, dict) and not RANK_VARIABLES.isdisjoint(variables):
         return
     text = _text_of_program(job)
-    if text is None or _STARTS_PROCESSES.search(text):
+    if text is None or STARTS_PROCESSES.search(text):
         return
     count = len(devices)
     yield LauncherProblem(
